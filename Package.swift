@@ -1,0 +1,103 @@
+// swift-tools-version:6.1
+import PackageDescription
+
+// Each target is a room of the house; README.md draws it, and the arrows between
+// targets are checked by Tests/HouseTests.
+
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+]
+
+let package = Package(
+    name: "nightjar",
+    products: [
+        .executable(name: "nightjar", targets: ["nightjar"]),
+        .executable(name: "nightjar-bench", targets: ["nightjar-bench"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    ],
+    targets: [
+        // The system's libraries.
+        .systemLibrary(name: "CSQLite", path: "Sources/System/CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "COpenSSL", path: "Sources/System/COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CZlib", path: "Sources/System/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CYAML", path: "Sources/System/CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
+        .systemLibrary(name: "CSystemLua", path: "Sources/System/CSystemLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev"])]),
+
+        // Values and parts that know nothing of each other.
+        .target(name: "Digests", dependencies: ["COpenSSL"], swiftSettings: strict),
+        .target(name: "Documents", dependencies: ["Digests"], swiftSettings: strict),
+        .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: strict),
+        .target(name: "BLIP", dependencies: ["CZlib", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2"])]),
+        .target(name: "LuaRuntime", dependencies: ["CLua"], swiftSettings: strict),
+        .target(name: "AgentConfiguration", dependencies: ["CYAML"], swiftSettings: strict),
+
+        // The store and the protocol.
+        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "SQLite"], swiftSettings: strict),
+        .target(
+            name: "Replication",
+            dependencies: [
+                "BLIP", "Digests", "Documents", "DocumentStore",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // The edges.
+        .target(
+            name: "PluginHost",
+            dependencies: [
+                "LuaRuntime", "Replication", "Documents", "Digests",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "Transport",
+            dependencies: [
+                "Replication",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+
+        // Wiring.
+        .target(
+            name: "Agent",
+            dependencies: [
+                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "PluginHost", "Replication", "Transport",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "nightjar",
+            dependencies: ["Agent", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "nightjar-bench",
+            dependencies: [
+                "Agent", "CLua", "CSQLite", "DocumentStore", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: strict
+        ),
+    ]
+)

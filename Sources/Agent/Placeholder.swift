@@ -1,0 +1,5 @@
+import Hummingbird
+import Metrics
+import ServiceLifecycle
+import Logging
+func touch() -> Any { Router() }

@@ -1,0 +1,75 @@
+/// Checks between sections: unique names, and references that lead somewhere.
+extension AgentSettings {
+    func check(references reading: inout Reading) {
+        reading.checkUnique(listeners.map(\.name), kind: "listener")
+        reading.checkUnique(replicators.map(\.name), kind: "replicator")
+        // Indexed: with tens of thousands of each, scanning lists would take minutes.
+        var collections: [String: Set<CollectionReference>] = [:]
+        for database in databases {
+            collections[database.name.value] = Set(database.collections.map(\.value) + [.defaultCollection])
+        }
+        for (index, listener) in listeners.enumerated() {
+            for database in listener.databases {
+                _ = find(database, in: collections, "listeners[\(index)]", &reading)
+            }
+        }
+        for (index, replicator) in replicators.enumerated() where !replicator.database.value.isEmpty {
+            let place = "replicators[\(index)]"
+            guard let known = find(replicator.database, in: collections, place, &reading) else { continue }
+            for entry in replicator.collections where !known.contains(entry.collection.value) {
+                let wanted = entry.collection.value.description
+                reading.problems.report(
+                    at: entry.collection.position == .none ? replicator.position : entry.collection.position,
+                    "\(place): the database \(Quoting.quoted(replicator.database.value)) has no collection \(Quoting.quoted(wanted))"
+                        + NearestName.hint(for: wanted, among: known.map(\.description).sorted(), otherwise: "its collections"))
+            }
+        }
+        checkPorts(&reading)
+    }
+
+    /// The collections of a database; nil where there is none, or where its own section is wrong and the list may be incomplete.
+    private func find(
+        _ name: Located<String>, in collections: [String: Set<CollectionReference>], _ place: String, _ reading: inout Reading
+    ) -> Set<CollectionReference>? {
+        // A section that exists but could not be read is reported already.
+        if reading.damaged.contains(name.value) { return nil }
+        if let known = collections[name.value] { return known }
+        reading.problems.report(
+            at: name.position,
+            "\(place): the database \(Quoting.quoted(name.value)) is not configured"
+                + NearestName.hint(for: name.value, among: databases.map(\.name.value), otherwise: "databases"))
+        return nil
+    }
+
+    /// Two sockets cannot have one port on one address. Where one names an interface and the other an address, only the
+    /// system knows; there binding will tell.
+    private func checkPorts(_ reading: inout Reading) {
+        var taken: [Int: [(who: String, interface: String?)]] = [:]
+        if admin.port.value != 0 { taken[admin.port.value] = [("the admin port", admin.address.value)] }
+        for listener in listeners where listener.port.value != 0 {
+            let interface = listener.interface?.value
+            if let other = taken[listener.port.value]?.first(where: { $0.interface == nil || interface == nil || $0.interface == interface }) {
+                let position = listener.port.position == .none ? listener.position : listener.port.position
+                reading.problems.report(
+                    at: position,
+                    "the port \(listener.port.value) of the listener \(Quoting.quoted(listener.name.value)) is already that of \(other.who)")
+            }
+            taken[listener.port.value, default: []].append(("the listener \(Quoting.quoted(listener.name.value))", interface))
+        }
+    }
+}
+
+extension Reading {
+    fileprivate mutating func checkUnique(_ names: [Located<String>], kind: String) {
+        var seen: [String: SourcePosition] = [:]
+        for name in names where !name.value.isEmpty {
+            if let first = seen[name.value] {
+                problems.report(
+                    at: name.position,
+                    "a \(kind) named \(Quoting.quoted(name.value)) is here a second time; the first is at line \(first.line), column \(first.column)")
+            } else {
+                seen[name.value] = name.position
+            }
+        }
+    }
+}

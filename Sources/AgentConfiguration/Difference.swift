@@ -1,0 +1,76 @@
+/// What a reload has to touch.
+public struct SettingsDifference: Sendable, Equatable {
+    /// A section that is there in both configurations, with other settings.
+    public struct Change: Sendable, Equatable {
+        public var name: String
+        /// The keys whose values differ, in the order of the reference.
+        public var keys: [String]
+
+        public init(name: String, keys: [String]) {
+            self.name = name
+            self.keys = keys
+        }
+    }
+
+    /// Named sections of one kind.
+    public struct Changes: Sendable, Equatable {
+        public var added: [String] = []
+        public var removed: [String] = []
+        public var changed: [Change] = []
+
+        public init() {}
+
+        public var isEmpty: Bool { added.isEmpty && removed.isEmpty && changed.isEmpty }
+    }
+
+    /// Sections that exist once.
+    public enum GlobalSection: String, Sendable, CaseIterable { case data, plugins, admin, log }
+
+    public var databases = Changes()
+    public var listeners = Changes()
+    public var replicators = Changes()
+    /// By plugin name.
+    public var pluginLimits = Changes()
+    public var global: Set<GlobalSection> = []
+
+    public init() {}
+
+    public var isEmpty: Bool {
+        databases.isEmpty && listeners.isEmpty && replicators.isEmpty && pluginLimits.isEmpty && global.isEmpty
+    }
+}
+
+extension AgentSettings {
+    /// What is different here from an older configuration. Values count, not how or where they are written: moving,
+    /// reformatting or writing out a default changes nothing; a changed file behind `${file:…}` changes what uses it.
+    public func difference(from old: AgentSettings) -> SettingsDifference {
+        var difference = SettingsDifference()
+        difference.databases = Self.changes(databases, old.databases, \.name.value)
+        difference.listeners = Self.changes(listeners, old.listeners, \.name.value)
+        difference.replicators = Self.changes(replicators, old.replicators, \.name.value)
+        difference.pluginLimits = Self.changes(pluginLimits, old.pluginLimits, \.name.value)
+        // Every key is a named section or a global one; `GlobalSection` takes its words from the same table.
+        for key in Self.keys where !key.isSame(self, old) {
+            if let section = SettingsDifference.GlobalSection(rawValue: key.name) { difference.global.insert(section) }
+        }
+        return difference
+    }
+
+    private static func changes<Section: ConfigurationSection>(
+        _ new: [Section], _ old: [Section], _ name: (Section) -> String
+    ) -> SettingsDifference.Changes {
+        var changes = SettingsDifference.Changes()
+        var before: [String: Section] = [:]
+        for section in old { before[name(section)] = section }
+        for section in new {
+            guard let earlier = before.removeValue(forKey: name(section)) else {
+                changes.added.append(name(section))
+                continue
+            }
+            let keys = Section.keys.filter { !$0.isSame(section, earlier) }.map(\.name)
+            if !keys.isEmpty { changes.changed.append(.init(name: name(section), keys: keys)) }
+        }
+        changes.removed = old.map(name).filter { before[$0] != nil }
+        return changes
+    }
+}

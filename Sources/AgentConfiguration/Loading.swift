@@ -1,0 +1,90 @@
+extension AgentSettings {
+    /// What command line options put in the place of the file's values. Relative paths are relative to the current folder.
+    public struct Overrides: Sendable, Equatable {
+        /// `--data`
+        public var data: String?
+        /// `--plugins`
+        public var plugins: String?
+
+        public init(data: String? = nil, plugins: String? = nil) {
+            self.data = data
+            self.plugins = plugins
+        }
+    }
+
+    /// Reads a configuration file.
+    /// - Parameter environment: what `${NAME}` looks up; nil: the process's environment.
+    /// - Throws: everything that is wrong with it, in the order of the file.
+    public static func load(
+        path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
+    ) throws(ConfigurationProblems) -> AgentSettings {
+        let bytes: [UInt8]
+        do {
+            // Pipes are welcome here: --config <(template).
+            bytes = try SmallFile.read(path, limit: Limits.fileBytes, regularOnly: false)
+        } catch {
+            let text = error.text(limit: Limits.fileBytes)
+            throw ConfigurationProblems([ConfigurationProblem(file: path, line: 0, column: 0, message: "cannot be read: \(text)")])
+        }
+        return try parse(bytes, file: path, folder: Paths.folder(of: path), overrides: overrides, environment: environment)
+    }
+
+    /// Reads a configuration that is already in memory.
+    /// - Parameters:
+    ///   - file: its name in problems.
+    ///   - folder: absolute; relative paths resolve against it.
+    public static func parse(
+        _ bytes: [UInt8], file: String, folder: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
+    ) throws(ConfigurationProblems) -> AgentSettings {
+        var problems = ProblemList(file: file)
+        let root = YAMLReader.read(bytes, file: file, problems: &problems)
+        // Duplicate keys alone leave a tree worth checking further; a syntax error leaves none.
+        if root == nil, let error = problems.error { throw error }
+
+        var settings = AgentSettings()  // an empty file means all defaults
+        var reading: Reading
+        if var node = root {
+            var expansion = Expansion(environment: environment, folder: folder)
+            expansion.expand(&node, &problems)
+            reading = Reading(file: file, folder: folder, problems: problems)
+            if let read = AgentSettings.read(node, &reading) { settings = read }
+        } else {
+            reading = Reading(file: file, folder: folder, problems: problems)
+        }
+        settings.check(references: &reading)
+        if let error = reading.problems.error { throw error }
+
+        settings.file = file
+        settings.folder = folder
+        settings.fillPaths(overrides)
+        return settings
+    }
+
+    /// What `nightjar run` uses without a configuration file: data in `./nightjar-data`, plugins in `./plugins` if there is
+    /// such a folder, the database `main`, and a listener on 127.0.0.1:4984. That one speaks plain HTTP: it cannot be
+    /// reached from outside, and no client would trust a certificate made up for it.
+    public static func embeddedDefault(data: String? = nil, plugins: String? = nil) -> AgentSettings {
+        var settings = AgentSettings()
+        var database = DatabaseSettings()
+        database.name = Located("main")
+        settings.databases = [database]
+        var listener = ListenerSettings()
+        listener.name = Located("default")
+        listener.databases = [Located("main")]
+        listener.interface = Located("127.0.0.1")
+        listener.disableTLS = Located(true)
+        settings.listeners = [listener]
+        settings.fillPaths(Overrides(data: data, plugins: plugins))
+        return settings
+    }
+
+    private mutating func fillPaths(_ overrides: Overrides) {
+        if let path = overrides.data { data = Located(Paths.resolve(path, in: Paths.currentFolder)) }
+        if data.value.isEmpty { data = Located(Paths.resolve("nightjar-data", in: folder)) }
+        if let path = overrides.plugins { plugins = Located(Paths.resolve(path, in: Paths.currentFolder)) }
+        if plugins == nil {
+            let beside = Paths.resolve("plugins", in: folder)
+            if Paths.isFolder(beside) { plugins = Located(beside) }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+import Glibc
+
+/// Expands `${ENV}` and `${file:PATH}` in all values (not in keys). `$${` stands for `${`. What comes in is not expanded again.
+struct Expansion {
+    /// nil: the process's environment.
+    let environment: [String: String]?
+    let folder: String
+    private var total = 0
+
+    init(environment: [String: String]?, folder: String) {
+        self.environment = environment
+        self.folder = folder
+    }
+
+    mutating func expand(_ node: inout ConfigurationNode, _ problems: inout ProblemList) {
+        switch node.content {
+        case .scalar(var scalar):
+            guard scalar.text.utf8.contains(UInt8(ascii: "$")) else { return }
+            expand(&scalar, at: node.position, &problems)
+            node.content = .scalar(scalar)
+        case .sequence(var elements):
+            for index in elements.indices { expand(&elements[index], &problems) }
+            node.content = .sequence(elements)
+        case .mapping(var entries):
+            for index in entries.indices { expand(&entries[index].value, &problems) }
+            node.content = .mapping(entries)
+        }
+    }
+
+    private mutating func expand(_ scalar: inout ConfigurationNode.Scalar, at position: SourcePosition, _ problems: inout ProblemList) {
+        let source = Array(scalar.text.utf8)
+        var result: [UInt8] = []
+        var brought = false
+        var index = 0
+        // Once too much was brought in, which is reported, no further file is opened.
+        if total > Limits.totalExpansionBytes, scalar.text.contains("${") {
+            scalar.isUnresolved = true
+            return
+        }
+        while index < source.count {
+            let rest = source[index...]
+            guard source[index] == UInt8(ascii: "$") else {
+                result.append(source[index])
+                index += 1
+                continue
+            }
+            if rest.starts(with: "$${".utf8) {
+                result += "${".utf8
+                index += 3
+                continue
+            }
+            guard rest.starts(with: "${".utf8) else {
+                result.append(source[index])
+                index += 1
+                continue
+            }
+            guard let end = rest.firstIndex(of: UInt8(ascii: "}")) else {
+                problems.report(at: position, "\"${\" without \"}\"; write $${ for a literal ${")
+                scalar.isUnresolved = true
+                return
+            }
+            let name = String(decoding: source[(index + 2)..<end], as: UTF8.self)
+            brought = true
+            switch value(of: name) {
+            case .success(let bytes):
+                total += bytes.count
+                guard total <= Limits.totalExpansionBytes else {
+                    problems.report(at: position, "all expansions together bring in more than \(Limits.totalExpansionBytes) bytes")
+                    scalar.isUnresolved = true
+                    return
+                }
+                result += bytes
+            case .failure(let failure):
+                problems.report(at: position, failure.message)
+                scalar.isUnresolved = true
+            }
+            index = end + 1
+        }
+        if scalar.isUnresolved { return }
+        if brought { scalar.source = scalar.text }
+        scalar.text = String(decoding: result, as: UTF8.self)
+    }
+
+    private struct Failure: Error {
+        var message: String
+    }
+
+    private func value(of name: String) -> Result<[UInt8], Failure> {
+        if name.hasPrefix("file:") { return content(of: String(name.dropFirst(5)), name) }
+        let shown = Quoting.quoted("${\(name)}")
+        guard Bytes.matches(name, first: { Bytes.isAlphanumeric($0) && !Bytes.isDigit($0) || $0 == UInt8(ascii: "_") },
+            rest: { Bytes.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }, 1...256)
+        else {
+            return .failure(Failure(message: "\(shown) is neither ${VARIABLE} nor ${file:PATH}; write $${ for a literal ${"))
+        }
+        let value: [UInt8]?
+        if let environment {
+            value = environment[name].map { Array($0.utf8) }
+        } else {
+            value = getenv(name).map { Array(UnsafeBufferPointer(start: $0, count: strlen($0))).map { UInt8(bitPattern: $0) } }
+        }
+        guard let value else { return .failure(Failure(message: "the environment variable \(name) is not set")) }
+        guard value.count <= Limits.expansionBytes else {
+            return .failure(Failure(message: "the environment variable \(name) is larger than \(Limits.expansionBytes) bytes"))
+        }
+        return checked(value, shown)
+    }
+
+    private func content(of path: String, _ name: String) -> Result<[UInt8], Failure> {
+        let shown = Quoting.quoted("${\(name)}")
+        guard !path.isEmpty, !path.utf8.contains(0) else { return .failure(Failure(message: "\(shown) names no file")) }
+        do {
+            var bytes = try SmallFile.read(Paths.resolve(path, in: folder), limit: Limits.expansionBytes, regularOnly: true)
+            if bytes.last == UInt8(ascii: "\n") {
+                bytes.removeLast()
+                if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+            }
+            return checked(bytes, shown)
+        } catch {
+            return .failure(Failure(message: "\(shown) cannot be read: \(error.text(limit: Limits.expansionBytes))"))
+        }
+    }
+
+    private func checked(_ bytes: [UInt8], _ shown: String) -> Result<[UInt8], Failure> {
+        guard String(validating: bytes, as: UTF8.self) != nil else { return .failure(Failure(message: "\(shown) is not UTF-8 text")) }
+        return .success(bytes)
+    }
+}

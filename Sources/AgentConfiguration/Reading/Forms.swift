@@ -1,0 +1,250 @@
+// The forms that sections are made of.
+
+extension Form where Value == String {
+    /// Any text but an empty one. Numbers and words like true must be quoted: 007 would lose its zeros on the way.
+    static func text(_ expected: String = "a text") -> Form<String> {
+        Form<String>(
+            shape: .text(pattern: nil), expected: expected,
+            read: { node, reading in
+                guard let text = TextRules.text(node, expected: expected, &reading) else { return nil }
+                guard !text.isEmpty else {
+                    reading.reportMismatch(node, expected: "\(expected), not an empty one")
+                    return nil
+                }
+                return text
+            },
+            json: { $0.isEmpty ? nil : JSONText.string($0) })
+    }
+
+    /// A text with a syntax of its own.
+    static func text(_ syntax: TextSyntax) -> Form<String> {
+        Form<String>(
+            shape: .text(pattern: syntax.pattern), expected: syntax.expected,
+            read: { node, reading in
+                guard let text = TextRules.text(node, expected: syntax.expected, &reading) else { return nil }
+                guard syntax.accepts(text) else {
+                    reading.reportMismatch(node, expected: syntax.expected)
+                    return nil
+                }
+                return text
+            },
+            json: { $0.isEmpty ? nil : JSONText.string($0) })
+    }
+
+    /// A path, made absolute.
+    static let path = Form<String>(
+        shape: .text(pattern: nil), expected: "a path",
+        read: { node, reading in
+            guard let path = Form<String>.text("a path").read(node, &reading) else { return nil }
+            return Paths.resolve(path, in: reading.folder)
+        })
+}
+
+enum TextRules {
+    /// The text of a node that must be one.
+    static func text(_ node: ConfigurationNode, expected: String, hidesValue: Bool = false, _ reading: inout Reading) -> String? {
+        guard let scalar = node.scalar else {
+            reading.reportMismatch(node, expected: expected)
+            return nil
+        }
+        if reading.noteUnresolved(node) { return nil }
+        switch scalar.value {
+        case .null:
+            reading.reportMismatch(node, expected: expected)
+            return nil
+        case .bool, .integer, .number:
+            guard scalar.isExpanded else {
+                let found = hidesValue ? Quoting.kind(node) : Quoting.found(node)
+                reading.report(at: node.position, "expected \(expected), found \(found); put it in quotes to make it a text")
+                return nil
+            }
+        case .string: break
+        }
+        guard !scalar.text.utf8.contains(0) else {
+            reading.report(at: node.position, "a text must not contain the character NUL")
+            return nil
+        }
+        return scalar.text
+    }
+}
+
+extension Form where Value == Secret {
+    /// A text that is never shown, also not in problems.
+    static let secret = Form<Secret>(
+        shape: .text(pattern: nil), expected: "a text",
+        read: { node, reading in
+            guard let text = TextRules.text(node, expected: "a text", hidesValue: true, &reading) else { return nil }
+            guard !text.isEmpty else {
+                reading.report(at: node.position, "expected a text, found an empty one")
+                return nil
+            }
+            return Secret(text)
+        })
+}
+
+extension Form where Value == Int {
+    /// A whole number within bounds.
+    static func integer(_ range: ClosedRange<Int>, _ unit: String = "") -> Form<Int> {
+        let bounds = range.upperBound >= 1 << 53 ? "of at least \(range.lowerBound)" : "from \(range.lowerBound) to \(range.upperBound)"
+        let expected = "a whole number \(bounds)\(unit.isEmpty ? "" : " (\(unit))")"
+        return Form<Int>(
+            shape: .integer(range), expected: expected,
+            read: { node, reading in
+                // A quoted "${PORT}" is a number if it expands to one: inside { } YAML does not allow it without quotes.
+                guard let scalar = node.scalar, scalar.style == .plain || scalar.isExpanded,
+                    let value = ScalarRules.integer(scalar.text), range.contains(Int(value))
+                else {
+                    reading.reportMismatch(node, expected: expected)
+                    return nil
+                }
+                return Int(value)
+            },
+            json: { String($0) })
+    }
+
+    static func seconds(_ range: ClosedRange<Int>) -> Form<Int> { integer(range, "seconds") }
+
+    /// Bytes: a whole number, or one with KiB, MiB or GiB.
+    static func bytes(_ range: ClosedRange<Int>) -> Form<Int> {
+        let expected = "a size from \(ByteSize.text(range.lowerBound)) to \(ByteSize.text(range.upperBound)), such as 16MiB"
+        return Form<Int>(
+            shape: .byteSize(range), expected: expected,
+            read: { node, reading in
+                guard let scalar = node.scalar, let value = ByteSize.parse(scalar.text), range.contains(value) else {
+                    reading.reportMismatch(node, expected: expected)
+                    return nil
+                }
+                return value
+            },
+            json: { String($0) })
+    }
+}
+
+extension Form where Value == Bool {
+    static let boolean = Form<Bool>(
+        shape: .boolean, expected: "true or false",
+        read: { node, reading in
+            guard let scalar = node.scalar, scalar.style == .plain || scalar.isExpanded, let value = ScalarRules.bool(scalar.text) else {
+                reading.reportMismatch(node, expected: "true or false")
+                return nil
+            }
+            return value
+        },
+        json: { $0 ? "true" : "false" })
+}
+
+extension Form where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
+    /// One of a few words.
+    static var choice: Form<Value> {
+        let words = Value.allCases.map(\.rawValue)
+        let expected = words.count == 2 ? words.joined(separator: " or ") : "one of " + words.joined(separator: ", ")
+        return Form<Value>(
+            shape: .choice(words), expected: expected,
+            read: { node, reading in
+                guard let scalar = node.scalar, !scalar.isUnresolved, let value = Value(rawValue: scalar.text) else {
+                    if let scalar = node.scalar, !scalar.isUnresolved, !scalar.isExpanded,
+                        let nearest = NearestName.nearest(to: scalar.text, among: words)
+                    {
+                        reading.report(
+                            at: node.position, "expected \(expected), found \(Quoting.found(node)); did you mean \"\(nearest)\"?")
+                    } else {
+                        reading.reportMismatch(node, expected: expected)
+                    }
+                    return nil
+                }
+                return value
+            },
+            json: { JSONText.string($0.rawValue) })
+    }
+}
+
+extension Form where Value: ConfigurationSection {
+    static var section: Form<Value> {
+        Form<Value>(
+            shape: .section(Value.shape), expected: "a mapping", allowsNothing: !Value.keys.contains { $0.isRequired },
+            read: { node, reading in Value.read(node, &reading) })
+    }
+}
+
+extension Form {
+    /// A list. Elements that cannot be read are left out; their problems are reported.
+    func list(atLeast minimum: Int = 0, of plural: String) -> Form<[Value]> {
+        let element = self
+        let expected = "a list of \(plural)"
+        return Form<[Value]>(
+            shape: .list(element.shape, atLeast: minimum), expected: expected, allowsNothing: minimum == 0,
+            read: { node, reading in
+                guard let elements = node.elements else {
+                    if node.scalar != nil, node.scalar?.isUnresolved == false, !Form.isNothing(node) {
+                        reading.report(
+                            at: node.position,
+                            "expected \(expected), found \(Quoting.found(node)); write a list of one element as [ … ] or with a dash")
+                    } else {
+                        reading.reportMismatch(node, expected: expected)
+                    }
+                    return nil
+                }
+                if elements.count < minimum {
+                    reading.report(at: node.position, "expected \(expected) with at least \(minimum) of them, found \(elements.count)")
+                    return nil
+                }
+                var values: [Value] = []
+                values.reserveCapacity(elements.count)
+                for (index, node) in elements.enumerated() {
+                    if let value = reading.within(index: index, { element.read(node, &$0) }) { values.append(value) }
+                }
+                return values
+            })
+    }
+
+    /// A mapping from names that the operator chooses; each value learns its name.
+    func map<Element: Sendable>(
+        keyedBy syntax: TextSyntax, _ expected: String,
+        _ make: @escaping @Sendable (Value, Located<String>, inout Reading) -> Element?
+    ) -> Form<[Element]> {
+        let value = self
+        return Form<[Element]>(
+            shape: .map(keyPattern: syntax.pattern, value.shape), expected: expected, allowsNothing: true,
+            read: { node, reading in
+                guard let entries = node.entries else {
+                    reading.reportMismatch(node, expected: expected)
+                    return nil
+                }
+                var elements: [Element] = []
+                for entry in entries {
+                    let before = reading.failures
+                    reading.within(key: entry.key) { reading in
+                        if !syntax.accepts(entry.key) {
+                            reading.report(at: entry.keyPosition, "expected \(syntax.expected), found \(Quoting.quoted(entry.key))")
+                        }
+                        guard let value = value.read(entry.value, &reading),
+                            let element = make(value, Located(entry.key, at: entry.keyPosition), &reading)
+                        else { return }
+                        elements.append(element)
+                    }
+                    if reading.failures > before { reading.damaged.insert(entry.key) }
+                }
+                return elements
+            })
+    }
+
+    /// A value that may also be written as a section.
+    func or<Section: ConfigurationSection>(
+        _ section: Section.Type, _ transform: @escaping @Sendable (Section, ConfigurationNode) -> Value
+    ) -> Form<Value> {
+        let short = self
+        let expected = "\(short.expected), or a mapping with the keys \(Section.keys.map(\.name).joined(separator: ", "))"
+        return Form<Value>(
+            shape: .anyOf([short.shape, .section(Section.shape)]), expected: expected,
+            read: { node, reading in
+                switch node.content {
+                case .mapping: return Section.read(node, &reading).map { transform($0, node) }
+                case .sequence:
+                    reading.reportMismatch(node, expected: expected)
+                    return nil
+                case .scalar: return short.read(node, &reading)
+                }
+            },
+            json: short.json)
+    }
+}

@@ -1,0 +1,70 @@
+/// What the typed reading of a file carries along: where we are, and what is wrong so far.
+struct Reading {
+    let file: String
+    /// Absolute folder of the file; relative paths resolve against it.
+    let folder: String
+    var problems: ProblemList
+    /// Names of sections in which something was wrong. Cross-checks skip what depends on them, so that one slip is one problem.
+    var damaged: Set<String> = []
+    private var path: [PathPart] = []
+
+    private enum PathPart {
+        case key(String)
+        case index(Int)
+    }
+
+    init(file: String, folder: String, problems: ProblemList) {
+        self.file = file
+        self.folder = folder
+        self.problems = problems
+    }
+
+    mutating func within<Value>(key: String, _ body: (inout Reading) -> Value) -> Value {
+        path.append(.key(key))
+        defer { path.removeLast() }
+        return body(&self)
+    }
+
+    mutating func within<Value>(index: Int, _ body: (inout Reading) -> Value) -> Value {
+        path.append(.index(index))
+        defer { path.removeLast() }
+        return body(&self)
+    }
+
+    /// Reports a problem, with the path of keys that leads to it.
+    mutating func report(at position: SourcePosition, _ message: @autoclosure () -> String) {
+        let place = problems.count < Limits.problems ? pathText : ""
+        problems.report(at: position, place.isEmpty ? message() : "\(place): \(message())")
+    }
+
+    /// Counts everything that could not be read, also what was reported before as a failed expansion: while it grows, what was
+    /// read is incomplete and checks on it would only echo the first problem.
+    var failures: Int { problems.count + unresolved }
+    private var unresolved = 0
+
+    /// Whether the value is missing because its expansion failed, which needs no second problem.
+    mutating func noteUnresolved(_ node: ConfigurationNode) -> Bool {
+        guard node.scalar?.isUnresolved == true else { return false }
+        unresolved += 1
+        return true
+    }
+
+    /// Reports that a node is not what was expected.
+    mutating func reportMismatch(_ node: ConfigurationNode, expected: String) {
+        if noteUnresolved(node) { return }
+        report(at: node.position, "expected \(expected), found \(Quoting.found(node))")
+    }
+
+    private var pathText: String {
+        var text = ""
+        for part in path {
+            switch part {
+            case .key(let key):
+                let shown = String(key.unicodeScalars.prefix(Limits.quotedCharacters).filter { $0.value >= 0x20 && $0.value != 0x7F })
+                text += text.isEmpty ? shown : ".\(shown)"
+            case .index(let index): text += "[\(index)]"
+            }
+        }
+        return text
+    }
+}

@@ -1,0 +1,65 @@
+/// Everything that `nightjar.yaml` says, checked in itself: names are unique, references between sections hold,
+/// paths are absolute. What only other parts know (which plugins there are, what a key store holds) is left to them;
+/// the `Located` values tell them where to point.
+public struct AgentSettings: Sendable, ConfigurationSection {
+    /// The file that was read, as the operator named it; nil for the embedded default.
+    public internal(set) var file: String?
+    /// The absolute folder against which relative paths were resolved. Paths inside plugin params resolve against it too.
+    public internal(set) var folder = Paths.currentFolder
+    /// Folder of the databases, the key store and `admin.sock`. Default: `nightjar-data` beside the file.
+    public var data = Located("")
+    /// Folder of the plugins. Default: `plugins` beside the file if there is such a folder, else nil.
+    public var plugins: Located<String>?
+    /// Dashboard, admin API and metrics.
+    public var admin = AdminSettings()
+    public var log = LogSettings()
+    /// In the order of the file.
+    public var databases: [DatabaseSettings] = []
+    public var listeners: [ListenerSettings] = []
+    public var replicators: [ReplicatorSettings] = []
+    /// Limits of single plugins that differ from the defaults.
+    public var pluginLimits: [PluginLimitSettings] = []
+    public internal(set) var position = SourcePosition.none
+
+    /// No databases, no listeners, all defaults; `data` is empty. See `embeddedDefault` and `load`.
+    public init() {}
+
+    static let sectionName = "agent"
+    static let keys: [Key<AgentSettings>] = [
+        Key(
+            "data", \.data, Form<String>.path.located,
+            "Folder of the databases, the key store and admin.sock. Default: nightjar-data beside this file."),
+        Key(
+            "plugins", optional: \.plugins, Form<String>.path.located,
+            "Folder of the plugins. Default: plugins beside this file, if there is such a folder."),
+        Key("admin", \.admin, Form<AdminSettings>.section, "Dashboard, admin API and /metrics; also on DATA/admin.sock."),
+        Key("log", \.log, Form<LogSettings>.section, "What is logged and how."),
+        Key(
+            "databases", \.databases,
+            Form<DatabaseSettings>.section.map(keyedBy: .database, "a mapping from database names to their settings") { database, name, _ in
+                var database = database
+                database.name = name
+                return database
+            }, "Databases by name. A name without settings has all defaults."),
+        Key("listeners", \.listeners, Form<ListenerSettings>.section.list(of: "listeners"), "Ports on which peers and HTTP clients connect."),
+        Key("replicators", \.replicators, Form<ReplicatorSettings>.section.list(of: "replicators"), "Replications that this agent starts."),
+        Key(
+            "plugin_limits", \.pluginLimits,
+            Form<PluginLimitSettings>.section.map(keyedBy: .plugin, "a mapping from plugin names to their limits") { limits, name, _ in
+                var limits = limits
+                limits.name = name
+                return limits
+            }, "Limits of single plugins, by plugin name, where they differ from the defaults."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    /// The database of a name.
+    public func database(named name: String) -> DatabaseSettings? { databases.first { $0.name.value == name } }
+    /// The listener of a name.
+    public func listener(named name: String) -> ListenerSettings? { listeners.first { $0.name.value == name } }
+    /// The replicator of a name.
+    public func replicator(named name: String) -> ReplicatorSettings? { replicators.first { $0.name.value == name } }
+    /// The limits of a plugin, nil where it has the defaults.
+    public func limits(ofPlugin name: String) -> PluginLimitSettings? { pluginLimits.first { $0.name.value == name } }
+}

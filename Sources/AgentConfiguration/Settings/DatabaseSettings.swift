@@ -1,0 +1,97 @@
+/// One database.
+public struct DatabaseSettings: Sendable, ConfigurationSection {
+    /// `[a-z][a-z0-9_-]*`, up to 239 bytes.
+    public var name = Located("")
+    /// The collections besides the default one, which always exists. No duplicates.
+    public var collections: [Located<CollectionReference>] = []
+    /// Whether previous bodies are kept, so that changes can travel as deltas.
+    public var deltaSync = DeltaSyncSettings()
+    /// Decides conflicts where the replicator's collection names no other. Default: nil, the built-in policy.
+    public var conflictResolver: PluginReference?
+    public var history = HistorySettings()
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "database"
+    static let keys: [Key<DatabaseSettings>] = [
+        Key(
+            "collections", \.collections, Form<CollectionReference>.collection.located.list(of: "collections"),
+            "Collections as scope.collection; _default always exists."),
+        Key("delta_sync", \.deltaSync, .deltaSync, "Keeps previous bodies, so that changes travel as deltas."),
+        Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the built-in policy."),
+        Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { left.name == right.name && areSame(left, right) }
+
+    /// Whether the database has a collection.
+    public func has(_ collection: CollectionReference) -> Bool {
+        collection == .defaultCollection || collections.contains { $0.value == collection }
+    }
+
+    func check(_ reading: inout Reading) {
+        var seen: [CollectionReference: SourcePosition] = [:]
+        for collection in collections {
+            if let first = seen[collection.value] {
+                reading.report(
+                    at: collection.position,
+                    "the collection \(collection.value) is listed twice; the first is at line \(first.line), column \(first.column)")
+            } else {
+                seen[collection.value] = collection.position
+            }
+        }
+    }
+}
+
+/// Deltas of one database.
+public struct DeltaSyncSettings: Sendable, ConfigurationSection {
+    /// Default true.
+    public var enabled = true
+    /// Seconds for which a body that was replaced is kept as a base. Default 86400 (24 hours).
+    public var maxAgeSeconds = 86_400
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "delta_sync"
+    static let keys: [Key<DeltaSyncSettings>] = [
+        Key("enabled", \.enabled, .boolean, "Whether deltas are used."),
+        Key("rev_max_age_seconds", \.maxAgeSeconds, .seconds(1...Limits.seconds), "How long a replaced body is kept as a base, in seconds."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+}
+
+extension Form where Value == DeltaSyncSettings {
+    /// `true`, `false` or a section.
+    static let deltaSync = Form<Bool>.boolean.map(
+        { enabled, node in
+            var settings = DeltaSyncSettings()
+            settings.enabled = enabled
+            settings.position = node.position
+            return settings
+        },
+        json: { $0.enabled ? "true" : "false" }
+    ).or(DeltaSyncSettings.self) { settings, _ in settings }
+}
+
+/// How much of the past a database keeps.
+public struct HistorySettings: Sendable, ConfigurationSection {
+    /// Generations kept of each document's revision tree. Default 50.
+    public var revisions = 50
+    /// Resolved conflicts kept for `nightjar conflicts`. 0 keeps none. Default 1000.
+    public var conflicts = 1000
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "history"
+    static let keys: [Key<HistorySettings>] = [
+        // A tree of depth 1 could not tell an ancestor from a conflict; CouchDB's own default is 1000.
+        Key("revisions", \.revisions, .integer(2...100_000), "Generations kept of each document's revision tree."),
+        Key("conflicts", \.conflicts, .integer(0...1_000_000), "Resolved conflicts kept for `nightjar conflicts`."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+}

@@ -1,0 +1,114 @@
+/// One port on which peers replicate and HTTP clients read and write.
+public struct ListenerSettings: Sendable, ConfigurationSection {
+    /// Whether a client must show a certificate.
+    public enum ClientCertificates: String, Sendable, CaseIterable { case none, request, require }
+
+    public var name = Located("")
+    /// The databases that can be reached here; at least one, no duplicates.
+    public var databases: [Located<String>] = []
+    /// 0: any free port, reported in status. Default 4984.
+    public var port = Located(4984)
+    /// Name or IP address of a network interface. Default: nil, all.
+    public var interface: Located<String>?
+    /// Plain HTTP and ws. Default false.
+    public var disableTLS = Located(false)
+    /// Default: nil, an anonymous self-signed certificate that is kept for the next start.
+    public var identity: IdentityReference?
+    /// Plugin that decides who may connect. Default: nil, everybody.
+    public var authenticator: PluginReference?
+    /// Default none.
+    public var clientCertificates = Located(ClientCertificates.none)
+    /// PEM files of the authorities that client certificates must come from. Absolute paths.
+    public var roots: [Located<String>] = []
+    /// Peers may not write. Default false.
+    public var readOnly = false
+    /// Offers deltas to peers, where the database keeps bases. Default true.
+    public var deltaSync = true
+    /// What peers may pull. Default: nil, everything.
+    public var pushFilter: PluginReference?
+    /// What peers may push. Default: nil, everything.
+    public var pullFilter: PluginReference?
+    /// Plugin with a sync function for incoming writes. Default: nil.
+    public var sync: PluginReference?
+    /// Default 1000.
+    public var maxConnections = 1000
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "listener"
+    static let keys: [Key<ListenerSettings>] = [
+        Key("name", \.name, Form.text(.name).located, required: true, "Name in status, logs and metrics."),
+        Key("databases", \.databases, Form.text(.database).located.list(atLeast: 1, of: "database names"), required: true,
+            "Databases that can be reached here."),
+        Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one, reported in status."),
+        Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. Absent: all."),
+        Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Plain HTTP and ws instead of https and wss."),
+        Key("identity", optional: \.identity, .identity,
+            "Label in the key store, or certificate and key files. Absent: anonymous self-signed, kept for the next start."),
+        Key("authenticator", optional: \.authenticator, .plugin, "Plugin that decides who may connect. Absent: everybody."),
+        Key("client_certificates", \.clientCertificates, Form<ClientCertificates>.choice.located, "Whether clients must show a certificate."),
+        Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of the authorities of client certificates."),
+        Key("read_only", \.readOnly, .boolean, "Peers may not write."),
+        Key("delta_sync", \.deltaSync, .boolean, "Offers deltas to peers."),
+        Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),
+        Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),
+        Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),
+        Key("max_connections", \.maxConnections, .integer(1...1_000_000), "Connections at a time; further ones get HTTP 503."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        if disableTLS.value {
+            if let identity { reading.report(at: identity.position, "\"identity\" needs TLS, but disable_tls is true") }
+            if clientCertificates.value != .none {
+                reading.report(at: clientCertificates.position, "\"client_certificates\" needs TLS, but disable_tls is true")
+            }
+            if let root = roots.first { reading.report(at: root.position, "\"roots\" needs TLS, but disable_tls is true") }
+        } else if let root = roots.first, clientCertificates.value == .none {
+            reading.report(at: root.position, "\"roots\" has no effect while client_certificates is none; set it to request or require")
+        }
+        var seen: Set<String> = []
+        for database in databases where !seen.insert(database.value).inserted {
+            reading.report(at: database.position, "the database \(Quoting.quoted(database.value)) is listed twice")
+        }
+    }
+}
+
+/// A TLS identity: in the key store or in two files.
+public enum IdentityReference: Sendable, Equatable {
+    /// A label in the agent's key store.
+    case label(Located<String>)
+    /// PEM files, absolute paths.
+    case files(certificate: Located<String>, key: Located<String>)
+
+    /// Where it was written.
+    public var position: SourcePosition {
+        switch self {
+        case .label(let label): label.position
+        case .files(let certificate, _): certificate.position
+        }
+    }
+}
+
+/// `{ certificate: F, key: F }`.
+struct IdentityFilesSection: Sendable, ConfigurationSection {
+    var certificate = Located("")
+    var key = Located("")
+    var position = SourcePosition.none
+
+    static let sectionName = "identity_files"
+    static let keys: [Key<IdentityFilesSection>] = [
+        Key("certificate", \.certificate, Form<String>.path.located, required: true, "PEM file with the certificate and its chain."),
+        Key("key", \.key, Form<String>.path.located, required: true, "PEM file with the private key."),
+    ]
+
+    static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+}
+
+extension Form where Value == IdentityReference {
+    static let identity = Form<String>.text("a label in the key store").map { label, node in
+        IdentityReference.label(Located(label, at: node.position))
+    }.or(IdentityFilesSection.self) { files, _ in .files(certificate: files.certificate, key: files.key) }
+}

@@ -1,0 +1,66 @@
+/// What is logged and how.
+public struct LogSettings: Sendable, ConfigurationSection {
+    /// From most to least; the words of swift-log.
+    public enum Level: String, Sendable, CaseIterable, Codable { case trace, debug, info, notice, warning, error, critical }
+    public enum Format: String, Sendable, CaseIterable { case text, json }
+    /// The parts that have a level of their own.
+    public enum Domain: String, Sendable, CaseIterable { case database, replicator, network, listener, plugin, http }
+
+    /// Default info.
+    public var level = Level.info
+    /// Lines for people or one JSON object a line. Default text.
+    public var format = Format.text
+    /// Levels of single domains where they differ from `level`.
+    public var domains = Domains()
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    /// The level in force for a domain.
+    public func level(of domain: Domain) -> Level { domains[domain] ?? level }
+
+    static let sectionName = "log"
+    static let keys: [Key<LogSettings>] = [
+        Key("level", \.level, Form<Level>.choice, "The least important messages that are logged."),
+        Key("format", \.format, Form<Format>.choice, "Lines for people, or one JSON object a line."),
+        Key("domains", \.domains, Form<Domains>.section, "Levels of single domains."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    /// A level for each domain that has its own.
+    public struct Domains: Sendable, ConfigurationSection {
+        public var database: Level?
+        public var replicator: Level?
+        public var network: Level?
+        public var listener: Level?
+        public var plugin: Level?
+        public var http: Level?
+        public internal(set) var position = SourcePosition.none
+
+        public init() {}
+
+        public subscript(domain: Domain) -> Level? {
+            switch domain {
+            case .database: database
+            case .replicator: replicator
+            case .network: network
+            case .listener: listener
+            case .plugin: plugin
+            case .http: http
+            }
+        }
+
+        static let sectionName = "log_domains"
+        static let keys: [Key<Domains>] = [
+            Key("database", optional: \.database, Form<Level>.choice, "Level of the store."),
+            Key("replicator", optional: \.replicator, Form<Level>.choice, "Level of replicators."),
+            Key("network", optional: \.network, Form<Level>.choice, "Level of connections and frames."),
+            Key("listener", optional: \.listener, Form<Level>.choice, "Level of listeners."),
+            Key("plugin", optional: \.plugin, Form<Level>.choice, "Level of plugins and what they log."),
+            Key("http", optional: \.http, Form<Level>.choice, "Level of HTTP requests."),
+        ]
+
+        public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    }
+}

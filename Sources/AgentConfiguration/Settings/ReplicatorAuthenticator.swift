@@ -1,0 +1,146 @@
+/// How a replicator identifies itself to the remote.
+public enum ReplicatorAuthenticator: Sendable, Equatable {
+    /// HTTP Basic.
+    case basic(username: Located<String>, password: Secret)
+    /// A session cookie, by default Sync Gateway's.
+    case session(id: Secret, cookie: String, position: SourcePosition)
+    /// A client certificate.
+    case identity(IdentityReference)
+    /// `Authorization: Bearer …`.
+    case bearer(Located<Secret>)
+
+    public static func == (left: Self, right: Self) -> Bool {
+        switch (left, right) {
+        case (.basic(let user, let password), .basic(let otherUser, let otherPassword)): user == otherUser && password == otherPassword
+        case (.session(let id, let cookie, _), .session(let otherID, let otherCookie, _)): id == otherID && cookie == otherCookie
+        case (.identity(let one), .identity(let other)): one == other
+        case (.bearer(let one), .bearer(let other)): one == other
+        default: false
+        }
+    }
+
+    /// Where it was written.
+    public var position: SourcePosition {
+        switch self {
+        case .basic(let username, _): username.position
+        case .session(_, _, let position): position
+        case .identity(let identity): identity.position
+        case .bearer(let token): token.position
+        }
+    }
+
+    /// The identity, if it is one.
+    public var identity: IdentityReference? {
+        if case .identity(let identity) = self { identity } else { nil }
+    }
+}
+
+/// The keys of all forms; exactly one form may be written.
+struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
+    var username: Located<String>?
+    var password: Located<Secret>?
+    var session: Located<Secret>?
+    var cookie: Located<String>?
+    var identity: IdentityReference?
+    var bearer: Located<Secret>?
+    var position = SourcePosition.none
+
+    static let sectionName = "replicator_authenticator"
+    static let keys: [Key<ReplicatorAuthenticatorSection>] = [
+        Key("username", optional: \.username, Form.text("a user name").located, "HTTP Basic, with password."),
+        Key("password", optional: \.password, Form<Secret>.secret.located, "HTTP Basic, with username."),
+        Key("session", optional: \.session, Form<Secret>.secret.located, "Id of a session."),
+        Key("cookie", optional: \.cookie, Form.text(.headerName).located, "Name of the session's cookie (default SyncGatewaySession)."),
+        Key("identity", optional: \.identity, .identity, "Client certificate: a label in the key store, or certificate and key files."),
+        Key("bearer", optional: \.bearer, Form<Secret>.secret.located, "Bearer token."),
+    ]
+
+    static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    /// The forms of which something is written, in the order of the table.
+    private var forms: [String] {
+        [
+            username != nil || password != nil ? "username and password" : nil,
+            session != nil || cookie != nil ? "session" : nil,
+            identity != nil ? "identity" : nil,
+            bearer != nil ? "bearer" : nil,
+        ].compactMap(\.self)
+    }
+
+    func check(_ reading: inout Reading) {
+        let choices = "username and password, session (with cookie), identity, or bearer"
+        guard forms.count == 1 else {
+            let found = forms.isEmpty ? "nothing" : forms.joined(separator: " beside ")
+            reading.report(at: position, "expected exactly one of \(choices); found \(found)")
+            return
+        }
+        if let username, password == nil { reading.report(at: username.position, "\"username\" needs a \"password\" beside it") }
+        if let password, username == nil { reading.report(at: password.position, "\"password\" needs a \"username\" beside it") }
+        if let username, username.value.utf8.contains(UInt8(ascii: ":")) {
+            reading.report(at: username.position, "a user name must not contain \":\" (HTTP Basic separates by it)")
+        }
+        if let cookie, session == nil { reading.report(at: cookie.position, "\"cookie\" needs a \"session\" beside it") }
+        for secret in [session, bearer].compactMap(\.self) where !HTTPHeaderSetting.isValue(secret.value.revealed) {
+            reading.report(at: secret.position, "contains characters that an HTTP header cannot carry")
+        }
+    }
+
+    /// nil if the check failed; then a problem is reported.
+    var authenticator: ReplicatorAuthenticator? {
+        if let username, let password { return .basic(username: username, password: password.value) }
+        if let session { return .session(id: session.value, cookie: cookie?.value ?? "SyncGatewaySession", position: session.position) }
+        if let identity { return .identity(identity) }
+        return bearer.map { .bearer($0) }
+    }
+}
+
+extension Form where Value == ReplicatorAuthenticator {
+    static let replicatorAuthenticator = Form<ReplicatorAuthenticator>(
+        shape: .section(ReplicatorAuthenticatorSection.shape), expected: "a mapping",
+        read: { node, reading in ReplicatorAuthenticatorSection.read(node, &reading)?.authenticator })
+}
+
+/// A header of a replicator's requests. The value may be a token, so it is kept like one.
+public struct HTTPHeaderSetting: Sendable, Equatable {
+    public var name: Located<String>
+    public var value: Secret
+
+    public init(name: Located<String>, value: Secret) {
+        self.name = name
+        self.value = value
+    }
+
+    /// Those that the connection itself decides.
+    static let reserved: Set<String> = [
+        "host", "connection", "upgrade", "content-length", "transfer-encoding", "sec-websocket-key", "sec-websocket-version",
+        "sec-websocket-protocol", "sec-websocket-extensions", "sec-websocket-accept",
+    ]
+
+    /// No line breaks or other control characters: they would begin another header.
+    static func isValue(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 } }
+}
+
+extension Form where Value == [HTTPHeaderSetting] {
+    static let headers: Form<[HTTPHeaderSetting]> = {
+        let map = Form<Secret>.secret.located.map(keyedBy: .headerName, "a mapping from header names to texts") {
+            value, name, reading -> HTTPHeaderSetting? in
+            if HTTPHeaderSetting.reserved.contains(name.value.lowercased()) {
+                reading.report(at: name.position, "this header is set by the connection itself")
+            }
+            if !HTTPHeaderSetting.isValue(value.value.revealed) {
+                reading.report(at: value.position, "contains characters that an HTTP header cannot carry")
+            }
+            return HTTPHeaderSetting(name: name, value: value.value)
+        }
+        return Form<[HTTPHeaderSetting]>(
+            shape: map.shape, expected: map.expected, allowsNothing: true,
+            read: { node, reading in
+                guard let headers = map.read(node, &reading) else { return nil }
+                var seen: Set<String> = []
+                for header in headers where !seen.insert(header.name.value.lowercased()).inserted {
+                    reading.report(at: header.name.position, "the header \(Quoting.quoted(header.name.value)) is here a second time")
+                }
+                return headers
+            })
+    }()
+}

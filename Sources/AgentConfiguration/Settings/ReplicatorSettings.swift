@@ -1,0 +1,175 @@
+/// One replication that the agent starts.
+public struct ReplicatorSettings: Sendable, ConfigurationSection {
+    public enum Direction: String, Sendable, CaseIterable {
+        case push, pull
+        case pushAndPull = "push_and_pull"
+
+        public var pushes: Bool { self != .pull }
+        public var pulls: Bool { self != .push }
+    }
+
+    public var name = Located("")
+    /// Name of the local database.
+    public var database = Located("")
+    /// The other side.
+    public var target = Located(ReplicatorTarget.none)
+    /// Key `type`. Default push_and_pull.
+    public var direction = Direction.pushAndPull
+    /// Default false: stops when all is exchanged.
+    public var continuous = false
+    /// What is replicated, by collection. Key absent: only the default collection, without options. No duplicates.
+    public var collections = [ReplicatedCollectionSettings.defaultCollection]
+    /// How the agent identifies itself. Default: nil, not at all.
+    public var authenticator: ReplicatorAuthenticator?
+    /// Sent with every request.
+    public var headers: [HTTPHeaderSetting] = []
+    /// Accepts exactly those certificates that no authority signed. Default false.
+    public var acceptOnlySelfSignedServerCertificate = Located(false)
+    /// A PEM file (absolute path) with a certificate that must be in the server's chain; wins over every other check. Default nil.
+    public var pinnedServerCertificate: Located<String>?
+    /// Name or address of the interface that connections leave by. Default: nil, the system's choice.
+    public var networkInterface: Located<String>?
+    /// Seconds between pings. Default 300.
+    public var heartbeat = Located(300)
+    /// 0: the default (9 one-shot, unlimited continuous); 1: no retry.
+    public var maxAttempts = Located(0)
+    /// Seconds that a retry waits at most. 0: the default (300).
+    public var maxAttemptWaitTime = Located(300)
+    /// Removes documents to which the remote took away access. Default true.
+    public var enableAutoPurge = true
+    /// Default true.
+    public var deltaSync = true
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    /// `maxAttempts` with its default filled in; nil: unlimited.
+    public var effectiveMaxAttempts: Int? { maxAttempts.value > 0 ? maxAttempts.value : continuous ? nil : 9 }
+    /// `maxAttemptWaitTime` with its default filled in, in seconds.
+    public var effectiveMaxAttemptWaitTime: Int { maxAttemptWaitTime.value > 0 ? maxAttemptWaitTime.value : 300 }
+
+    static let sectionName = "replicator"
+    static let keys: [Key<ReplicatorSettings>] = [
+        Key("name", \.name, Form.text(.name).located, required: true, "Name in status, logs, metrics and `nightjar replicator`."),
+        Key("database", \.database, Form.text(.database).located, required: true, "Local database."),
+        Key("target", \.target, Form<ReplicatorTarget>.target.located, required: true,
+            "The other side: a ws, wss, http or https URL ending in a database, or exec:COMMAND, unix:SOCKET, serial:DEVICE."),
+        Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
+        Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
+        Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
+        Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
+        Key("headers", \.headers, .headers, "HTTP headers sent with every request."),
+        Key("accept_only_self_signed_server_certificate", \.acceptOnlySelfSignedServerCertificate, Form<Bool>.boolean.located,
+            "Accepts self-signed certificates and no others."),
+        Key("pinned_server_certificate", optional: \.pinnedServerCertificate, Form<String>.path.located,
+            "PEM file; exact match against any certificate of the chain. Wins over every other check."),
+        Key("network_interface", optional: \.networkInterface, Form.text(.interface).located, "Interface by name or address that connections leave by."),
+        Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
+        Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
+            "0: the default (9 one-shot, unlimited continuous); 1: no retry."),
+        Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
+            "Seconds that a retry waits at most; 0: the default (300)."),
+        Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access."),
+        Key("delta_sync", \.deltaSync, .boolean, "Sends and takes deltas."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        let scheme = target.value.scheme
+        func refuse(_ key: String, at position: SourcePosition, _ why: String, _ reading: inout Reading) {
+            reading.within(key: key) { $0.report(at: position, "\(why), but the target is \(scheme.rawValue):") }
+        }
+        if !scheme.usesTLS {
+            if let pinnedServerCertificate {
+                refuse("pinned_server_certificate", at: pinnedServerCertificate.position, "needs TLS (wss or https)", &reading)
+            }
+            if acceptOnlySelfSignedServerCertificate.value {
+                refuse("accept_only_self_signed_server_certificate", at: acceptOnlySelfSignedServerCertificate.position,
+                    "needs TLS (wss or https)", &reading)
+            }
+            if case .identity(let identity) = authenticator {
+                refuse("authenticator", at: identity.position, "an identity needs TLS (wss or https)", &reading)
+            }
+        }
+        if !scheme.isNetwork, let networkInterface {
+            refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
+        }
+        // A command and a serial line have no HTTP in which these could travel.
+        if scheme == .exec || scheme == .serial {
+            if let header = headers.first {
+                refuse("headers", at: header.name.position, "headers need HTTP (ws, wss, http or https)", &reading)
+            }
+            if let authenticator, authenticator.identity == nil {
+                refuse("authenticator", at: authenticator.position, "an authenticator needs HTTP (ws, wss, http or https)", &reading)
+            }
+        }
+    }
+}
+
+/// Options of one collection in a replicator.
+public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
+    public var collection = Located(CollectionReference.defaultCollection)
+    /// What may leave this database. Default: nil, everything.
+    public var pushFilter: PluginReference?
+    /// What may enter this database. Default: nil, everything.
+    public var pullFilter: PluginReference?
+    /// Only these documents; empty: all.
+    public var documentIDs: [Located<String>] = []
+    /// Only documents in these channels are pulled; empty: all that the user may see.
+    public var channels: [Located<String>] = []
+    /// Default: nil, the database's.
+    public var conflictResolver: PluginReference?
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    /// The default collection without options.
+    public static let defaultCollection = ReplicatedCollectionSettings()
+
+    static let sectionName = "replicated_collection"
+    static let keys: [Key<ReplicatedCollectionSettings>] = [
+        Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what may leave this database."),
+        Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what may enter this database."),
+        Key("document_ids", \.documentIDs, Form.text("a document id").located.list(of: "document ids"), "Only these documents."),
+        Key("channels", \.channels, Form.text("a channel").located.list(of: "channels"), "Pulls only documents in these channels."),
+        Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the database's."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { left.collection == right.collection && areSame(left, right) }
+}
+
+extension Form where Value == [ReplicatedCollectionSettings] {
+    static let replicatedCollections: Form<[ReplicatedCollectionSettings]> = {
+        let map = Form<ReplicatedCollectionSettings>.section.map(keyedBy: .collection, "a mapping from collections to their options") {
+            settings, name, _ -> ReplicatedCollectionSettings? in
+            guard let collection = CollectionReference(parsing: name.value) else { return nil }
+            var settings = settings
+            settings.collection = Located(collection, at: name.position)
+            return settings
+        }
+        return Form<[ReplicatedCollectionSettings]>(
+            shape: map.shape, expected: map.expected, allowsNothing: true,
+            read: { node, reading in
+                let before = reading.failures
+                guard let collections = map.read(node, &reading) else { return nil }
+                guard reading.failures == before else { return collections }
+                guard !collections.isEmpty else {
+                    reading.report(at: node.position, "no collection at all; remove the key to replicate the default collection")
+                    return nil
+                }
+                // The same collection under two spellings, such as _default and _default._default.
+                var seen: [CollectionReference: SourcePosition] = [:]
+                for collection in collections.map(\.collection) {
+                    if let first = seen[collection.value] {
+                        reading.report(
+                            at: collection.position,
+                            "the collection \(collection.value) is here a second time; the first is at line \(first.line), column \(first.column)")
+                    } else {
+                        seen[collection.value] = collection.position
+                    }
+                }
+                return collections
+            })
+    }()
+}

@@ -1,0 +1,141 @@
+/// The other side of a replication.
+public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
+    public enum Scheme: String, Sendable, CaseIterable {
+        case ws, wss, http, https, exec, unix, serial
+
+        public var usesTLS: Bool { self == .wss || self == .https }
+        /// Reached by host and port.
+        public var isNetwork: Bool { self == .ws || self == .wss || self == .http || self == .https }
+    }
+
+    public let scheme: Scheme
+    /// The whole as written, scheme included. Contains no credentials: those are refused.
+    public let text: String
+    /// Host without brackets; empty where the scheme has none.
+    public let host: String
+    /// Written or the scheme's own (80, 443); 0 where the scheme has none.
+    public let port: Int
+    /// Network targets: the path, with its leading slash and without a trailing one, percent-encoding left as written.
+    /// exec: the command. unix: the absolute path of the socket. serial: the device.
+    public let path: String
+
+    /// Network targets: the last part of the path, the remote database; else nil.
+    public var database: String? {
+        scheme.isNetwork ? path.split(separator: "/").last.map(String.init) : nil
+    }
+
+    public var description: String { text }
+
+    /// A place holder that no configuration yields.
+    static let none = ReplicatorTarget(scheme: .exec, text: "", host: "", port: 0, path: "")
+
+    private init(scheme: Scheme, text: String, host: String, port: Int, path: String) {
+        self.scheme = scheme
+        self.text = text
+        self.host = host
+        self.port = port
+        self.path = path
+    }
+
+    /// Why a text is no target.
+    public struct Invalid: Error, Sendable, CustomStringConvertible {
+        public let description: String
+    }
+
+    /// - Parameter folder: what a relative `unix:` path is relative to; nil: the current folder.
+    public init(parsing text: String, relativeTo folder: String? = nil) throws(Invalid) {
+        let schemes = Scheme.allCases.map(\.rawValue)
+        let choices = "expected a target beginning with ws://, wss://, http://, https://, exec:, unix: or serial:"
+        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { throw Invalid(description: choices) }
+        let word = text[..<colon].lowercased()
+        guard let scheme = Scheme(rawValue: word) else {
+            let hint = NearestName.nearest(to: word, among: schemes).map { "; did you mean \"\($0)\"?" } ?? ""
+            throw Invalid(description: "unknown scheme \(Quoting.quoted(word)); \(choices)\(hint)")
+        }
+        let rest = text[text.utf8.index(after: colon)...]
+        guard !text.utf8.contains(0) else { throw Invalid(description: "a target must not contain the character NUL") }
+
+        switch scheme {
+        case .exec:
+            guard rest.contains(where: { !$0.isWhitespace }) else { throw Invalid(description: "exec: needs a command after it") }
+            self.init(scheme: scheme, text: text, host: "", port: 0, path: String(rest))
+        case .unix, .serial:
+            var path = rest
+            if path.hasPrefix("//") { path = path.dropFirst(2) }
+            guard !path.isEmpty else {
+                throw Invalid(description: "\(word): needs the path of a \(scheme == .unix ? "socket" : "device") after it")
+            }
+            if scheme == .serial, !path.hasPrefix("/") {
+                throw Invalid(description: "serial: needs the absolute path of a device after it, such as serial:/dev/ttyUSB0")
+            }
+            self.init(
+                scheme: scheme, text: text, host: "", port: 0, path: Paths.resolve(String(path), in: folder ?? Paths.currentFolder))
+        case .ws, .wss, .http, .https:
+            guard rest.hasPrefix("//") else { throw Invalid(description: "expected // after \"\(word):\"") }
+            let (host, port, path) = try Self.authority(rest.dropFirst(2))
+            self.init(scheme: scheme, text: text, host: host, port: port ?? (scheme.usesTLS ? 443 : 80), path: path)
+        }
+    }
+
+    private static func authority(_ rest: Substring) throws(Invalid) -> (host: String, port: Int?, path: String) {
+        guard rest.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw Invalid(description: "a URL is ASCII without spaces; write other characters percent-encoded, hosts in punycode")
+        }
+        guard !rest.contains("?"), !rest.contains("#") else {
+            throw Invalid(description: "a target URL has no query (?) and no fragment (#)")
+        }
+        let slash = rest.firstIndex(of: "/") ?? rest.endIndex
+        let authority = rest[..<slash]
+        guard !authority.contains("@") else {
+            throw Invalid(description: "credentials in the URL are not allowed; use the replicator's authenticator")
+        }
+
+        var host = authority
+        var portText: Substring?
+        if authority.hasPrefix("[") {
+            guard let close = authority.firstIndex(of: "]") else { throw Invalid(description: "\"[\" without \"]\" in the URL's host") }
+            host = authority[authority.index(after: authority.startIndex)..<close]
+            guard Address.isIPv6(String(host)) else { throw Invalid(description: "\(Quoting.quoted(String(host))) is not an IPv6 address") }
+            let after = authority[authority.index(after: close)...]
+            guard after.isEmpty || after.hasPrefix(":") else { throw Invalid(description: "expected a port after \"]\" in the URL") }
+            if !after.isEmpty { portText = after.dropFirst() }
+        } else {
+            if let colon = authority.firstIndex(of: ":") {
+                host = authority[..<colon]
+                portText = authority[authority.index(after: colon)...]
+            }
+            guard !host.isEmpty else { throw Invalid(description: "the URL has no host") }
+            guard host.utf8.count <= 253, host.utf8.allSatisfy({ Bytes.isAlphanumeric($0) || Bytes.isDash($0) || $0 == UInt8(ascii: ".") }) else {
+                throw Invalid(description: "\(Quoting.quoted(String(host))) is not a host name (IPv6 addresses stand in [ ])")
+            }
+        }
+        var port: Int?
+        if let portText {
+            guard portText.utf8.count <= 5, portText.utf8.allSatisfy(Bytes.isDigit), let value = Int(portText), (1...65535).contains(value) else {
+                throw Invalid(description: "expected a port from 1 to 65535 in the URL, found \(Quoting.quoted(String(portText)))")
+            }
+            port = value
+        }
+        var path = rest[slash...]
+        while path.hasSuffix("/") { path.removeLast() }
+        guard !path.isEmpty else {
+            throw Invalid(description: "the URL names no database; expected one after the host, such as /main")
+        }
+        return (String(host), port, String(path))
+    }
+}
+
+extension Form where Value == ReplicatorTarget {
+    static let target = Form<ReplicatorTarget>(
+        shape: .text(pattern: "^([wW][sS][sS]?|[hH][tT][tT][pP][sS]?)://[^/@?#]+/.+|^([eE][xX][eE][cC]|[uU][nN][iI][xX]|[sS][eE][rR][iI][aA][lL]):.+"),
+        expected: "a target",
+        read: { node, reading in
+            guard let text = Form<String>.text("a target").read(node, &reading) else { return nil }
+            do throws(ReplicatorTarget.Invalid) {
+                return try ReplicatorTarget(parsing: text, relativeTo: reading.folder)
+            } catch {
+                reading.report(at: node.position, error.description)
+                return nil
+            }
+        })
+}

@@ -1,0 +1,122 @@
+public import NIOCore
+
+/// Body of a message: bytes, usually JSON or a blob.
+public typealias BLIPMessageBody = ByteBuffer
+
+/// Bits 3 to 6 of a frame's flags.
+public struct BLIPFlags: OptionSet, Sendable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+    public static let compressed = BLIPFlags(rawValue: 0x08)
+    public static let urgent = BLIPFlags(rawValue: 0x10)
+    public static let noReply = BLIPFlags(rawValue: 0x20)
+    static let moreComing = BLIPFlags(rawValue: 0x40)
+}
+
+/// A request to send.
+public struct OutgoingRequest: Sendable {
+    /// Name of the request, sent as property `Profile` unless empty. Ends at its first NUL, if any.
+    public var profile: String
+    /// The other properties; a `Profile` among them is not sent.
+    public var properties: BLIPProperties
+    public var body: ByteBuffer
+    public var isCompressed: Bool
+    /// May overtake normal messages.
+    public var isUrgent: Bool
+    public var isNoReply: Bool
+
+    public init(
+        profile: String, properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(),
+        isCompressed: Bool = false, isUrgent: Bool = false, isNoReply: Bool = false
+    ) {
+        self.profile = profile
+        self.properties = properties
+        self.body = body
+        self.isCompressed = isCompressed
+        self.isUrgent = isUrgent
+        self.isNoReply = isNoReply
+    }
+}
+
+/// A complete request of the peer.
+public struct IncomingRequest: Sendable {
+    /// To be given to `BLIPConnection.reply(to:)`.
+    public var number: UInt64
+    /// Property `Profile`; empty if the request has none (answer `BLIP`/404).
+    public var profile: String
+    /// The properties without `Profile`.
+    public var properties: BLIPProperties
+    public var body: ByteBuffer
+    /// Must not be answered; the machine ignores replies to it.
+    public var isNoReply: Bool
+    public var isUrgent: Bool
+    /// Whether its first frame was compressed.
+    public var isCompressed: Bool
+}
+
+/// A reply to send. It takes its urgency from the request.
+public struct OutgoingReply: Sendable {
+    public var properties: BLIPProperties
+    public var body: ByteBuffer
+    public var isCompressed: Bool
+    /// Makes it an error reply: `properties` are then preceded by the error's, and the body is its message.
+    public var error: BLIPErrorReply?
+
+    public init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), isCompressed: Bool = false) {
+        self.properties = properties
+        self.body = body
+        self.isCompressed = isCompressed
+    }
+
+    public init(error: BLIPErrorReply) {
+        self.properties = [:]
+        self.body = ByteBuffer()
+        self.isCompressed = false
+        self.error = error
+    }
+}
+
+/// An error reply. Domain `HTTP` is the one every client survives; LiteCore takes code 0 for a success.
+public struct BLIPErrorReply: Error, Sendable, Equatable, CustomStringConvertible {
+    /// `HTTP`, `BLIP`, `LiteCore` …
+    public var domain: String
+    public var code: Int
+    public var message: String
+
+    public init(domain: String, code: Int, message: String = "") {
+        self.domain = domain
+        self.code = code
+        self.message = message
+    }
+
+    /// The answer to an unknown profile, in the exact words LiteCore looks for.
+    public static let noHandler = BLIPErrorReply(domain: "BLIP", code: 404, message: "no handler for message")
+
+    public var description: String { message.isEmpty ? "\(domain)/\(code)" : "\(domain)/\(code) \(message)" }
+}
+
+/// A complete reply of the peer.
+public struct IncomingReply: Sendable {
+    public var properties: BLIPProperties
+    public var body: ByteBuffer
+    /// Set if it is an error reply. A missing domain reads as `BLIP`, a missing or malformed code as 0.
+    public var error: BLIPErrorReply?
+}
+
+/// Stands for a request that was sent and awaits its reply. (Request numbers are no use here: a request gets its number
+/// only when its first frame is produced.)
+public struct RequestToken: Hashable, Sendable {
+    let serial: UInt64
+}
+
+/// What the connection has to say to its owner.
+public enum BLIPEvent: Sendable {
+    /// A request of the peer is complete.
+    case request(IncomingRequest)
+    /// The reply to a request of ours is complete.
+    case reply(RequestToken, IncomingReply)
+    /// A reply of several frames is growing: bytes so far, uncompressed, properties included.
+    case replyProgress(RequestToken, receivedBytes: Int)
+    /// The last frame of a request was produced (only from `nextFrame(_:into:)`).
+    case sent(RequestToken)
+}

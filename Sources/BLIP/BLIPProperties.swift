@@ -1,0 +1,172 @@
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+public import NIOCore
+
+/// Properties of a message: ordered pairs of strings.
+///
+/// They are kept as the bytes that travel (`key NUL value NUL …`), so receiving allocates nothing and sending copies once.
+/// Keys are compared as bytes; of equal keys the first counts.
+public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiteral {
+    /// Longest block that ``append(_:_:)`` builds: LiteCore's bound of 102,400, less room for the profile.
+    public static let maximumBytes = 102_400 - 256
+
+    /// Always a whole number of pairs.
+    var block: ByteBuffer
+
+    public init() {
+        block = ByteBuffer()
+    }
+
+    public init(dictionaryLiteral elements: (String, String)...) {
+        self.init()
+        for (key, value) in elements { append(key, value) }
+    }
+
+    /// `block` must hold whole pairs: see `Message.parse`.
+    init(checkedBlock block: ByteBuffer) {
+        self.block = block
+    }
+
+    public var isEmpty: Bool { block.readableBytes == 0 }
+
+    /// Length on the wire, in bytes.
+    public var byteCount: Int { block.readableBytes }
+
+    /// The value of `key`. Malformed UTF-8 from a peer is repaired; ``bytes(of:)`` gives it as it came.
+    /// Setting replaces in place, `nil` removes; a value that ``append(_:_:)`` would refuse removes as well.
+    public subscript(_ key: String) -> String? {
+        get {
+            withBytes(of: key) { String(decoding: $0, as: UTF8.self) }
+        }
+        set {
+            guard let newValue else { return remove(key) }
+            guard let range = find(key) else {
+                append(key, newValue)
+                return
+            }
+            guard Self.isClean(newValue), block.readableBytes - range.count + newValue.utf8.count <= Self.maximumBytes else {
+                return remove(key)
+            }
+            var changed = ByteBuffer()
+            changed.reserveCapacity(block.readableBytes + newValue.utf8.count)
+            let tail = block.readerIndex + range.upperBound
+            changed.writeImmutableBuffer(block.slice(0, range.lowerBound))
+            changed.writeString(newValue)
+            changed.writeImmutableBuffer(block.slice(tail - block.readerIndex, block.writerIndex - tail))
+            block = changed
+        }
+    }
+
+    /// Adds a pair at the end. Refused (false) are a key that is there already, a NUL in key or value, and growth beyond
+    /// ``maximumBytes``: real peers drop the whole block or the connection for those.
+    @discardableResult
+    public mutating func append(_ key: String, _ value: String) -> Bool {
+        let count = key.utf8.count + value.utf8.count + 2
+        guard block.readableBytes + count <= Self.maximumBytes, Self.isClean(key), Self.isClean(value), find(key) == nil else {
+            return false
+        }
+        if block.readableBytes == 0 { block.reserveCapacity(max(128, count)) }
+        block.writeString(key)
+        block.writeInteger(0, as: UInt8.self)
+        block.writeString(value)
+        block.writeInteger(0, as: UInt8.self)
+        return true
+    }
+
+    /// The value's bytes as they came, sharing memory with the message.
+    public func bytes(of key: String) -> ByteBuffer? {
+        guard let range = find(key) else { return nil }
+        return block.slice(range.lowerBound, range.count)
+    }
+
+    /// Lends the value's bytes.
+    public func withBytes<R>(of key: String, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
+        guard let range = find(key) else { return nil }
+        return try block.withUnsafeReadableBytes { try body(UnsafeRawBufferPointer(rebasing: $0[range])) }
+    }
+
+    /// All pairs in order, duplicates included.
+    public var pairs: [(key: String, value: String)] {
+        block.withUnsafeReadableBytes { bytes in
+            var result: [(key: String, value: String)] = []
+            var position = 0
+            while let pair = PropertyBlock.pair(bytes, at: position) {
+                result.append((
+                    String(decoding: bytes[pair.key], as: UTF8.self),
+                    String(decoding: bytes[pair.value], as: UTF8.self)
+                ))
+                position = pair.value.upperBound + 1
+            }
+            return result
+        }
+    }
+
+    private mutating func remove(_ key: String) {
+        guard let range = find(key) else { return }
+        let start = range.lowerBound - 1 - key.utf8.count
+        var changed = block.slice(0, start)
+        let tail = range.upperBound + 1
+        changed.writeImmutableBuffer(block.slice(tail, block.readableBytes - tail))
+        block = changed
+    }
+
+    /// Where the value of `key` lies, counted from the first byte of the block.
+    func find(_ key: String) -> Range<Int>? {
+        var key = key
+        return key.withUTF8 { wanted in
+            block.withUnsafeReadableBytes { PropertyBlock.find(UnsafeRawBufferPointer(wanted), in: $0) }
+        }
+    }
+
+    private static func isClean(_ string: String) -> Bool {
+        !string.utf8.contains(0)
+    }
+}
+
+/// Reading of `key NUL value NUL …`.
+enum PropertyBlock {
+    typealias Pair = (key: Range<Int>, value: Range<Int>)
+
+    @inline(__always)
+    static func terminator(_ bytes: UnsafeRawBufferPointer, from position: Int) -> Int? {
+        guard position < bytes.count, let base = bytes.baseAddress,
+            let found = memchr(base + position, 0, bytes.count - position)
+        else { return nil }
+        return UnsafeRawPointer(found) - base
+    }
+
+    /// The pair that starts at `position`; nil at the end or if it is not whole.
+    @inline(__always)
+    static func pair(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Pair? {
+        guard let keyEnd = terminator(bytes, from: position), let valueEnd = terminator(bytes, from: keyEnd + 1) else { return nil }
+        return (position..<keyEnd, keyEnd + 1..<valueEnd)
+    }
+
+    static func find(_ key: UnsafeRawBufferPointer, in bytes: UnsafeRawBufferPointer) -> Range<Int>? {
+        var position = 0
+        while let pair = pair(bytes, at: position) {
+            if equal(key, bytes, pair.key) { return pair.value }
+            position = pair.value.upperBound + 1
+        }
+        return nil
+    }
+
+    @inline(__always)
+    static func equal(_ key: UnsafeRawBufferPointer, _ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> Bool {
+        guard key.count == range.count else { return false }
+        guard let wanted = key.baseAddress, let base = bytes.baseAddress else { return key.isEmpty }
+        return memcmp(wanted, base + range.lowerBound, range.count) == 0
+    }
+}
+
+extension ByteBuffer {
+    /// `length` bytes starting `offset` after the reader index; empty if there are not so many.
+    func slice(_ offset: Int, _ length: Int) -> ByteBuffer {
+        getSlice(at: readerIndex + offset, length: length) ?? ByteBuffer()
+    }
+}

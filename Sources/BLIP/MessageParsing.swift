@@ -1,0 +1,90 @@
+import NIOCore
+
+/// A complete message, taken apart: `varint(length of properties) ‖ properties ‖ body`. Nothing is copied unless `Profile`
+/// is not the first property.
+struct ParsedMessage {
+    /// Empty if absent or not asked for.
+    var profile: String
+    var properties: BLIPProperties
+    var body: ByteBuffer
+
+    private struct Layout {
+        var length: Varint.Reading
+        var fault: BLIPError.PropertiesFault?
+        var profile: String?
+        /// The pair `Profile`, counted from the start of the properties.
+        var profilePair = 0..<0
+    }
+
+    init(_ message: ByteBuffer, number: UInt64, wantsProfile: Bool, limits: BLIPLimits) throws(BLIPError) {
+        guard message.readableBytes > 0 else { throw .properties(reason: .missing, message: number) }
+        let layout = message.withUnsafeReadableBytes { Self.scan($0, wantsProfile, limits) }
+        try Self.check(layout.length, limits)
+        if let fault = layout.fault { throw .properties(reason: fault, message: number) }
+
+        let start = layout.length.length
+        let count = Int(layout.length.value)
+        profile = layout.profile ?? ""
+        body = message.slice(start + count, message.readableBytes - start - count)
+        let pair = layout.profilePair
+        if pair.lowerBound == 0 {
+            properties = BLIPProperties(checkedBlock: message.slice(start + pair.count, count - pair.count))
+        } else {
+            var rest = ByteBuffer()
+            rest.reserveCapacity(count - pair.count)
+            rest.writeImmutableBuffer(message.slice(start, pair.lowerBound))
+            rest.writeImmutableBuffer(message.slice(start + pair.upperBound, count - pair.upperBound))
+            properties = BLIPProperties(checkedBlock: rest)
+        }
+    }
+
+    /// Looks at the start of a message that is not complete: whether the length of its properties is allowed.
+    /// False: that length has not arrived yet.
+    static func checkStart(_ message: ByteBuffer, limits: BLIPLimits) throws(BLIPError) -> Bool {
+        let length = message.withUnsafeReadableBytes { Varint.read($0, at: 0) }
+        if length.length == 0 { return false }
+        try check(length, limits)
+        return true
+    }
+
+    private static func check(_ length: Varint.Reading, _ limits: BLIPLimits) throws(BLIPError) {
+        let value = try length.checked().value
+        guard value <= UInt64(UInt32.max) else { throw .numberOverflow }
+        guard value <= UInt64(limits.maximumProperties) else {
+            throw .limitExceeded("maximumProperties", value: Int(value), maximum: limits.maximumProperties)
+        }
+    }
+
+    private static let profileKey: StaticString = "Profile"
+
+    private static func scan(_ bytes: UnsafeRawBufferPointer, _ wantsProfile: Bool, _ limits: BLIPLimits) -> Layout {
+        var layout = Layout(length: Varint.read(bytes, at: 0))
+        guard layout.length.length > 0, layout.length.value <= UInt64(limits.maximumProperties) else { return layout }
+        let start = layout.length.length
+        let count = Int(layout.length.value)
+        guard count > 0 else { return layout }
+        guard count <= bytes.count - start else {
+            layout.fault = .longerThanMessage
+            return layout
+        }
+        let block = UnsafeRawBufferPointer(rebasing: bytes[start..<start + count])
+        guard block[count - 1] == 0 else {
+            layout.fault = .unterminated
+            return layout
+        }
+        let key = UnsafeRawBufferPointer(start: profileKey.utf8Start, count: profileKey.utf8CodeUnitCount)
+        var position = 0
+        while position < count {
+            guard let pair = PropertyBlock.pair(block, at: position) else {
+                layout.fault = .oddStrings
+                return layout
+            }
+            if wantsProfile, layout.profile == nil, PropertyBlock.equal(key, block, pair.key) {
+                layout.profile = String(decoding: block[pair.value], as: UTF8.self)
+                layout.profilePair = pair.key.lowerBound..<pair.value.upperBound + 1
+            }
+            position = pair.value.upperBound + 1
+        }
+        return layout
+    }
+}

@@ -1,0 +1,164 @@
+import NIOCore
+
+// Frames out.
+extension BLIPConnection {
+    mutating func produceFrame(_ allocator: ByteBufferAllocator, _ completed: inout RequestToken?) -> ByteBuffer? {
+        guard !isFailed else { return nil }
+        while let key = dueAcknowledgements.popFirst() {
+            if let frame = acknowledgement(of: key, allocator) { return frame }
+        }
+        guard var message = outbox.dequeue() else { return nil }
+        let maximum = message.isUrgent || !outbox.headIsUrgent ? limits.maximumFrame : limits.maximumFrameBeforeUrgent
+
+        let before = message.remainingBytes
+        let isFirst = !message.hasBegun
+        if isFirst && message.isRequest {
+            // Only now: the peer demands that numbers rise in the order of first frames.
+            message.number = nextRequestNumber
+            nextRequestNumber += 1
+        }
+        let headerLength = Varint.length(message.number) + 1
+        let room = maximum - headerLength - FrameType.checksumLength
+            - (message.flags.contains(.compressed) ? Deflater.worstGrowth : 0)
+
+        let frame: ByteBuffer
+        if isFirst && message.startLength + message.body.readableBytes <= room {
+            frame = wholeFrame(message, allocator)
+            message.head.clear()
+            message.body.clear()
+            message.hasBegun = true
+        } else {
+            if isFirst { begin(&message, allocator) }
+            frame = partialFrame(&message, room, allocator)
+        }
+
+        let after = message.remainingBytes
+        queuedBytes += after - before
+        if after == 0 {
+            if !isFirst { flows[message.key] = nil }
+            if message.isRequest {
+                completed = message.token
+                requestEnded(message)
+            }
+        } else {
+            keep(message, sent: frame.readableBytes - headerLength)
+        }
+        return frame
+    }
+
+    /// Turns the properties into the bytes that travel, for a message of several frames.
+    private func begin(_ message: inout OutgoingMessage, _ allocator: ByteBufferAllocator) {
+        var head = allocator.buffer(capacity: message.startLength)
+        message.writeStart(to: &head)
+        message.head = head
+        message.hasBegun = true
+    }
+
+    private mutating func wholeFrame(_ message: OutgoingMessage, _ allocator: ByteBufferAllocator) -> ByteBuffer {
+        guard message.flags.contains(.compressed) else {
+            let length = message.startLength + message.body.readableBytes
+            var frame = startFrame(message, .init(), payload: length, allocator)
+            let start = frame.writerIndex
+            message.writeStart(to: &frame)
+            frame.writeImmutableBuffer(message.body)
+            checksumOut.add(frame, start, frame.writerIndex - start)
+            frame.writeInteger(checksumOut.value)
+            return frame
+        }
+        plainScratch.clear()
+        message.writeStart(to: &plainScratch)
+        plainScratch.writeImmutableBuffer(message.body)
+        return compressedFrame(message, .init(), plainScratch, nil, allocator)
+    }
+
+    private mutating func partialFrame(
+        _ message: inout OutgoingMessage, _ room: Int, _ allocator: ByteBufferAllocator
+    ) -> ByteBuffer {
+        var first = message.head.readSlice(length: min(room, message.head.readableBytes)) ?? ByteBuffer()
+        var second = message.body.readSlice(length: min(room - first.readableBytes, message.body.readableBytes)) ?? ByteBuffer()
+        if first.readableBytes == 0 { swap(&first, &second) }
+        let extra: BLIPFlags = message.remainingBytes > 0 ? .moreComing : []
+        if message.flags.contains(.compressed) { return compressedFrame(message, extra, first, second, allocator) }
+
+        var frame = startFrame(message, extra, payload: first.readableBytes + second.readableBytes, allocator)
+        let start = frame.writerIndex
+        frame.writeImmutableBuffer(first)
+        frame.writeImmutableBuffer(second)
+        checksumOut.add(frame, start, frame.writerIndex - start)
+        frame.writeInteger(checksumOut.value)
+        return frame
+    }
+
+    /// `first` is not empty: a compressed frame without data breaks LiteCore's inflater.
+    private mutating func compressedFrame(
+        _ message: OutgoingMessage, _ extra: BLIPFlags, _ first: ByteBuffer, _ second: ByteBuffer?, _ allocator: ByteBufferAllocator
+    ) -> ByteBuffer {
+        checksumOut.add(first, 0, first.readableBytes)
+        if let second { checksumOut.add(second, 0, second.readableBytes) }
+        let length = first.readableBytes + (second?.readableBytes ?? 0)
+        var frame = startFrame(message, extra, payload: length + Deflater.worstGrowth, allocator)
+        if !deflater.deflate(first, second, into: &frame) {
+            // Compressed is a property of the frame, so plain is always allowed.
+            var plain = message
+            plain.flags.remove(.compressed)
+            frame = startFrame(plain, extra, payload: length, allocator)
+            frame.writeImmutableBuffer(first)
+            if let second { frame.writeImmutableBuffer(second) }
+        }
+        frame.writeInteger(checksumOut.value)
+        return frame
+    }
+
+    private func startFrame(
+        _ message: OutgoingMessage, _ extra: BLIPFlags, payload: Int, _ allocator: ByteBufferAllocator
+    ) -> ByteBuffer {
+        var frame = allocator.buffer(capacity: Varint.length(message.number) + 1 + payload + FrameType.checksumLength)
+        frame.writeVarint(message.number)
+        frame.writeInteger(message.type | message.flags.union(extra).rawValue)
+        return frame
+    }
+
+    /// Puts a message back of which more remains: into the queue, or aside if the peer has not acknowledged enough.
+    private mutating func keep(_ message: OutgoingMessage, sent: Int) {
+        var flow = flows.removeValue(forKey: message.key) ?? Flow()
+        flow.sent += sent
+        if flow.sent - flow.acknowledged >= limits.sendWindow {
+            flow.stopped = message
+        } else {
+            outbox.enqueue(message)
+        }
+        flows[message.key] = flow
+    }
+
+    /// The peer has `count` bytes of a message of ours. Counts for messages unknown or ended mean nothing, and neither do
+    /// counts that shrink or exceed what was sent.
+    mutating func acknowledged(_ key: MessageKey, _ count: UInt64) {
+        guard var flow = flows.removeValue(forKey: key) else { return }
+        flow.acknowledged = max(flow.acknowledged, Int(min(count, UInt64(flow.sent))))
+        if flow.sent - flow.acknowledged < limits.sendWindow, let message = flow.stopped.take() {
+            outbox.enqueue(message)
+        }
+        flows[key] = flow
+    }
+
+    private mutating func acknowledgement(of key: MessageKey, _ allocator: ByteBufferAllocator) -> ByteBuffer? {
+        let count: Int
+        if key.isReply {
+            guard let received = awaited[key.number]?.partial?.received else { return nil }
+            awaited[key.number]?.partial?.acknowledged = received
+            awaited[key.number]?.partial?.acknowledgementIsDue = false
+            count = received
+        } else {
+            guard let received = unfinishedRequests[key.number]?.received else { return nil }
+            unfinishedRequests[key.number]?.acknowledged = received
+            unfinishedRequests[key.number]?.acknowledgementIsDue = false
+            count = received
+        }
+        let type = key.isReply ? FrameType.acknowledgeReply : FrameType.acknowledgeRequest
+        var frame = allocator.buffer(capacity: 21)
+        frame.writeVarint(key.number)
+        frame.writeInteger(type | BLIPFlags([.urgent, .noReply]).rawValue)
+        frame.writeVarint(UInt64(count))
+        return frame
+    }
+}

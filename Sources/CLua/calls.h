@@ -1,0 +1,17 @@
+// Entering and leaving a state; every public function that runs Lua is built on these.
+#ifndef NJ_CALLS_H
+#define NJ_CALLS_H
+
+#include "internal.h"
+
+// False when a call is under way already; the message says so.
+bool nj_begin(nj_state *S, const nj_budget *budget);
+// Gives NJ_OK or the failure kind; kind_of_error is the kind of an ordinary error.
+int nj_end(nj_state *S, int status, int kind_of_error);
+// Runs a C function protected, with the pointer as its argument. Allocates nothing itself.
+int nj_protected(nj_state *S, lua_CFunction function, void *argument);
+
+
+const char *nj_hook_name(int hook);
+
+#endif

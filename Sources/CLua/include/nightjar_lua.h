@@ -1,0 +1,127 @@
+// Sandboxed Lua states behind a C surface that Swift can call: no Lua error and no longjmp ever leaves it, and none
+// ever crosses a callback into Swift. Every function is for one thread at a time per state.
+#ifndef NIGHTJAR_LUA_H
+#define NIGHTJAR_LUA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct nj_state nj_state;
+typedef struct nj_reply nj_reply;
+
+typedef struct {
+    const void *bytes; // NULL: absent
+    size_t length;
+} nj_bytes;
+
+typedef struct {
+    int64_t memory;
+    int64_t block;
+    int64_t source;
+    int32_t result_depth;
+    int32_t result_nodes;
+    int64_t result_bytes;
+    int32_t log_line;
+    int32_t log_lines;
+    int32_t lookups;
+} nj_limits;
+
+typedef struct {
+    int64_t cpu_nanoseconds;
+    int64_t instructions;
+} nj_budget;
+
+typedef struct {
+    nj_bytes id, revision, body;
+    bool is_deleted;
+    bool is_present;
+} nj_document;
+
+enum { NJ_HOOKS = 6, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3 };
+enum { NJ_MAX_LOOKUPS = 56 }; // of 64 document slots in a handle; the rest are the call's own
+
+// Failure kinds; the order of LuaFailureKind.
+enum { NJ_OK = 0, NJ_ERROR, NJ_TIMEOUT, NJ_MEMORY, NJ_RESULT, NJ_LOAD };
+
+// Host operations, their arguments, and what the reply holds.
+enum {
+    NJ_HOST_LOG = 0,     // integer: level; message, fields (JSON or absent)
+    NJ_HOST_LOG_DROPPED, // integer: lines
+    NJ_HOST_UUID,        // -> part 0: text
+    NJ_HOST_NOW,         // -> number
+    NJ_HOST_SHA1,        // bytes -> part 0: digest
+    NJ_HOST_SHA256,      // bytes -> part 0: digest
+    NJ_HOST_HMAC_SHA256, // key, bytes -> part 0: digest
+    NJ_HOST_PASSWORD_HASH,   // password -> part 0: text
+    NJ_HOST_PASSWORD_VERIFY, // password, hash -> integer: 0, 1
+    NJ_HOST_GET,         // collection (or absent), id -> part 0: body, part 1: revision; integer: deleted
+    NJ_HOST_METRIC,      // integer: kind; number: value; name, labels (JSON or absent)
+    NJ_HOST_STATE_READ,  // key -> part 0: JSON
+    NJ_HOST_STATE_WRITE, // key, JSON (or absent)
+    NJ_HOST_MODULE       // name -> part 0: source, part 1: chunk name
+};
+enum { NJ_HOST_OK = 0, NJ_HOST_REFUSED, NJ_HOST_ABSENT }; // refused: part 0 is the reason
+
+typedef struct {
+    int32_t operation;
+    int64_t integer;
+    double number;
+    nj_bytes first, second;
+} nj_request;
+
+// Must return; must not call the state.
+typedef int32_t (*nj_host_function)(void *context, const nj_request *request, nj_reply *reply);
+
+// Copies the bytes. False when memory is short.
+bool nj_reply_set(nj_reply *reply, int32_t part, const void *bytes, size_t length);
+void nj_reply_set_numbers(nj_reply *reply, int64_t integer, double number);
+
+// NULL when memory is short.
+nj_state *nj_open(const nj_limits *limits, nj_host_function host, void *context);
+void nj_close(nj_state *S);
+
+// All calls below return NJ_OK or a failure kind, whose text nj_message gives until the next call.
+nj_bytes nj_message(const nj_state *S);
+// What the last call that has bytes to give left: a merged document, a principal, a list of names (JSON).
+nj_bytes nj_output(const nj_state *S);
+
+int nj_load(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget);
+uint32_t nj_hook_mask(const nj_state *S);
+// After nj_load; absent where the plugin does not declare it. Writes to nj_output.
+int nj_declaration(nj_state *S, const char *key);
+
+// context: JSON object. The reference is at least 0.
+int nj_make_use(nj_state *S, nj_bytes context, int32_t *reference);
+void nj_release_use(nj_state *S, int32_t reference);
+
+int nj_call_filter(
+    nj_state *S, int32_t hook, int32_t use, uint32_t flags, const nj_document *document, const nj_budget *budget,
+    bool *passed);
+
+enum { NJ_LOCAL = 0, NJ_REMOTE, NJ_DELETE, NJ_MERGED };
+typedef struct {
+    nj_document local, remote, base;
+    nj_bytes id, local_revision, remote_revision, base_revision;
+} nj_conflict;
+int nj_call_resolve(
+    nj_state *S, int32_t use, const nj_conflict *conflict, const nj_budget *budget, int32_t *decision);
+
+enum { NJ_REFUSED = 0, NJ_ACCEPTED, NJ_PRINCIPAL };
+int nj_call_password(
+    nj_state *S, int32_t use, nj_bytes username, nj_bytes password, const nj_budget *budget, int32_t *verdict);
+
+// Plugin tests. nj_load_tests leaves a JSON array of names in nj_output.
+int nj_load_tests(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget);
+int nj_run_test(nj_state *S, nj_bytes name, nj_bytes context, const nj_budget *budget);
+
+size_t nj_memory(const nj_state *S);
+size_t nj_peak_memory(const nj_state *S);
+// Collects garbage first when much is held.
+bool nj_needs_rebuild(nj_state *S);
+int64_t nj_last_instructions(const nj_state *S);
+
+// For measurements: a protected call of an empty Lua function in this state, and of an empty C function.
+void nj_measure_empty_call(nj_state *S, int64_t times, bool is_lua);
+
+#endif

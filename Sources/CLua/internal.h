@@ -1,0 +1,192 @@
+// What the C files of this target share.
+#ifndef NJ_INTERNAL_H
+#define NJ_INTERNAL_H
+
+#include "nightjar_lua.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <string.h>
+
+// Document handles. A document, or an object or array inside one, is a light userdata whose value is
+//   generation of the call (32 bits) | document slot (6) | offset of the value in the body (26)
+// so handing one out allocates nothing, equal places are equal handles, and a handle that outlives its call is
+// recognised by its generation. 0 is nightjar.null and 1 nightjar.delete (generation 0 is never used).
+_Static_assert(sizeof(void *) == 8, "document handles need 64-bit pointers");
+enum { NJ_OFFSET_BITS = 26, NJ_DOCUMENT_SLOTS = 64, NJ_MAX_BODY = (1 << NJ_OFFSET_BITS) - 1 };
+#define NJ_HANDLE_NULL ((uint64_t)0)
+#define NJ_HANDLE_DELETE ((uint64_t)1)
+
+enum {
+    NJ_HOOK_COUNT = 100,     // instructions between two looks at the clock
+    NJ_INDEX_MEMBERS = 64,   // top-level members whose place is remembered
+    NJ_CURSORS = 16,         // arrays and objects whose last place is remembered
+    NJ_MESSAGE_BYTES = 2048,
+    NJ_DEEPEST = 128         // hard bound of any nesting limit: conversions recurse in C
+};
+
+typedef struct {
+    uint32_t key;     // offset of the first byte after the quote
+    uint32_t length;  // raw bytes; the top bit marks escapes
+    uint32_t value;
+} nj_member;
+#define NJ_ESCAPED 0x80000000u
+
+typedef struct {
+    const uint8_t *body;
+    uint32_t length;
+    uint32_t root;    // offset of the opening brace
+    uint32_t cursor;  // where the scan of the top level goes on
+    uint16_t members;
+    uint8_t scan;     // NJ_SCAN_…
+    bool is_deleted;
+    nj_bytes id, revision;
+    void *owned;      // freed at the end of the call
+    nj_member index[NJ_INDEX_MEMBERS];
+} nj_doc;
+enum { NJ_SCAN_START = 0, NJ_SCAN_AT_VALUE, NJ_SCAN_DONE };
+
+typedef struct {
+    uint64_t handle;
+    uint32_t index;   // arrays: 1-based index of the element at `offset`; objects: 1 when set
+    uint32_t offset;  // arrays: the element; objects: the key (after its quote) last given by pairs
+    int32_t length;   // arrays: -1 when unknown
+} nj_cursor;
+
+struct nj_reply {
+    uint8_t *part[2];
+    size_t length[2];
+    int64_t integer;
+    double number;
+};
+
+typedef struct {
+    uint8_t *bytes;
+    size_t length, capacity;
+} nj_buffer;
+
+typedef struct {
+    int context;      // registry reference of ctx; LUA_NOREF when free
+    int flags;        // registry reference of the table behind ctx.flags
+    uint32_t last_flags;
+} nj_use;
+
+typedef struct {
+    const char *bytes;
+    size_t length;
+} nj_key;
+
+struct nj_state {
+    lua_State *L;
+    lua_State *running; // the thread or coroutine in charge
+
+    // Memory
+    size_t used, peak;
+    bool exhausted;      // a call failed for want of memory: the state is to be dropped
+
+    // The call
+    uint32_t generation;
+    bool in_call;
+    bool is_result; // an error raised now is about the hook's result
+    int limit;      // NJ_OK, NJ_TIMEOUT or NJ_MEMORY: spent, for the rest of the call
+    int64_t instructions;
+    int64_t charged; // units not yet added to instructions
+    int64_t wall_start, cpu_start;
+    nj_budget budget;
+    int documents;
+    int lookups;
+    int log_lines;
+    nj_cursor cursors[NJ_CURSORS];
+    nj_doc docs[NJ_DOCUMENT_SLOTS];
+    uint32_t hook_mask;
+    int tests; // registry reference of the loaded test cases
+    int plugin_table;
+
+    nj_use *uses;
+    int use_count;
+
+    nj_host_function host;
+    void *host_context;
+    nj_reply reply;
+
+    nj_limits limits;
+    nj_buffer output, scratch;
+    nj_key *keys; // stack of keys being sorted
+    size_t key_count, key_capacity;
+    char where[160];   // "file.lua:3:" of the error or the spent limit
+    char message[NJ_MESSAGE_BYTES];
+    size_t message_length;
+    uint8_t classes[22][32]; // pattern classes as bit sets: %a %A …
+};
+
+// The pattern classes' letters, in the order of nj_state.classes.
+#define NJ_CLASS_LETTERS "acdglpsuwx"
+
+static inline nj_state *nj_of(lua_State *L) { return *(nj_state **)lua_getextraspace(L); }
+
+// state.c
+int nj_raise_limit(lua_State *L);
+void nj_check_budget(lua_State *L, nj_state *S, int64_t instructions);
+void nj_mark_timeout(lua_State *L, nj_state *S);
+// Counts work that the instruction hook cannot see: one unit is worth one instruction, about 16 bytes looked at.
+static inline void nj_charge(lua_State *L, nj_state *S, size_t units) {
+    S->charged += (int64_t)units;
+    if (__builtin_expect(S->charged >= 1024, 0)) {
+        int64_t charged = S->charged;
+        S->charged = 0;
+        nj_check_budget(L, S, charged);
+    }
+}
+void nj_set_message(nj_state *S, const char *where, const char *text, size_t length);
+void nj_note_where(lua_State *L, nj_state *S);
+int nj_fail_result(lua_State *L, const char *format, ...);
+int64_t nj_cpu_now(void);
+
+// buffers (buffer.c); false when memory is short
+bool nj_buffer_reserve(nj_buffer *b, size_t more);
+bool nj_buffer_append(nj_buffer *b, const void *bytes, size_t length);
+size_t nj_escape_line(const char *text, size_t length, char *out, size_t capacity);
+bool nj_is_utf8(const uint8_t *p, size_t length);
+
+// document.c
+void nj_open_documents(lua_State *L); // the handles' metatable
+uint64_t nj_begin_document(nj_state *S, int slot, const nj_document *d);
+bool nj_is_live(const nj_state *S, uint64_t handle);
+bool nj_is_document(lua_State *L, int index); // a handle (alive or dead), not null or delete
+nj_bytes nj_slice(lua_State *L, uint64_t handle); // raw JSON of the value; raises when dead
+int nj_document_next(lua_State *L); // next(handle, key)
+lua_Integer nj_document_length(lua_State *L, uint64_t handle);
+
+// json.c
+void nj_encode(lua_State *L, nj_state *S, int index, nj_buffer *out, size_t most, const char *what, bool is_document);
+void nj_decode(lua_State *L, nj_state *S, nj_bytes text, const char *what);
+void nj_push_value(lua_State *L, nj_state *S, const uint8_t *p, const uint8_t *end, uint64_t handle);
+int nj_unescape(const uint8_t **p, const uint8_t *end, uint8_t out[4]);
+bool nj_push_number(lua_State *L, const uint8_t *p, const uint8_t *end, const uint8_t **after);
+void nj_push_marker(lua_State *L, bool is_array);
+bool nj_is_marked(lua_State *L, int index, bool *is_array); // the table's metatable is a marker
+
+// sandbox.c, coroutine.c, strings.c, tables.c, library.c, readonly.c
+void nj_build_environment(lua_State *L);
+void nj_open_strings(lua_State *L);   // takes the stock string table on top, leaves the guarded one
+void nj_open_tables(lua_State *L);    // leaves the guarded table library
+void nj_open_coroutines(lua_State *L);
+void nj_open_library(lua_State *L);   // leaves `nightjar`
+void nj_push_text(lua_State *L, int index); // tostring without addresses
+bool nj_is_plain(lua_State *L, int index);
+void nj_check_plain(lua_State *L, int argument);
+int nj_host_call(lua_State *L, nj_state *S, nj_request *request); // status; raises when refused
+int nj_log(lua_State *L, int level, const char *text, size_t length, nj_bytes fields);
+int nj_require(lua_State *L);
+int nj_load_chunk(lua_State *L, nj_state *S, nj_bytes name, nj_bytes source);
+void nj_open_readonly(lua_State *L);
+void nj_wrap_readonly(lua_State *L);  // replaces the table on top by a read-only view, deeply
+bool nj_is_readonly(lua_State *L, int index);
+void nj_push_readonly_table(lua_State *L, int index); // the table behind a view
+
+// Registry keys (addresses).
+extern const char nj_key_environment, nj_key_modules, nj_key_array, nj_key_object, nj_key_readonly, nj_key_text,
+    nj_key_original, nj_key_documents;
+
+#endif

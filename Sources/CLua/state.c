@@ -1,0 +1,328 @@
+// A state's life: memory cap, instruction hook, protected entry and what a failure says.
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "calls.h"
+
+const char nj_key_environment = 0, nj_key_modules = 0, nj_key_array = 0, nj_key_object = 0, nj_key_readonly = 0,
+    nj_key_text = 0, nj_key_original = 0, nj_key_documents = 0;
+
+static int64_t now(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t nj_cpu_now(void) { return now(CLOCK_THREAD_CPUTIME_ID); }
+
+// MARK: Memory
+
+// Blocks from here on are worth a look at the clock: filling one takes microseconds, and a loop of library calls that
+// each make one spends little of the instruction count.
+enum { NJ_LARGE_BLOCK = 64 << 10 };
+
+static bool past_deadline(nj_state *S);
+
+static void *allocate(void *context, void *block, size_t old, size_t new) {
+    nj_state *S = context;
+    if (block == NULL) old = 0; // then it carries the kind of object
+    if (new == 0) {
+        free(block);
+        S->used -= old;
+        return NULL;
+    }
+    if (new > old) {
+        if (new > (size_t)S->limits.block || S->used - old + new > (size_t)S->limits.memory) {
+            if (S->in_call && S->limit == NJ_OK && S->running != NULL) nj_note_where(S->running, S);
+            return NULL;
+        }
+        if (new >= NJ_LARGE_BLOCK && S->in_call && (S->limit != NJ_OK || past_deadline(S))) {
+            if (S->limit == NJ_OK) nj_mark_timeout(S->running, S);
+            return NULL;
+        }
+    }
+    void *result = realloc(block, new);
+    if (result == NULL) return new <= old ? block : NULL; // Lua relies on shrinking to succeed
+    S->used = S->used - old + new;
+    if (S->used > S->peak) S->peak = S->used;
+    return result;
+}
+
+// MARK: Time
+
+// Wall time is read first because it costs no system call and is never less than the thread's CPU time. The first look
+// of a call starts the wall clock, the second the CPU clock: a short filter pays for neither.
+static bool past_deadline(nj_state *S) {
+    int64_t wall = now(CLOCK_MONOTONIC);
+    if (S->wall_start == 0) {
+        S->wall_start = wall;
+        return false;
+    }
+    if (S->cpu_start == 0) {
+        S->cpu_start = nj_cpu_now();
+        return false;
+    }
+    return wall - S->wall_start >= S->budget.cpu_nanoseconds
+        && nj_cpu_now() - S->cpu_start >= S->budget.cpu_nanoseconds;
+}
+
+void nj_mark_timeout(lua_State *L, nj_state *S) {
+    S->limit = NJ_TIMEOUT;
+    if (L != NULL) nj_note_where(L, S);
+    char text[120];
+    int n = S->instructions > S->budget.instructions
+        ? snprintf(text, sizeof text, "stopped after %lld instructions", (long long)S->budget.instructions)
+        : snprintf(text, sizeof text, "stopped after %lld ms of CPU time", (long long)(S->budget.cpu_nanoseconds / 1000000));
+    nj_set_message(S, S->where, text, (size_t)n);
+}
+
+int nj_raise_limit(lua_State *L) {
+    lua_pushnil(L);
+    return lua_error(L);
+}
+
+void nj_check_budget(lua_State *L, nj_state *S, int64_t instructions) {
+    if (!S->in_call) return;
+    S->instructions += instructions;
+    if (S->limit == NJ_OK) {
+        if (S->instructions <= S->budget.instructions && !past_deadline(S)) return;
+        nj_mark_timeout(L, S);
+    }
+    nj_raise_limit(L);
+}
+
+// Once a limit is spent the hook comes back at every instruction, so that no handler can go on.
+static void hook(lua_State *L, lua_Debug *ar) {
+    (void)ar;
+    nj_state *S = nj_of(L);
+    int count = lua_gethookcount(L);
+    if (!S->in_call) return;
+    S->instructions += count;
+    if (S->limit == NJ_OK) {
+        if (S->instructions <= S->budget.instructions && !past_deadline(S)) {
+            if (count != NJ_HOOK_COUNT) lua_sethook(L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
+            return;
+        }
+        nj_mark_timeout(L, S);
+    }
+    if (count != 1) lua_sethook(L, hook, LUA_MASKCOUNT, 1);
+    nj_raise_limit(L);
+}
+
+// MARK: Messages
+
+void nj_set_message(nj_state *S, const char *where, const char *text, size_t length) {
+    size_t prefix = strlen(where);
+    memcpy(S->message, where, prefix); // shorter than S->message by its type
+    S->message_length = prefix + nj_escape_line(text, length, S->message + prefix, sizeof S->message - prefix);
+}
+
+// Allocates nothing: it is also used when memory is spent.
+void nj_note_where(lua_State *L, nj_state *S) {
+    lua_Debug ar;
+    for (int level = 0; level < 64 && lua_getstack(L, level, &ar); level++) {
+        if (lua_getinfo(L, "Sl", &ar) && ar.currentline > 0) {
+            char raw[160];
+            int n = snprintf(raw, sizeof raw, "%s:%d: ", ar.short_src, ar.currentline);
+            size_t used = nj_escape_line(raw, n < (int)sizeof raw ? (size_t)n : sizeof raw - 1, S->where, sizeof S->where - 1);
+            S->where[used] = 0;
+            return;
+        }
+    }
+}
+
+// Does the text begin with "name.lua:12: " already?
+static bool has_position(const char *text, size_t length) {
+    const char *colon = memchr(text, ':', length < 120 ? length : 120);
+    if (colon == NULL || colon == text) return false;
+    const char *end = text + length, *p = colon + 1;
+    if (p >= end || *p < '0' || *p > '9') return false;
+    while (p < end && *p >= '0' && *p <= '9') p++;
+    return p < end && *p == ':';
+}
+
+// The handler of every entry: writes the text down where the error is raised, while its line is still known.
+static int note_error(lua_State *L) {
+    nj_state *S = nj_of(L);
+    if (S->limit != NJ_OK) return 1;
+    nj_note_where(L, S);
+    char text[96];
+    size_t length = 0;
+    const char *bytes = text;
+    switch (lua_type(L, 1)) {
+    case LUA_TSTRING: bytes = lua_tolstring(L, 1, &length); break;
+    case LUA_TNUMBER:
+        length = (size_t)(lua_isinteger(L, 1) ? snprintf(text, sizeof text, "%lld", (long long)lua_tointeger(L, 1))
+                                              : snprintf(text, sizeof text, "%.14g", lua_tonumber(L, 1)));
+        break;
+    case LUA_TTABLE:
+        // error{ message = "…" } is a common form; anything else of the script's is not asked.
+        lua_pushliteral(L, "message");
+        lua_rawget(L, 1);
+        if (lua_type(L, -1) == LUA_TSTRING) {
+            bytes = lua_tolstring(L, -1, &length);
+            break;
+        }
+        // fall through
+    default:
+        length = (size_t)snprintf(text, sizeof text, "error raised with a %s instead of a text", luaL_typename(L, 1));
+    }
+    nj_set_message(S, has_position(bytes, length) ? "" : S->where, bytes, length);
+    return 1;
+}
+
+int nj_fail_result(lua_State *L, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    lua_pushvfstring(L, format, arguments);
+    va_end(arguments);
+    return lua_error(L);
+}
+
+nj_bytes nj_message(const nj_state *S) { return (nj_bytes){S->message, S->message_length}; }
+nj_bytes nj_output(const nj_state *S) { return (nj_bytes){S->output.bytes, S->output.length}; }
+
+// MARK: Entry
+
+bool nj_begin(nj_state *S, const nj_budget *budget) {
+    if (S->in_call) {
+        static const char text[] = "the plugin is called again from inside its own call";
+        nj_set_message(S, "", text, sizeof text - 1);
+        return false;
+    }
+    S->in_call = true;
+    S->is_result = false;
+    S->limit = NJ_OK;
+    S->instructions = 0;
+    S->charged = 0;
+    S->wall_start = 0;
+    S->cpu_start = 0;
+    S->budget = *budget;
+    S->documents = 0;
+    S->lookups = 0;
+    S->log_lines = 0;
+    S->where[0] = 0;
+    S->running = S->L;
+    return true;
+}
+
+int nj_end(nj_state *S, int status, int kind_of_error) {
+    S->in_call = false;
+    if (++S->generation == 0) S->generation = 1;
+    for (int i = 0; S->lookups > 0 && i < S->documents; i++) {
+        free(S->docs[i].owned);
+        S->docs[i].owned = NULL;
+    }
+    if (__builtin_expect(S->log_lines > S->limits.log_lines, 0)) {
+        nj_request request = {.operation = NJ_HOST_LOG_DROPPED, .integer = S->log_lines - S->limits.log_lines};
+        S->host(S->host_context, &request, &S->reply);
+    }
+    if (__builtin_expect(status == LUA_OK && S->limit == NJ_OK, 1)) return NJ_OK;
+
+    lua_settop(S->L, NJ_HOOKS + 1);
+    lua_sethook(S->L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
+    S->key_count = 0;
+    if (S->limit == NJ_TIMEOUT) return NJ_TIMEOUT;
+    if (S->limit == NJ_MEMORY || status == LUA_ERRMEM) {
+        char text[160];
+        int n = snprintf(
+            text, sizeof text, "not enough memory (limits: %lld bytes in all, %lld in one block)",
+            (long long)S->limits.memory, (long long)S->limits.block);
+        nj_set_message(S, S->where, text, (size_t)n);
+        S->exhausted = true;
+        return NJ_MEMORY;
+    }
+    if (status == LUA_ERRERR) {
+        static const char text[] = "error while handling an error";
+        nj_set_message(S, S->where, text, sizeof text - 1);
+    }
+    return S->is_result && kind_of_error != NJ_LOAD ? NJ_RESULT : kind_of_error;
+}
+
+int nj_protected(nj_state *S, lua_CFunction function, void *argument) {
+    lua_State *L = S->L;
+    lua_pushcfunction(L, function);
+    lua_pushlightuserdata(L, argument);
+    return lua_pcall(L, 1, 0, 1);
+}
+
+// MARK: Life
+
+static int panicked(lua_State *L) {
+    // Only reached by an allocating Lua call outside a protected one, which this target has none of.
+    (void)L;
+    static const char text[] = "nightjar: unprotected Lua error, ending\n";
+    fputs(text, stderr);
+    abort();
+}
+
+static int set_up(lua_State *L) {
+    // Lua makes these texts when memory may be gone, outside any protection; interned and alive, they cost nothing then.
+    lua_newtable(L);
+    lua_pushliteral(L, "error in error handling");
+    lua_rawseti(L, -2, 1);
+    lua_pushliteral(L, "C stack overflow");
+    lua_rawseti(L, -2, 2);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &nj_key_text);
+    nj_build_environment(L);
+    return 0;
+}
+
+nj_state *nj_open(const nj_limits *limits, nj_host_function host, void *context) {
+    nj_state *S = calloc(1, sizeof *S);
+    if (S == NULL) return NULL;
+    S->limits = *limits;
+    if (S->limits.result_depth > NJ_DEEPEST) S->limits.result_depth = NJ_DEEPEST;
+    if (S->limits.lookups > NJ_MAX_LOOKUPS) S->limits.lookups = NJ_MAX_LOOKUPS;
+    S->host = host;
+    S->host_context = context;
+    S->generation = 1;
+    S->tests = LUA_NOREF;
+    S->plugin_table = LUA_NOREF;
+    lua_State *L = lua_newstate(allocate, S);
+    if (L == NULL) {
+        free(S);
+        return NULL;
+    }
+    S->L = S->running = L;
+    *(nj_state **)lua_getextraspace(L) = S;
+    lua_atpanic(L, panicked);
+    lua_pushcfunction(L, note_error);
+    for (int i = 0; i < NJ_HOOKS; i++) lua_pushnil(L);
+    lua_sethook(L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
+    if (nj_protected(S, set_up, NULL) != LUA_OK) {
+        nj_close(S);
+        return NULL;
+    }
+    return S;
+}
+
+void nj_close(nj_state *S) {
+    if (S == NULL) return;
+    lua_close(S->L);
+    for (int i = 0; i < NJ_DOCUMENT_SLOTS; i++) free(S->docs[i].owned);
+    free(S->reply.part[0]);
+    free(S->reply.part[1]);
+    free(S->output.bytes);
+    free(S->scratch.bytes);
+    free(S->keys);
+    free(S->uses);
+    free(S);
+}
+
+size_t nj_memory(const nj_state *S) { return S->used; }
+size_t nj_peak_memory(const nj_state *S) { return S->peak; }
+int64_t nj_last_instructions(const nj_state *S) { return S->instructions; }
+
+bool nj_needs_rebuild(nj_state *S) {
+    if (S->exhausted) return true;
+    size_t most = (size_t)S->limits.memory / 8 * 7;
+    if (S->used <= most || S->in_call) return false;
+    lua_gc(S->L, LUA_GCCOLLECT, 0); // runs no script: finalizers cannot be set
+    return S->used > most;
+}

@@ -1,0 +1,74 @@
+/// Standard base64 with padding (RFC 4648 section 4).
+public enum Base64 {
+    private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+    /// The six bits of each character, 0xFF for those outside the alphabet.
+    private static let values: [UInt8] = {
+        var table = [UInt8](repeating: 0xFF, count: 256)
+        for index in 0..<64 { table[Int(alphabet.utf8Start[index])] = UInt8(index) }
+        return table
+    }()
+
+    public static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
+        let length = (bytes.count + 2) / 3 * 4
+        return String(unsafeUninitializedCapacity: length) { out in
+            let letters = alphabet.utf8Start
+            var from = 0
+            var to = 0
+            while from < bytes.count {
+                let left = bytes.count - from
+                let second = left > 1 ? UInt32(bytes[from + 1]) : 0
+                let third = left > 2 ? UInt32(bytes[from + 2]) : 0
+                let group = UInt32(bytes[from]) << 16 | second << 8 | third
+                out[to] = letters[Int(group >> 18)]
+                out[to + 1] = letters[Int(group >> 12 & 63)]
+                out[to + 2] = left > 1 ? letters[Int(group >> 6 & 63)] : 0x3D
+                out[to + 3] = left > 2 ? letters[Int(group & 63)] : 0x3D
+                from += 3
+                to += 4
+            }
+            return length
+        }
+    }
+
+    public static func encode(_ bytes: [UInt8]) -> String { bytes.withUnsafeBytes { encode($0) } }
+
+    /// The bytes, or nil unless `text` is padded base64 whose unused bits are zero (so that each value has one text).
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        var owned = String(text)
+        return owned.withUTF8 { decode($0) }
+    }
+
+    /// As the other `decode`, from the text's bytes.
+    public static func decode(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+        guard text.count % 4 == 0 else { return nil }
+        guard text.count > 0 else { return [] }
+        let padding = text[text.count - 1] != 0x3D ? 0 : text[text.count - 2] != 0x3D ? 1 : 2
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 4 * 3)
+        var group: UInt32 = 0
+        let significant = text.count - padding
+        for index in 0..<significant {
+            let value = values[Int(text[index])]
+            guard value != 0xFF else { return nil }
+            group = group << 6 | UInt32(value)
+            if index & 3 == 3 {
+                bytes.append(UInt8(truncatingIfNeeded: group >> 16))
+                bytes.append(UInt8(truncatingIfNeeded: group >> 8))
+                bytes.append(UInt8(truncatingIfNeeded: group))
+                group = 0
+            }
+        }
+        switch padding {
+        case 1:
+            guard group & 3 == 0 else { return nil }
+            bytes.append(UInt8(truncatingIfNeeded: group >> 10))
+            bytes.append(UInt8(truncatingIfNeeded: group >> 2))
+        case 2:
+            guard group & 15 == 0 else { return nil }
+            bytes.append(UInt8(truncatingIfNeeded: group >> 4))
+        default: break
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,58 @@
+import COpenSSL
+
+/// SHA-1, the digest of revisions and blobs on the wire (replication.md sections 7 and 10). Not for secrets.
+public enum SHA1 {
+    /// Digest length in bytes.
+    public static let byteCount = 20
+
+    public static func hash(_ bytes: UnsafeRawBufferPointer) -> [UInt8] { DigestEngine.sha1.hash(bytes) }
+
+    public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.sha1.hash($0) } }
+
+    /// Digest of two pieces one after the other, written to `out` (at least `byteCount` bytes) without allocating.
+    public static func hash(
+        _ first: UnsafeRawBufferPointer,
+        _ second: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        into out: UnsafeMutableRawBufferPointer
+    ) {
+        DigestEngine.sha1.hash(first, second, into: out)
+    }
+}
+
+/// SHA-256.
+public enum SHA256 {
+    /// Digest length in bytes.
+    public static let byteCount = 32
+
+    public static func hash(_ bytes: UnsafeRawBufferPointer) -> [UInt8] { DigestEngine.sha256.hash(bytes) }
+
+    public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.sha256.hash($0) } }
+}
+
+/// SHA-1 over pieces that come one after the other (a blob being received). One owner at a time.
+public final class SHA1Hasher {
+    private let context = DigestEngine.sha1.makeContext()
+
+    public init() { DigestEngine.sha1.start(context) }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    public func update(_ bytes: UnsafeRawBufferPointer) {
+        if bytes.count > 0 { DigestEngine.sha1.update(context, bytes) }
+    }
+
+    public func update(_ bytes: some Collection<UInt8>) {
+        let done: Void? = bytes.withContiguousStorageIfAvailable { update(UnsafeRawBufferPointer($0)) }
+        if done == nil { Array(bytes).withUnsafeBytes { update($0) } }
+    }
+
+    /// The digest of all so far; the hasher starts anew afterwards.
+    public func finalize() -> [UInt8] {
+        let digest = [UInt8](unsafeUninitializedCapacity: SHA1.byteCount) { out, count in
+            DigestEngine.sha1.finish(context, into: UnsafeMutableRawBufferPointer(out))
+            count = SHA1.byteCount
+        }
+        DigestEngine.sha1.start(context)
+        return digest
+    }
+}

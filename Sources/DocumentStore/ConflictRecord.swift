@@ -1,0 +1,93 @@
+import Documents
+import SQLite
+
+/// What is stored of a conflict, besides the branches themselves: which is whose.
+struct ConflictRecord: Equatable {
+    /// The local revision when the conflict arose; its branch may have grown since.
+    var local: RevisionID
+    var remoteID: RemoteID?
+    /// The remote revision when the conflict arose.
+    var remote: RevisionID
+    var since: Int64
+
+    /// The present ends of the two branches; `nil` when there is nothing left to resolve.
+    func sides(_ tree: RevisionTree, _ remotes: KnownRemotes) -> (local: RevisionTree.Leaf, remote: RevisionTree.Leaf)? {
+        // Best first, so the first fit is deterministic.
+        let leaves = tree.leaves
+        func end(of revision: RevisionID, not other: RevisionID? = nil) -> RevisionTree.Leaf? {
+            leaves.first { leaf in
+                leaf.revision != other && (leaf.revision == revision || tree.isAncestor(revision, of: leaf.revision))
+            }
+        }
+        var remoteEnd: RevisionTree.Leaf?
+        if let remoteID {
+            for entry in remotes.entries where entry.remote == remoteID.number {
+                if let known = entry.revision { remoteEnd = end(of: known) }
+            }
+        }
+        guard let remoteEnd = remoteEnd ?? end(of: remote) else { return nil }
+        // The remote side may have taken over the local branch: then the conflict is over.
+        if remoteEnd.revision == local || tree.isAncestor(local, of: remoteEnd.revision) { return nil }
+        guard let localEnd = end(of: local, not: remoteEnd.revision) else { return nil }
+        return (localEnd, remoteEnd)
+    }
+
+    /// The record, unless the change to the tree ended the conflict.
+    func still(_ tree: RevisionTree, _ remotes: KnownRemotes) -> ConflictRecord? {
+        sides(tree, remotes) == nil ? nil : self
+    }
+}
+
+extension ReadTransaction {
+    /// The two sides of an unresolved conflict with their bodies; `nil` if there is none.
+    public final func conflict(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Conflict? {
+        guard let row = try row(collection, id), row.isConflicted else { return nil }
+        let tree = try tree(of: row, id)
+        var remotes = row.remotes
+        remotes.spellOut(row.revision)
+        guard let record = try conflictRecord(collection, id), let sides = record.sides(tree, remotes) else { return nil }
+        func side(_ leaf: RevisionTree.Leaf) throws(StoreError) -> Conflict.Side {
+            guard let body = try body(collection, id, leaf.revision, row: row) ?? (leaf.isDeleted ? Array("{}".utf8) : nil) else {
+                throw session.damaged("document \(id) lacks the body of revision \(leaf.revision)")
+            }
+            return Conflict.Side(revision: leaf.revision, isDeleted: leaf.isDeleted, body: body)
+        }
+        var base: Conflict.Base?
+        if let ancestor = tree.commonAncestor(of: sides.local.revision, and: sides.remote.revision),
+            let body = try body(collection, id, ancestor, row: row) {
+            base = Conflict.Base(revision: ancestor, body: body)
+        }
+        return Conflict(
+            id: id, local: try side(sides.local), remote: try side(sides.remote), base: base, remoteID: record.remoteID)
+    }
+
+    final func conflictRecord(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> ConflictRecord? {
+        let statement = try tables(collection).statement(.conflict)
+        statement.bind(1, id.text)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return nil }
+        return ConflictRecord(
+            local: RevisionID(stored: statement.text(0)),
+            remoteID: statement.isNull(1) ? nil : RemoteID(statement.integer(1)),
+            remote: RevisionID(stored: statement.text(2)),
+            since: statement.integer(3)
+        )
+    }
+}
+
+extension WriteTransaction {
+    /// Brings the stored record from `previous` to `record`.
+    func write(
+        _ record: ConflictRecord?, _ tables: CollectionTables, _ id: DocumentID, _ previous: ConflictRecord?
+    ) throws(StoreError) {
+        guard record != previous else { return }
+        guard let record else { return try run(tables, .dropConflict, id) }
+        let statement = try tables.statement(.setConflict)
+        statement.bind(1, id.text)
+        statement.bind(2, record.local.text)
+        if let remote = record.remoteID { statement.bind(3, remote.number) } else { statement.bindNull(3) }
+        statement.bind(4, record.remote.text)
+        statement.bind(5, record.since)
+        try session.run(statement)
+    }
+}

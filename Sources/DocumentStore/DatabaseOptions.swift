@@ -1,0 +1,29 @@
+/// How a database behaves while it is open; none of it changes the file's format.
+public struct DatabaseOptions: Sendable {
+    /// How sure a write is when it returns.
+    public enum Durability: Sendable {
+        /// Survives a power cut: the log is synced at each commit.
+        case full
+        /// Survives the end of the process, not always a power cut. For tests and throw-away data.
+        case process
+    }
+
+    public var durability = Durability.full
+    /// Generations kept per branch.
+    public var historyDepth = StoreLimits.historyDepth
+    /// Largest document body, in bytes.
+    public var maxBodyBytes = StoreLimits.maxBodyBytes
+    /// Largest blob, in bytes.
+    public var maxBlobBytes = StoreLimits.maxBlobBytes
+    /// Age in seconds below which an unreferenced blob is never removed.
+    public var blobGraceSeconds = StoreLimits.blobGraceSeconds
+    /// Reader threads, each with its own connection.
+    public var readers = 2
+    /// Page cache of the writer and of each reader, in bytes; used only as far as needed.
+    public var writerCacheBytes = 64 << 20
+    public var readerCacheBytes = 8 << 20
+    /// Largest size of the database file in pages of 4096 bytes; `nil` = SQLite's own maximum.
+    public var maxPages: Int64? = nil
+
+    public init() {}
+}

@@ -1,0 +1,48 @@
+import Documents
+
+/// Why a document is not replicated with one peer in one direction.
+public struct Exclusion: Sendable, Equatable {
+    public enum Direction: Int64, Sendable { case push = 0, pull = 1 }
+    public enum Kind: Int64, Sendable {
+        /// Refused by a filter or by the peer; looked at again when the document or the filter changes.
+        case rejected = 0
+        /// Held back because something failed; tried again.
+        case held = 1
+    }
+
+    public var remote: RemoteID
+    public var direction: Direction
+    public var kind: Kind
+    public var id: DocumentID
+    /// The local sequence (push); 0 if none.
+    public var sequence: SequenceNumber
+    /// The peer's sequence as JSON text (pull); empty if none.
+    public var remoteSequence: String
+    public var revision: RevisionID?
+    /// What went wrong; cut at `StoreLimits.maxErrorTextBytes`.
+    public var error: String
+    public var plugin: String
+    public var version: String
+    public var tries: Int
+    /// Unix seconds of the first exclusion.
+    public var since: Int64
+
+    public init(
+        remote: RemoteID, direction: Direction, kind: Kind, id: DocumentID, sequence: SequenceNumber = 0,
+        remoteSequence: String = "", revision: RevisionID? = nil, error: String = "", plugin: String = "",
+        version: String = "", tries: Int = 1, since: Int64 = 0
+    ) {
+        self.remote = remote
+        self.direction = direction
+        self.kind = kind
+        self.id = id
+        self.sequence = sequence
+        self.remoteSequence = remoteSequence
+        self.revision = revision
+        self.error = error
+        self.plugin = plugin
+        self.version = version
+        self.tries = tries
+        self.since = since
+    }
+}

@@ -1,0 +1,81 @@
+import Documents
+
+/// A revision made elsewhere, as a peer sent it.
+public struct IncomingRevision: Sendable {
+    public var id: DocumentID
+    public var revision: RevisionID
+    /// Ancestors, newest first, `revision` itself not included.
+    public var history: [RevisionID]
+    public var isDeleted: Bool
+    /// JSON object without reserved keys; empty means `{}`.
+    public var body: [UInt8]
+    /// `body` was already checked to be a JSON object (`JSONScanner.scanDocument`); `hasBlobs` is right then.
+    public var isValidated: Bool
+    /// The body holds blob references (only looked at if `isValidated`).
+    public var hasBlobs: Bool
+    /// The peer it came from; its last known revision becomes this one.
+    public var remote: RemoteID?
+
+    public init(
+        id: DocumentID, revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, body: [UInt8],
+        isValidated: Bool = false, hasBlobs: Bool = false, remote: RemoteID? = nil
+    ) {
+        self.id = id
+        self.revision = revision
+        self.history = history
+        self.isDeleted = isDeleted
+        self.body = body
+        self.isValidated = isValidated
+        self.hasBlobs = hasBlobs
+        self.remote = remote
+    }
+}
+
+/// What to do with an incoming revision that does not descend from the current one.
+public enum ConflictHandling: Sendable {
+    /// Passive side: refuse it (`InsertOutcome.conflict`).
+    case refuse
+    /// Active side: keep it as a branch, to be resolved.
+    case store
+}
+
+/// What became of an incoming revision.
+public enum InsertOutcome: Sendable, Equatable {
+    /// It was stored before; nothing changed (but the remote's last known revision).
+    case alreadyPresent
+    /// It is the current revision now.
+    case inserted(sequence: SequenceNumber)
+    /// It was stored as a branch beside a local revision. `sequence` is set if the current revision changed.
+    case insertedConflict(local: RevisionID, remote: RevisionID, sequence: SequenceNumber?)
+    /// It was not stored (`ConflictHandling.refuse`).
+    case conflict(current: RevisionID)
+}
+
+/// Answer to one row of a peer's `changes`.
+public enum RevisionNeed: Sendable, Equatable {
+    /// We hold the revision.
+    case have
+    /// We want it; these revisions of the document are held, the best base first.
+    case need(ancestors: [RevisionID])
+}
+
+/// Answer to one row of a peer's `proposeChanges`.
+public enum ProposalVerdict: Sendable, Equatable {
+    case accept
+    case have
+    case conflict(current: RevisionID)
+}
+
+/// One row of a peer's `proposeChanges`.
+public struct Proposal: Sendable {
+    public var id: DocumentID
+    public var revision: RevisionID
+    /// The revision the peer believes to be ours.
+    public var parent: RevisionID?
+
+    public init(id: DocumentID, revision: RevisionID, parent: RevisionID?) {
+        self.id = id
+        self.revision = revision
+        self.parent = parent
+    }
+}

@@ -1,0 +1,46 @@
+/// Named limits of the store. Each one bounds memory, disk or time that somebody
+/// outside the process could otherwise make us spend.
+public enum StoreLimits {
+    /// Generations kept per branch of a revision tree. Couchbase peers keep 50 and
+    /// send at most that much history.
+    public static let historyDepth = 50
+    /// Bytes of one document body. Sync Gateway refuses documents above about 20 MiB.
+    public static let maxBodyBytes = 20 << 20
+    /// Bytes of one blob. Sync Gateway stops at 20 MiB; other peers have no limit, and
+    /// a blob is streamed to disk, so only the disk is at stake.
+    public static let maxBlobBytes: UInt64 = 1 << 30
+    /// Bytes of one checkpoint or local document: they are copied whole.
+    public static let maxLocalBodyBytes = 1 << 20
+    /// Bytes of a checkpoint's or local document's identifier; peers choose it freely.
+    public static let maxLocalIDBytes = 1024
+    /// Collections of one database. Each has its own tables and prepared statements.
+    public static let maxCollections = 1000
+    /// Open branches of one document. More are refused: a peer could otherwise
+    /// make one row grow without end.
+    public static let maxBranches = 32
+    /// Remotes whose last revision is remembered in one document's row.
+    public static let maxRemotesPerDocument = 64
+    /// History entries accepted with one incoming revision. Peers send 50 to 100.
+    public static let maxIncomingHistory = 1000
+    /// Jobs that share one transaction, so that one commit is never unbounded.
+    public static let maxJobsPerCommit = 1000
+    /// Rows after which no further waiting job joins the running transaction: a
+    /// crowd of bulk writers shall not delay the first of them for seconds.
+    public static let maxRowsPerCommit = 5000
+    /// Rows that `changes` and other lists return at once, whatever was asked.
+    public static let maxRowsPerRead = 10_000
+    /// Bytes of bodies one `changes` call returns; the row that passes it is the last.
+    public static let maxBodyBytesPerRead = 8 << 20
+    /// Characters of an error text kept with an excluded document or a conflict.
+    public static let maxErrorTextBytes = 2000
+    /// Seconds an unreferenced blob is left alone: the revision that needs it may
+    /// still be on its way.
+    public static let blobGraceSeconds: Int64 = 3600
+    /// Pages of write-ahead log after which the writer moves them into the database.
+    public static let checkpointPages: Int32 = 4000
+    /// Pages of write-ahead log after which readers that keep the log from starting
+    /// over are waited for (for at most `checkpointWaitMilliseconds`).
+    public static let forcedCheckpointPages: Int32 = 32_000
+    /// How long a forced checkpoint waits for readers.
+    public static let checkpointWaitMilliseconds: Int32 = 2000
+}

@@ -1,0 +1,181 @@
+import Documents
+import SQLite
+
+extension ReadTransaction {
+    /// Current revisions in the order of their sequences.
+    /// - Parameters:
+    ///   - since: rows with greater sequences.
+    ///   - limit: rows wanted; at most `StoreLimits.maxRowsPerRead` come, and fewer when bodies
+    ///     pass `StoreLimits.maxBodyBytesPerRead`. An empty answer means there are no more.
+    ///   - includeDeleted: tombstones too.
+    ///   - ids: only these documents.
+    ///   - remote: fills `ChangeRow.remoteRevision`.
+    public final func changes(
+        _ collection: Collection, since: SequenceNumber, limit: Int, includeBodies: Bool,
+        includeDeleted: Bool = true, ids: [DocumentID]? = nil, remote: RemoteID? = nil
+    ) throws(StoreError) -> [ChangeRow] {
+        let limit = min(limit, StoreLimits.maxRowsPerRead)
+        guard limit > 0, let since = Int64(exactly: since) else { return [] }
+        let tables = try tables(collection)
+        if let ids {
+            return try changes(
+                tables, of: ids, since: since, limit: limit, includeBodies: includeBodies,
+                includeDeleted: includeDeleted, remote: remote)
+        }
+        let statement = try tables.statement(includeBodies ? .changesWithBodies : .changes)
+        statement.bind(1, since)
+        // Tombstones to be left out do not count, so the limit is applied here.
+        statement.bind(2, includeDeleted ? Int64(limit) : -1)
+        defer { statement.reset() }
+        var rows: [ChangeRow] = []
+        rows.reserveCapacity(min(limit, 1000))
+        var bytes = 0
+        while try session.step(statement) {
+            let flags = statement.integer(3)
+            if !includeDeleted && flags & DocumentFlags.deleted != 0 { continue }
+            rows.append(try changeRow(statement, flags, includeBodies, remote))
+            if includeBodies { bytes += rows[rows.count - 1].bodySize }
+            if rows.count == limit || bytes >= StoreLimits.maxBodyBytesPerRead { break }
+        }
+        return rows
+    }
+
+    /// The same for a few documents: each is looked up, then they are put in order.
+    private func changes(
+        _ tables: CollectionTables, of ids: [DocumentID], since: Int64, limit: Int, includeBodies: Bool,
+        includeDeleted: Bool, remote: RemoteID?
+    ) throws(StoreError) -> [ChangeRow] {
+        let find = try tables.find()
+        var sequences: [Int64] = []
+        for id in ids {
+            find.bind(1, id.text)
+            defer { find.reset() }
+            guard try session.step(find) else { continue }
+            let sequence = find.integer(0)
+            if sequence > since && (includeDeleted || find.integer(2) & DocumentFlags.deleted == 0) {
+                sequences.append(sequence)
+            }
+        }
+        sequences.sort()
+        let statement = try tables.statement(includeBodies ? .changesWithBodies : .changes)
+        defer { statement.reset() }
+        var rows: [ChangeRow] = []
+        var bytes = 0
+        var previous: Int64 = 0
+        for sequence in sequences where sequence != previous {
+            previous = sequence
+            statement.reset()
+            statement.bind(1, sequence - 1)
+            statement.bind(2, 1)
+            guard try session.step(statement) else { continue }
+            rows.append(try changeRow(statement, statement.integer(3), includeBodies, remote))
+            if includeBodies { bytes += rows[rows.count - 1].bodySize }
+            if rows.count == limit || bytes >= StoreLimits.maxBodyBytesPerRead { break }
+        }
+        return rows
+    }
+
+    @inline(__always)
+    private func changeRow(
+        _ statement: Statement, _ flags: Int64, _ includeBodies: Bool, _ remote: RemoteID?
+    ) throws(StoreError) -> ChangeRow {
+        let revision = RevisionID(stored: statement.text(2))
+        let id = DocumentID(stored: statement.text(1))
+        var remoteRevision: RevisionID?
+        if let remote {
+            remoteRevision = try remotes(statement, 5, id.text).revision(remote, current: revision)
+        }
+        let body = includeBodies ? statement.blob(6) : nil
+        return ChangeRow(
+            sequence: SequenceNumber(statement.integer(0)),
+            id: id,
+            revision: revision,
+            isDeleted: flags & DocumentFlags.deleted != 0,
+            hasConflict: flags & DocumentFlags.conflicted != 0,
+            hasBlobs: flags & DocumentFlags.blobs != 0,
+            bodySize: body?.count ?? Int(statement.integer(6)),
+            body: body,
+            remoteRevision: remoteRevision,
+            tree: statement.blobIfPresent(4)
+        )
+    }
+
+    // MARK: what a peer offers
+
+    /// For a peer's `changes`: which of the revisions are wanted, and what we hold of those documents.
+    /// A revision counts as held if it is anywhere in the tree, or is what a remote was last known to have.
+    public final func missing(
+        _ collection: Collection, _ offers: [(DocumentID, RevisionID)], maxAncestors: Int = 10
+    ) throws(StoreError) -> [RevisionNeed] {
+        let find = try tables(collection).find()
+        var needs: [RevisionNeed] = []
+        needs.reserveCapacity(offers.count)
+        for (id, revision) in offers {
+            let need = try find.withBound(1, id.text) { () throws(StoreError) -> RevisionNeed in
+                defer { find.reset() }
+                guard try session.step(find) else { return .need(ancestors: []) }
+                if columnEquals(find, 1, revision) { return .have }
+                let row = Row(
+                    sequence: find.integer(0), revision: RevisionID(stored: find.text(1)), flags: find.integer(2),
+                    tree: find.blobIfPresent(3), remotes: try remotes(find, 4, id.text))
+                return try self.need(revision, row, id, maxAncestors)
+            }
+            needs.append(need)
+        }
+        return needs
+    }
+
+    private func need(
+        _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int
+    ) throws(StoreError) -> RevisionNeed {
+        if row.remotes.entries.contains(where: { $0.revision == revision }) { return .have }
+        guard row.tree != nil else {
+            return .need(ancestors: row.revision.generation < revision.generation ? [row.revision] : [])
+        }
+        let tree = try tree(of: row, id)
+        if tree.contains(revision) { return .have }
+        // The current revision first: its body is certainly stored, so it is the best base.
+        var ancestors: [RevisionID] = []
+        for leaf in [row.revision] + tree.leaves.map(\.revision) {
+            for candidate in [leaf] + tree.ancestors(of: leaf, limit: maxAncestors) {
+                guard ancestors.count < maxAncestors else { return .need(ancestors: ancestors) }
+                if candidate.generation < revision.generation && !ancestors.contains(candidate) {
+                    ancestors.append(candidate)
+                }
+            }
+        }
+        return .need(ancestors: ancestors)
+    }
+
+    /// For a peer's `proposeChanges` (replication.md section 5): which revisions may come.
+    /// A document that is absent here accepts any proposal, as Sync Gateway does.
+    public final func checkProposals(
+        _ collection: Collection, _ rows: [Proposal]
+    ) throws(StoreError) -> [ProposalVerdict] {
+        let find = try tables(collection).find()
+        var verdicts: [ProposalVerdict] = []
+        verdicts.reserveCapacity(rows.count)
+        for row in rows {
+            let verdict = try find.withBound(1, row.id.text) { () throws(StoreError) -> ProposalVerdict in
+                defer { find.reset() }
+                guard try session.step(find) else { return .accept }
+                if columnEquals(find, 1, row.revision) { return .have }
+                if let parent = row.parent {
+                    if columnEquals(find, 1, parent) { return .accept }
+                } else if find.integer(2) & DocumentFlags.deleted != 0 {
+                    return .accept
+                }
+                return .conflict(current: RevisionID(stored: find.text(1)))
+            }
+            verdicts.append(verdict)
+        }
+        return verdicts
+    }
+
+    @inline(__always)
+    private func columnEquals(_ statement: Statement, _ column: Int32, _ revision: RevisionID) -> Bool {
+        statement.withText(column) { stored in
+            revision.text.utf8.count == stored.count && revision.text.utf8.elementsEqual(stored)
+        }
+    }
+}

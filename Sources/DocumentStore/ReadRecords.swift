@@ -1,0 +1,157 @@
+import Documents
+import SQLite
+
+// Checkpoints, local documents, exclusions, conflicts' list, blob references.
+extension ReadTransaction {
+    /// A checkpoint; `nil` if none is stored. Peers' checkpoints are usually kept without a collection.
+    public final func checkpoint(
+        _ kind: CheckpointKind, id: String, collection: Collection?
+    ) throws(StoreError) -> StoredCheckpoint? {
+        let statement = try active().cached("SELECT rev, body FROM checkpoints WHERE kind = ?1 AND collection = ?2 AND id = ?3")
+        statement.bind(1, kind.rawValue)
+        statement.bind(2, Int64(collection?.id ?? 0))
+        statement.bind(3, id)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return nil }
+        return StoredCheckpoint(revision: "\(statement.integer(0))-cc", body: statement.blob(1))
+    }
+
+    /// A document that is never replicated; `nil` if there is none.
+    public final func localDocument(_ collection: Collection, id: String) throws(StoreError) -> StoredCheckpoint? {
+        let statement = try active().cached("SELECT rev, body FROM local_documents WHERE collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return nil }
+        return StoredCheckpoint(revision: "0-\(statement.integer(0))", body: statement.blob(1))
+    }
+
+    /// Why the document is excluded; `nil` if it is not.
+    public final func exclusion(
+        _ collection: Collection, remote: RemoteID, direction: Exclusion.Direction, id: DocumentID
+    ) throws(StoreError) -> Exclusion? {
+        let statement = try tables(collection).statement(.exclusion)
+        statement.bind(1, remote.number)
+        statement.bind(2, direction.rawValue)
+        statement.bind(3, id.text)
+        defer { statement.reset() }
+        return try session.step(statement) ? exclusion(statement) : nil
+    }
+
+    /// Excluded documents in the order of their ids; `after` continues a list.
+    /// With `remote` and `direction` given only their rows are read; else the whole table is.
+    public final func exclusions(
+        _ collection: Collection, remote: RemoteID? = nil, direction: Exclusion.Direction? = nil,
+        kind: Exclusion.Kind? = nil, after: DocumentID? = nil, limit: Int
+    ) throws(StoreError) -> [Exclusion] {
+        _ = try tables(collection)
+        var sql = """
+            SELECT remote, direction, id, kind, sequence, remote_sequence, rev, error, plugin, version, tries, since \
+            FROM exclusions_\(collection.id) WHERE id > ?1
+            """
+        if let remote { sql += " AND remote = \(remote.number)" }
+        if let direction { sql += " AND direction = \(direction.rawValue)" }
+        if let kind { sql += " AND kind = \(kind.rawValue)" }
+        let statement = try session.prepare(sql + " ORDER BY id, remote, direction LIMIT ?2")
+        statement.bind(1, after?.text ?? "")
+        statement.bind(2, Int64(min(max(limit, 0), StoreLimits.maxRowsPerRead)))
+        var rows: [Exclusion] = []
+        while try session.step(statement) { rows.append(exclusion(statement)) }
+        return rows
+    }
+
+    private func exclusion(_ statement: Statement) -> Exclusion {
+        Exclusion(
+            remote: RemoteID(statement.integer(0)),
+            direction: Exclusion.Direction(rawValue: statement.integer(1)) ?? .push,
+            kind: Exclusion.Kind(rawValue: statement.integer(3)) ?? .held,
+            id: DocumentID(stored: statement.text(2)),
+            sequence: SequenceNumber(clamping: statement.integer(4)),
+            remoteSequence: statement.text(5),
+            revision: statement.textIfPresent(6).map { RevisionID(stored: $0) },
+            error: statement.text(7),
+            plugin: statement.text(8),
+            version: statement.text(9),
+            tries: Int(clamping: statement.integer(10)),
+            since: statement.integer(11)
+        )
+    }
+
+    /// Documents whose conflict is not resolved, in the order of their ids.
+    public final func conflictedDocuments(
+        _ collection: Collection, after: DocumentID? = nil, limit: Int
+    ) throws(StoreError) -> [DocumentID] {
+        try pendingConflicts(collection, after: after, limit: limit).map(\.id)
+    }
+
+    /// The same with what is known of failed resolvers.
+    public final func pendingConflicts(
+        _ collection: Collection, after: DocumentID? = nil, limit: Int
+    ) throws(StoreError) -> [PendingConflict] {
+        let statement = try tables(collection).statement(.conflicts)
+        statement.bind(1, after?.text ?? "")
+        statement.bind(2, Int64(min(max(limit, 0), StoreLimits.maxRowsPerRead)))
+        defer { statement.reset() }
+        var rows: [PendingConflict] = []
+        while try session.step(statement) {
+            rows.append(PendingConflict(
+                id: DocumentID(stored: statement.text(0)),
+                remoteID: statement.isNull(1) ? nil : RemoteID(statement.integer(1)),
+                error: statement.text(2),
+                plugin: statement.text(3),
+                version: statement.text(4),
+                tries: Int(clamping: statement.integer(5)),
+                since: statement.integer(6)
+            ))
+        }
+        return rows
+    }
+
+    /// Whether a stored body refers to the blob.
+    public final func isBlobReferenced(_ digest: BlobDigest) throws(StoreError) -> Bool {
+        for collection in try collections() {
+            let statement = try tables(collection).statement(.blobReferenced)
+            statement.bind(1, digest.bytes)
+            defer { statement.reset() }
+            if try session.step(statement) { return true }
+        }
+        return false
+    }
+
+    /// The collections as this transaction sees them.
+    final func collections() throws(StoreError) -> [Collection] {
+        let statement = try active().cached("SELECT id, scope, name FROM collections ORDER BY id")
+        defer { statement.reset() }
+        var found: [Collection] = []
+        while try session.step(statement) {
+            found.append(Collection(
+                id: Int(clamping: statement.integer(0)),
+                name: CollectionName(storedScope: statement.text(1), name: statement.text(2))))
+        }
+        return found
+    }
+
+    final func statistics() throws(StoreError) -> [CollectionStatistics] {
+        var found: [CollectionStatistics] = []
+        for collection in try collections() {
+            let n = collection.id
+            let statement = try session.cached("""
+                SELECT documents, deleted, last_sequence, (SELECT count(*) FROM conflicts_\(n)), \
+                (SELECT count(*) FROM exclusions_\(n) WHERE kind = 1), \
+                (SELECT count(*) FROM exclusions_\(n) WHERE kind = 0) FROM collections WHERE id = \(n)
+                """)
+            defer { statement.reset() }
+            guard try session.step(statement) else { continue }
+            found.append(CollectionStatistics(
+                name: collection.name,
+                documents: Int(clamping: statement.integer(0)),
+                deleted: Int(clamping: statement.integer(1)),
+                lastSequence: SequenceNumber(clamping: statement.integer(2)),
+                conflictsPending: Int(clamping: statement.integer(3)),
+                held: Int(clamping: statement.integer(4)),
+                rejected: Int(clamping: statement.integer(5))
+            ))
+        }
+        return found
+    }
+}

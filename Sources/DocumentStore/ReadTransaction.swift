@@ -1,0 +1,149 @@
+import Documents
+import SQLite
+
+/// A consistent view of the database, valid inside the closure it is given to.
+/// All methods throw `StoreError` (`.transactionEnded` outside the closure).
+public class ReadTransaction {
+    let session: Session
+    var isActive = true
+
+    init(_ session: Session) { self.session = session }
+
+    /// The collection's statements, if the transaction still lives.
+    @inline(__always)
+    final func tables(_ collection: Collection) throws(StoreError) -> CollectionTables {
+        guard isActive else { throw .transactionEnded }
+        return try session.tables(collection)
+    }
+
+    final func active() throws(StoreError) -> Session {
+        guard isActive else { throw .transactionEnded }
+        return session
+    }
+
+    // MARK: documents
+
+    /// The current revision, a tombstone included; `nil` if the document does not exist.
+    public final func document(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> StoredDocument? {
+        let statement = try tables(collection).statement(.document)
+        statement.bind(1, id.text)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return nil }
+        let flags = statement.integer(2)
+        return StoredDocument(
+            id: id,
+            revision: RevisionID(stored: statement.text(1)),
+            isDeleted: flags & DocumentFlags.deleted != 0,
+            sequence: SequenceNumber(statement.integer(0)),
+            body: statement.blob(3),
+            hasConflict: flags & DocumentFlags.conflicted != 0,
+            hasBlobs: flags & DocumentFlags.blobs != 0
+        )
+    }
+
+    /// The revision tree; `nil` if the document does not exist.
+    public final func tree(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> RevisionTree? {
+        guard let row = try row(collection, id) else { return nil }
+        return try tree(of: row, id)
+    }
+
+    /// The body of one revision: the current one, another leaf, or a kept base. `nil` if it is not stored.
+    public final func body(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID) throws(StoreError) -> [UInt8]? {
+        guard let row = try row(collection, id) else { return nil }
+        return try body(collection, id, revision, row: row)
+    }
+
+    /// The newest sequence given out, whether or not its document still exists; 0 in a new collection.
+    public func lastSequence(_ collection: Collection) throws(StoreError) -> SequenceNumber {
+        let statement = try active().cached("SELECT last_sequence FROM collections WHERE id = ?1")
+        statement.bind(1, Int64(collection.id))
+        defer { statement.reset() }
+        guard try session.step(statement) else { throw .unknownCollection(collection.name) }
+        return SequenceNumber(statement.integer(0))
+    }
+
+    // MARK: remotes
+
+    /// The number of a remote that was named before.
+    public final func existingRemote(for key: String) throws(StoreError) -> RemoteID? {
+        let statement = try active().cached("SELECT id FROM remotes WHERE key = ?1")
+        statement.bind(1, key)
+        defer { statement.reset() }
+        return try session.step(statement) ? RemoteID(statement.integer(0)) : nil
+    }
+
+    /// The revision last known to be current at the remote.
+    public final func remoteRevision(
+        _ remote: RemoteID, _ collection: Collection, _ id: DocumentID
+    ) throws(StoreError) -> RevisionID? {
+        guard let row = try row(collection, id) else { return nil }
+        return row.remotes.revision(remote, current: row.revision)
+    }
+
+    /// The same for many, in their order.
+    public final func remoteRevisions(
+        _ remote: RemoteID, _ collection: Collection, ids: [DocumentID]
+    ) throws(StoreError) -> [RevisionID?] {
+        var found: [RevisionID?] = []
+        found.reserveCapacity(ids.count)
+        for id in ids { found.append(try remoteRevision(remote, collection, id)) }
+        return found
+    }
+
+    // MARK: rows, for the other files of this target
+
+    struct Row {
+        var sequence: Int64
+        var revision: RevisionID
+        var flags: Int64
+        var tree: [UInt8]?
+        var remotes: KnownRemotes
+
+        var isDeleted: Bool { flags & DocumentFlags.deleted != 0 }
+        var isConflicted: Bool { flags & DocumentFlags.conflicted != 0 }
+    }
+
+    final func row(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Row? {
+        let statement = try tables(collection).find()
+        return try statement.withBound(1, id.text) { () throws(StoreError) in
+            defer { statement.reset() }
+            guard try session.step(statement) else { return nil }
+            return Row(
+                sequence: statement.integer(0),
+                revision: RevisionID(stored: statement.text(1)),
+                flags: statement.integer(2),
+                tree: statement.blobIfPresent(3),
+                remotes: try remotes(statement, 4, id.text)
+            )
+        }
+    }
+
+    @inline(__always)
+    final func remotes(_ statement: Statement, _ column: Int32, _ id: String) throws(StoreError) -> KnownRemotes {
+        do {
+            return try statement.withBlob(column) { (bytes) throws(DamagedColumn) in try KnownRemotes(bytes) }
+        } catch {
+            throw session.damaged("the list of remotes of document \(id) cannot be read")
+        }
+    }
+
+    final func tree(of row: Row, _ id: DocumentID) throws(StoreError) -> RevisionTree {
+        try StoredTree.decode(row.tree, only: row.revision, deleted: row.isDeleted)
+    }
+
+    final func body(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID, row: Row) throws(StoreError) -> [UInt8]? {
+        let tables = try tables(collection)
+        if revision == row.revision {
+            let statement = try tables.statement(.bodyAtSequence)
+            statement.bind(1, row.sequence)
+            defer { statement.reset() }
+            return try session.step(statement) ? statement.blob(0) : nil
+        }
+        guard row.flags & DocumentFlags.bodies != 0 else { return nil }
+        let statement = try tables.statement(.body)
+        statement.bind(1, id.text)
+        statement.bind(2, revision.text)
+        defer { statement.reset() }
+        return try session.step(statement) ? statement.blob(0) : nil
+    }
+}

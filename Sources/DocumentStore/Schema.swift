@@ -1,0 +1,80 @@
+import SQLite
+
+/// The tables of a database file and the steps that lead to their present form.
+enum Schema {
+    /// "NJDB": tells our files from others (`PRAGMA application_id`).
+    static let applicationID: Int64 = 0x4E4A_4442
+
+    /// Step n leads from schema version n to n + 1. Never change one that was released: add another.
+    static let migrations: [[String]] = [
+        [
+            "CREATE TABLE properties(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+            // Counters are written once per transaction, by the writer.
+            """
+            CREATE TABLE collections(
+                id INTEGER PRIMARY KEY, scope TEXT NOT NULL, name TEXT NOT NULL,
+                last_sequence INTEGER NOT NULL DEFAULT 0,
+                documents INTEGER NOT NULL DEFAULT 0, deleted INTEGER NOT NULL DEFAULT 0,
+                UNIQUE(scope, name))
+            """,
+            "CREATE TABLE remotes(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE)",
+            """
+            CREATE TABLE checkpoints(
+                kind INTEGER NOT NULL, collection INTEGER NOT NULL, id TEXT NOT NULL,
+                rev INTEGER NOT NULL, body BLOB NOT NULL,
+                PRIMARY KEY(kind, collection, id)) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE local_documents(
+                collection INTEGER NOT NULL, id TEXT NOT NULL,
+                rev INTEGER NOT NULL, body BLOB NOT NULL,
+                PRIMARY KEY(collection, id)) WITHOUT ROWID
+            """,
+        ]
+    ]
+
+    static var version: Int { migrations.count }
+
+    /// Tables of one collection, as they are at the present version.
+    ///
+    /// - `documents`: one row per document, its current revision. `flags`: 1 deleted, 2 in conflict,
+    ///   4 refers to blobs, 8 has rows in `bodies`. `tree` is NULL while `rev` is the only revision.
+    ///   `remotes`: see `KnownRemotes`; it is a column so that pulling a document writes one row, not two.
+    ///   An edit moves the row to a new sequence, so the table is also the change feed.
+    /// - `bodies`: bodies of other leaves, and of revisions that a remote has and we have edited since.
+    static func collectionTables(_ n: Int) -> [String] {
+        [
+            """
+            CREATE TABLE documents_\(n)(
+                sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, rev TEXT NOT NULL, flags INTEGER NOT NULL,
+                tree BLOB, remotes BLOB NOT NULL, body BLOB NOT NULL)
+            """,
+            "CREATE UNIQUE INDEX documents_\(n)_id ON documents_\(n)(id)",
+            "CREATE TABLE bodies_\(n)(id TEXT NOT NULL, rev TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY(id, rev))",
+            "CREATE TABLE blobs_\(n)(id TEXT NOT NULL, digest BLOB NOT NULL, PRIMARY KEY(id, digest)) WITHOUT ROWID",
+            "CREATE INDEX blobs_\(n)_digest ON blobs_\(n)(digest)",
+            """
+            CREATE TABLE conflicts_\(n)(
+                id TEXT PRIMARY KEY, local_rev TEXT NOT NULL, remote INTEGER, remote_rev TEXT NOT NULL,
+                error TEXT NOT NULL, plugin TEXT NOT NULL, version TEXT NOT NULL,
+                tries INTEGER NOT NULL, since INTEGER NOT NULL) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE exclusions_\(n)(
+                remote INTEGER NOT NULL, direction INTEGER NOT NULL, id TEXT NOT NULL, kind INTEGER NOT NULL,
+                sequence INTEGER NOT NULL, remote_sequence TEXT NOT NULL, rev TEXT,
+                error TEXT NOT NULL, plugin TEXT NOT NULL, version TEXT NOT NULL,
+                tries INTEGER NOT NULL, since INTEGER NOT NULL,
+                PRIMARY KEY(remote, direction, id)) WITHOUT ROWID
+            """,
+        ]
+    }
+}
+
+/// Bits of the `flags` column.
+enum DocumentFlags {
+    static let deleted: Int64 = 1
+    static let conflicted: Int64 = 2
+    static let blobs: Int64 = 4
+    static let bodies: Int64 = 8
+}

@@ -1,0 +1,96 @@
+import Documents
+import SQLite
+
+/// One thread's connection with its prepared statements, and the translation of SQLite's errors.
+final class Session {
+    let connection: Connection
+    let options: DatabaseOptions
+    private var tables: [CollectionTables?] = []
+    /// The first failure of SQLite itself in the running job. A job that swallowed one
+    /// must not be committed half done.
+    var failure: StoreError?
+
+    let savepoint: Statement
+    let release: Statement
+    let rollbackTo: Statement
+    let begin: Statement
+    let commit: Statement
+
+    init(path: String, writer: Bool, options: DatabaseOptions) throws(StoreError) {
+        self.options = options
+        do {
+            connection = try Connection(path: path, mode: writer ? .readWriteCreate : .readOnly)
+            let cache = (writer ? options.writerCacheBytes : options.readerCacheBytes) / 1024
+            try connection.execute("PRAGMA cache_size = -\(max(cache, 64))")
+            savepoint = try connection.prepare("SAVEPOINT job")
+            release = try connection.prepare("RELEASE job")
+            rollbackTo = try connection.prepare("ROLLBACK TO job")
+            begin = try connection.prepare(writer ? "BEGIN IMMEDIATE" : "BEGIN")
+            commit = try connection.prepare("COMMIT")
+        } catch {
+            throw StoreError(error, path: path)
+        }
+    }
+
+    var path: String { connection.path }
+
+    func tables(_ collection: Collection) throws(StoreError) -> CollectionTables {
+        let index = collection.id
+        if index < tables.count, let found = tables[index] { return found }
+        guard index >= 0 && index <= StoreLimits.maxCollections else { throw .unknownCollection(collection.name) }
+        while tables.count <= index { tables.append(nil) }
+        let made = CollectionTables(collection, self)
+        tables[index] = made
+        return made
+    }
+
+    func prepare(_ sql: String) throws(StoreError) -> Statement {
+        do { return try connection.prepare(sql) } catch { throw note(error) }
+    }
+
+    func cached(_ sql: String) throws(StoreError) -> Statement {
+        do { return try connection.cached(sql) } catch { throw note(error) }
+    }
+
+    @inline(__always)
+    func step(_ statement: Statement) throws(StoreError) -> Bool {
+        do { return try statement.step() } catch { throw note(error) }
+    }
+
+    /// For statements without rows.
+    @inline(__always)
+    func run(_ statement: Statement) throws(StoreError) {
+        do { try statement.runOnce() } catch { throw note(error) }
+    }
+
+    func execute(_ sql: String) throws(StoreError) {
+        do { try connection.execute(sql) } catch { throw note(error) }
+    }
+
+    func note(_ error: SQLiteError) -> StoreError {
+        let translated = StoreError(error, path: path)
+        if failure == nil { failure = translated }
+        return translated
+    }
+
+    func damaged(_ what: String) -> StoreError {
+        let error = StoreError.corrupt(path: path, detail: what)
+        if failure == nil { failure = error }
+        return error
+    }
+}
+
+extension StoreError {
+    init(_ error: SQLiteError, path: String) {
+        switch error.kind {
+        case .full: self = .diskFull(path: path, detail: error.message)
+        case .inputOutput:
+            // SQLite reports a quota or a full disk met outside a plain write as an input/output error.
+            self = .inputOutput(path: path, detail: "\(error.message), extended code \(error.extendedCode)")
+        case .corrupt: self = .corrupt(path: path, detail: error.message)
+        case .notADatabase: self = .notADatabase(path: path, detail: error.message)
+        case .cannotOpen, .readOnly: self = .folder(path: path, errno: 0, detail: error.message)
+        default: self = .database(code: error.extendedCode, message: error.message, sql: error.sql)
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import Documents
+
+/// What can go wrong in the store, with what an operator needs to act.
+public enum StoreError: Error, Sendable, Equatable {
+    /// The database was closed.
+    case closed(database: String)
+    /// A transaction object was used after its closure had returned.
+    case transactionEnded
+    /// The database folder cannot be created or opened.
+    case folder(path: String, errno: Int32, detail: String)
+    /// Another process (or another `Database` of this one) has it open.
+    case locked(folder: String, pid: Int32?)
+    /// The file is not a database of this program; nothing was changed.
+    case notADatabase(path: String, detail: String)
+    /// The file was written by a newer version; nothing was changed.
+    case schemaTooNew(path: String, found: Int, supported: Int)
+    /// The file is damaged.
+    case corrupt(path: String, detail: String)
+    /// No room on the disk. The transaction was undone; later ones work when there is room.
+    case diskFull(path: String, detail: String)
+    /// The disk reported an error. The transaction was undone.
+    case inputOutput(path: String, detail: String)
+    /// Another failure of SQLite.
+    case database(code: Int32, message: String, sql: String)
+
+    /// The revision given as parent is not the current one (`nil`: there is no document).
+    case conflict(id: DocumentID, current: RevisionID?)
+    /// A conflict to be resolved is not, or no longer, between the two revisions named.
+    case conflictMoved(id: DocumentID, local: RevisionID?, remote: RevisionID?)
+    /// The checkpoint's or local document's token is not the current one (`nil`: none is stored).
+    case checkpointConflict(id: String, current: String?)
+    /// No such document.
+    case notFound(id: DocumentID)
+
+    /// The collection was not made by this database.
+    case unknownCollection(CollectionName)
+    /// `StoreLimits.maxCollections` reached.
+    case tooManyCollections(limit: Int)
+    /// Body over `DatabaseOptions.maxBodyBytes`, or a local body over `StoreLimits.maxLocalBodyBytes`.
+    case bodyTooLarge(id: String, bytes: Int, limit: Int)
+    /// Body is not a JSON object.
+    case bodyInvalid(id: DocumentID, detail: String)
+    /// A top-level key starts with an underscore; those belong to the protocols.
+    case reservedKey(id: DocumentID, key: String)
+    /// The history of an incoming revision is not consistent.
+    case historyInvalid(id: DocumentID, revision: RevisionID, detail: String)
+    /// `StoreLimits.maxBranches` or `maxRemotesPerDocument` reached for this document.
+    case tooManyBranches(id: DocumentID, limit: Int)
+    /// Identifier of a checkpoint or local document empty or over `StoreLimits.maxLocalIDBytes`.
+    case localIDInvalid(bytes: Int, limit: Int)
+
+    /// No such blob.
+    case blobMissing(digest: String)
+    /// The bytes received are not those of the digest. Nothing was installed.
+    case blobDigestMismatch(expected: String, found: String)
+    /// The number of bytes received is not the one announced. Nothing was installed.
+    case blobLengthMismatch(digest: String, expected: UInt64, found: UInt64)
+    /// Blob over `DatabaseOptions.maxBlobBytes`. Nothing was installed.
+    case blobTooLarge(limit: UInt64)
+}
+
+extension StoreError: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .closed(let name):
+            "database \(name) is closed"
+        case .transactionEnded:
+            "a transaction was used after it had ended"
+        case .folder(let path, let number, let detail):
+            "cannot use folder \(path): \(detail) (errno \(number))"
+        case .locked(let folder, let pid):
+            "database \(folder) is in use by \(pid.map { "process \($0)" } ?? "another process"); stop it first"
+        case .notADatabase(let path, let detail):
+            "\(path) is not a database of this program (\(detail)); it was left as it is: move it away or restore a copy"
+        case .schemaTooNew(let path, let found, let supported):
+            "\(path) has schema version \(found), this program knows versions up to \(supported); use the newer program"
+        case .corrupt(let path, let detail):
+            "\(path) is damaged (\(detail)); restore a copy, or remove it and replicate again"
+        case .diskFull(let path, let detail):
+            "no room for \(path) (\(detail)); nothing of this write was stored"
+        case .inputOutput(let path, let detail):
+            "the disk failed for \(path) (\(detail)); nothing of this write was stored"
+        case .database(let code, let message, let sql):
+            "SQLite error \(code): \(message) in: \(sql)"
+        case .conflict(let id, let current):
+            "document \(id) is at \(current.map { "revision \($0)" } ?? "no revision"), not at the parent given"
+        case .conflictMoved(let id, let local, let remote):
+            "the conflict of document \(id) has moved on (now local \(local.map { "\($0)" } ?? "none"), remote \(remote.map { "\($0)" } ?? "none"))"
+        case .checkpointConflict(let id, let current):
+            "\(id) is at \(current ?? "no token"), not at the token given"
+        case .notFound(let id):
+            "document \(id) does not exist"
+        case .unknownCollection(let name):
+            "collection \(name) does not exist in this database"
+        case .tooManyCollections(let limit):
+            "the database has its maximum of \(limit) collections (maxCollections)"
+        case .bodyTooLarge(let id, let bytes, let limit):
+            "body of \(id) has \(bytes) bytes, more than the limit of \(limit)"
+        case .bodyInvalid(let id, let detail):
+            "body of document \(id) is not a valid JSON object: \(detail)"
+        case .reservedKey(let id, let key):
+            "body of document \(id) has the key \"\(key)\"; top-level keys starting with _ are reserved"
+        case .historyInvalid(let id, let revision, let detail):
+            "history of document \(id) revision \(revision) is not valid: \(detail)"
+        case .tooManyBranches(let id, let limit):
+            "document \(id) has its maximum of \(limit) branches or remotes; resolve its conflicts first"
+        case .localIDInvalid(let bytes, let limit):
+            "a checkpoint or local document identifier has \(bytes) bytes; 1 to \(limit) are allowed"
+        case .blobMissing(let digest):
+            "blob \(digest) is not stored"
+        case .blobDigestMismatch(let expected, let found):
+            "blob has digest \(found), expected \(expected)"
+        case .blobLengthMismatch(let digest, let expected, let found):
+            "blob \(digest) has \(found) bytes, expected \(expected)"
+        case .blobTooLarge(let limit):
+            "blob has more than \(limit) bytes (maxBlobBytes)"
+        }
+    }
+}

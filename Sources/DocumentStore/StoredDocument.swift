@@ -1,0 +1,79 @@
+import Documents
+
+/// The current revision of a document, a tombstone included.
+public struct StoredDocument: Sendable, Equatable {
+    public var id: DocumentID
+    public var revision: RevisionID
+    public var isDeleted: Bool
+    public var sequence: SequenceNumber
+    /// JSON object, the bytes as they came.
+    public var body: [UInt8]
+    /// A conflict waits for its resolver.
+    public var hasConflict: Bool
+    /// The body refers to blobs.
+    public var hasBlobs: Bool
+}
+
+/// One row of the change feed: a document's current revision, in the order of sequences.
+public struct ChangeRow: Sendable {
+    public var sequence: SequenceNumber
+    public var id: DocumentID
+    public var revision: RevisionID
+    public var isDeleted: Bool
+    public var hasConflict: Bool
+    public var hasBlobs: Bool
+    /// Size of the stored body in bytes.
+    public var bodySize: Int
+    /// The body, if asked for.
+    public var body: [UInt8]?
+    /// The revision last known to be current at the remote that was named in the call.
+    public var remoteRevision: RevisionID?
+    /// Encoded tree; `nil` = the revision is the only one.
+    var tree: [UInt8]?
+
+    /// Ancestors of `revision`, newest first, without itself, at most `limit`. When `downTo` is an
+    /// ancestor it is the last one and included even beyond `limit`.
+    /// Throws `StoreError.corrupt` if the stored tree cannot be read.
+    public func history(limit: Int, downTo: RevisionID? = nil) throws(StoreError) -> [RevisionID] {
+        guard let tree else { return [] }
+        let decoded = try StoredTree.decode(tree, only: revision, deleted: isDeleted)
+        return decoded.history(of: revision, limit: limit, until: downTo.map { [$0] } ?? [])
+    }
+
+    /// The revision tree. Throws `StoreError.corrupt` if the stored tree cannot be read.
+    public func revisionTree() throws(StoreError) -> RevisionTree {
+        try StoredTree.decode(tree, only: revision, deleted: isDeleted)
+    }
+}
+
+/// What a local edit became.
+public struct SavedRevision: Sendable, Equatable {
+    public var revision: RevisionID
+    public var sequence: SequenceNumber
+}
+
+/// State of one collection.
+public struct CollectionStatistics: Sendable, Equatable {
+    public var name: CollectionName
+    /// Live documents.
+    public var documents: Int
+    /// Tombstones.
+    public var deleted: Int
+    public var lastSequence: SequenceNumber
+    /// Documents whose conflict waits for a resolver.
+    public var conflictsPending: Int
+    /// Excluded documents that wait for a plugin to recover.
+    public var held: Int
+    /// Excluded documents a filter or a peer refused.
+    public var rejected: Int
+}
+
+/// What a compaction achieved.
+public struct CompactionReport: Sendable, Equatable {
+    public var blobsRemoved = 0
+    public var blobBytesFreed: UInt64 = 0
+    /// Bodies of old revisions that nothing needed any more.
+    public var bodiesRemoved = 0
+    /// Bytes by which the database file shrank.
+    public var fileBytesFreed: Int64 = 0
+}

@@ -1,0 +1,114 @@
+import Documents
+import SQLite
+
+// Revisions made elsewhere.
+extension WriteTransaction {
+    /// Stores a peer's revision, if it is not stored already, and notes it as the remote's current one.
+    ///
+    /// A revision that descends from the current one becomes the current one. Else, with `.refuse` (passive side), it
+    /// is accepted only if the document is a tombstone with which it has no history in common, or if it is a tombstone
+    /// that ends another branch. With `.store` (active side) it becomes a branch of its own and a conflict is recorded,
+    /// except when the local document is what the remote had before (the remote switched branches: ours follows), or
+    /// when both sides are deleted (the remote tombstone replaces ours).
+    ///
+    /// - Throws: `StoreError.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`, `.historyInvalid`, `.tooManyBranches`.
+    public func insert(
+        _ incoming: IncomingRevision, into collection: Collection, conflicts: ConflictHandling
+    ) throws(StoreError) -> InsertOutcome {
+        let tables = try tables(collection)
+        let id = incoming.id
+        let body = incoming.body.isEmpty ? Array("{}".utf8) : incoming.body
+        var mayHoldBlobs = incoming.hasBlobs
+        if incoming.isValidated {
+            guard body.count <= session.options.maxBodyBytes else {
+                throw .bodyTooLarge(id: id.text, bytes: body.count, limit: session.options.maxBodyBytes)
+            }
+        } else {
+            mayHoldBlobs = try scan(body, id, allowAttachments: true).mayHoldBlobs
+        }
+        guard incoming.history.count <= StoreLimits.maxIncomingHistory else {
+            throw .historyInvalid(
+                id: id, revision: incoming.revision,
+                detail: "it has \(incoming.history.count) entries, more than \(StoreLimits.maxIncomingHistory) (maxIncomingHistory)")
+        }
+        let digests = mayHoldBlobs ? try blobs(in: body, id) : []
+        let new = NewRevision(
+            revision: incoming.revision, isDeleted: incoming.isDeleted, body: body, hasBlobs: !digests.isEmpty)
+
+        // With a history an older revision is probably here; without, the document is probably new.
+        var found: Row?
+        if !incoming.history.isEmpty { found = try row(collection, id) }
+        if found == nil {
+            var flags: Int64 = incoming.isDeleted ? DocumentFlags.deleted : 0
+            if !digests.isEmpty { flags |= DocumentFlags.blobs }
+            let sequence = try insertNew(
+                collection, tables, id, incoming.revision, flags: flags, tree: try newTree(new, incoming.history, id),
+                remotes: incoming.remote.map { KnownRemotes.current($0) } ?? KnownRemotes.none, body: body)
+            if let sequence {
+                if !digests.isEmpty { try addBlobs(tables, id, digests) }
+                return .inserted(sequence: SequenceNumber(sequence))
+            }
+            found = try row(collection, id)
+        }
+        guard let row = found else { throw session.damaged("document \(id) is in the index but not in the table") }
+        return try insert(new, incoming, row, collection, tables, conflicts)
+    }
+
+    private func newTree(_ new: NewRevision, _ history: [RevisionID], _ id: DocumentID) throws(StoreError) -> [UInt8]? {
+        if history.isEmpty { return nil }
+        var tree = RevisionTree()
+        try add(new, history: history, to: &tree, id)
+        tree.prune(depth: session.options.historyDepth)
+        return StoredTree.encode(tree)
+    }
+
+    /// The document exists.
+    private func insert(
+        _ new: NewRevision, _ incoming: IncomingRevision, _ row: Row, _ collection: Collection,
+        _ tables: CollectionTables, _ conflicts: ConflictHandling
+    ) throws(StoreError) -> InsertOutcome {
+        let id = incoming.id
+        if new.revision == row.revision {
+            if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
+            return .alreadyPresent
+        }
+        var tree = try tree(of: row, id)
+        if tree.contains(new.revision) {
+            if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
+            return .alreadyPresent
+        }
+        let ancestor = incoming.history.first { tree.contains($0) }
+        let descends = ancestor == row.revision
+        if !descends && conflicts == .refuse {
+            let recreates = row.isDeleted && ancestor == nil
+            let closes = new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
+            guard recreates || closes else { return .conflict(current: row.revision) }
+        }
+        var remotes = row.remotes
+        remotes.spellOut(row.revision)
+        let remoteBefore = incoming.remote.flatMap { remotes.revision($0, current: row.revision) }
+        if let remote = incoming.remote, !remotes.set(remote, new.revision) {
+            throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
+        }
+        try add(new, history: incoming.history, to: &tree, id)
+
+        let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
+        var record = previous?.still(tree, remotes)
+        if !descends && conflicts == .store {
+            let switched = remoteBefore == row.revision && !row.isConflicted
+            if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
+                tree.removeBranch(row.revision)
+            } else if record == nil {
+                record = ConflictRecord(
+                    local: row.revision, remoteID: incoming.remote, remote: new.revision, since: state.now
+                ).still(tree, remotes)
+            }
+        }
+        let sequence = try place(
+            collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
+        if let sides = record?.sides(tree, remotes) {
+            return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
+        }
+        return .inserted(sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+}

@@ -1,0 +1,206 @@
+import Documents
+import SQLite
+
+// How a revision enters the tables, whoever made it.
+extension WriteTransaction {
+    /// Inserts a document that may be new. One descent of the index decides.
+    /// - Returns: its sequence; `nil` if the document exists, nothing was done then.
+    @inline(__always)
+    func insertNew(
+        _ collection: Collection, _ tables: CollectionTables, _ id: DocumentID, _ revision: RevisionID, flags: Int64,
+        tree: [UInt8]?, remotes: [UInt8], body: [UInt8]
+    ) throws(StoreError) -> Int64? {
+        var counters = try counters(collection)
+        let sequence = counters.lastSequence + 1
+        let statement = try tables.insert()
+        statement.bind(1, sequence)
+        statement.bind(4, flags)
+        if let tree { statement.bind(5, tree) } else { statement.bindNull(5) }
+        statement.bind(6, remotes)
+        try statement.withBound(2, id.text) { () throws(StoreError) in
+            try statement.withBound(3, revision.text) { () throws(StoreError) in
+                try statement.withBound(7, body) { () throws(StoreError) in
+                    try session.run(statement)
+                }
+            }
+        }
+        guard session.connection.changes > 0 else { return nil }
+        counters.lastSequence = sequence
+        if flags & DocumentFlags.deleted != 0 { counters.deleted += 1 } else { counters.documents += 1 }
+        counters.isChanged = true
+        state.counters[collection.id] = counters
+        state.rows += 1
+        return sequence
+    }
+
+    /// The revision being added.
+    struct NewRevision {
+        var revision: RevisionID
+        var isDeleted: Bool
+        var body: [UInt8]
+        var hasBlobs: Bool
+    }
+
+    /// Writes an existing document after its tree has changed: the row, bodies of other leaves, kept bases,
+    /// blob references, the conflict's record.
+    /// - Parameters:
+    ///   - tree: already with the new revision, without removed branches; pruned here.
+    ///   - remotes: with every revision spelled out.
+    ///   - record: the conflict as it is to be; `nil` for none.
+    /// - Returns: the new sequence, `nil` if the current revision stayed.
+    func place(
+        _ collection: Collection, _ id: DocumentID, _ row: Row, _ tree: inout RevisionTree, _ new: NewRevision?,
+        remotes: KnownRemotes, record: ConflictRecord?, previous: ConflictRecord?
+    ) throws(StoreError) -> SequenceNumber? {
+        let tables = try tables(collection)
+        // Revisions whose bodies may serve as a base, and which pruning leaves.
+        var kept = Set(remotes.entries.compactMap(\.revision))
+        if let record, let sides = record.sides(tree, remotes),
+            let base = tree.commonAncestor(of: sides.local.revision, and: sides.remote.revision) {
+            kept.insert(base)
+        }
+        tree.prune(depth: session.options.historyDepth, keeping: kept)
+        let leaves = tree.leaves
+        guard let winner = leaves.first else { throw session.damaged("document \(id) has no revisions") }
+        guard leaves.count <= StoreLimits.maxBranches else {
+            throw .tooManyBranches(id: id, limit: StoreLimits.maxBranches)
+        }
+        var needed = kept
+        for leaf in leaves { needed.insert(leaf.revision) }
+        needed.remove(winner.revision)
+
+        var winnerBody: [UInt8]?
+        if winner.revision == new?.revision {
+            winnerBody = new?.body
+        } else if winner.revision != row.revision {
+            winnerBody = try body(collection, id, winner.revision, row: row) ?? (winner.isDeleted ? Array("{}".utf8) : nil)
+            if winnerBody == nil { throw session.damaged("document \(id) lacks the body of revision \(winner.revision)") }
+        }
+        let blobs = try blobReferences(collection, id, row, leaves, new)
+
+        var hasBodies = row.flags & DocumentFlags.bodies != 0
+        if winner.revision != row.revision && needed.contains(row.revision) {
+            let statement = try tables.statement(.keepCurrentBody)
+            statement.bind(1, row.sequence)
+            try session.run(statement)
+            hasBodies = true
+        }
+        if let new, new.revision != winner.revision, needed.contains(new.revision) {
+            let statement = try tables.statement(.keepBody)
+            statement.bind(1, id.text)
+            statement.bind(2, new.revision.text)
+            statement.bind(3, new.body)
+            try session.run(statement)
+            hasBodies = true
+        }
+        if hasBodies { hasBodies = try dropBodies(tables, id, except: needed) }
+
+        if row.flags & DocumentFlags.blobs != 0 { try run(tables, .dropBlobs, id) }
+        try addBlobs(tables, id, blobs)
+        try write(record, tables, id, previous)
+
+        var flags: Int64 = 0
+        if winner.isDeleted { flags |= DocumentFlags.deleted }
+        if record != nil { flags |= DocumentFlags.conflicted }
+        if !blobs.isEmpty { flags |= DocumentFlags.blobs }
+        if hasBodies { flags |= DocumentFlags.bodies }
+        var remotes = remotes
+        remotes.abbreviate(winner.revision)
+        return try writeRow(
+            collection, tables, row, winner.revision, flags, StoredTree.encode(tree), remotes.encoded(), winnerBody)
+    }
+
+    private func writeRow(
+        _ collection: Collection, _ tables: CollectionTables, _ row: Row, _ revision: RevisionID, _ flags: Int64,
+        _ tree: [UInt8]?, _ remotes: [UInt8], _ body: [UInt8]?
+    ) throws(StoreError) -> SequenceNumber? {
+        state.rows += 1
+        guard let body else {
+            let statement = try tables.statement(.update)
+            statement.bind(1, row.sequence)
+            statement.bind(2, flags)
+            statement.bind(3, tree)
+            statement.bind(4, remotes)
+            try session.run(statement)
+            return nil
+        }
+        var counters = try counters(collection)
+        let sequence = counters.lastSequence + 1
+        let statement = try tables.statement(.replace)
+        statement.bind(1, row.sequence)
+        statement.bind(2, sequence)
+        statement.bind(3, revision.text)
+        statement.bind(4, flags)
+        statement.bind(5, tree)
+        statement.bind(6, remotes)
+        try statement.withBound(7, body) { () throws(StoreError) in try session.run(statement) }
+        counters.lastSequence = sequence
+        switch (row.isDeleted, flags & DocumentFlags.deleted != 0) {
+        case (false, true):
+            counters.documents -= 1
+            counters.deleted += 1
+        case (true, false):
+            counters.documents += 1
+            counters.deleted -= 1
+        default: break
+        }
+        counters.isChanged = true
+        state.counters[collection.id] = counters
+        return SequenceNumber(sequence)
+    }
+
+    /// Removes bodies nobody needs. Returns whether any are left.
+    @discardableResult
+    func dropBodies(_ tables: CollectionTables, _ id: DocumentID, except needed: Set<RevisionID>) throws(StoreError) -> Bool {
+        let list = try tables.statement(.bodiesOf)
+        list.bind(1, id.text)
+        var stored: [RevisionID] = []
+        do {
+            defer { list.reset() }
+            while try session.step(list) { stored.append(RevisionID(stored: list.text(0))) }
+        }
+        let drop = try tables.statement(.dropBody)
+        var left = stored.count
+        for revision in stored where !needed.contains(revision) {
+            drop.bind(1, id.text)
+            drop.bind(2, revision.text)
+            try session.run(drop)
+            left -= 1
+        }
+        return left > 0
+    }
+
+    // MARK: blob references
+
+    /// The blobs of all leaves. Bodies are only read if the document had or gets any.
+    private func blobReferences(
+        _ collection: Collection, _ id: DocumentID, _ row: Row, _ leaves: [RevisionTree.Leaf], _ new: NewRevision?
+    ) throws(StoreError) -> Set<BlobDigest> {
+        var found: Set<BlobDigest> = []
+        for leaf in leaves {
+            if let new, leaf.revision == new.revision {
+                if new.hasBlobs { found.formUnion(try blobs(in: new.body, id)) }
+            } else if row.flags & DocumentFlags.blobs != 0, let body = try body(collection, id, leaf.revision, row: row) {
+                found.formUnion(try blobs(in: body, id))
+            }
+        }
+        return found
+    }
+
+    func blobs(in body: [UInt8], _ id: DocumentID) throws(StoreError) -> [BlobDigest] {
+        do {
+            return try BlobReferences.find(in: body).map(\.digest)
+        } catch {
+            throw .bodyInvalid(id: id, detail: "\(error)")
+        }
+    }
+
+    func addBlobs(_ tables: CollectionTables, _ id: DocumentID, _ digests: some Sequence<BlobDigest>) throws(StoreError) {
+        let statement = try tables.statement(.addBlob)
+        for digest in digests {
+            statement.bind(1, id.text)
+            statement.bind(2, digest.bytes)
+            try session.run(statement)
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import Documents
+import SQLite
+
+// Edits made here.
+extension WriteTransaction {
+    /// Stores a new revision of a document.
+    /// - Parameters:
+    ///   - body: a JSON object without top-level keys that start with `_`; empty means `{}`.
+    ///   - parent: the revision that was edited, which must be the current one. `nil`: the document must not
+    ///     exist, or be a tombstone, whose child the revision then is.
+    /// - Throws: `StoreError.conflict` with the current revision; `.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`.
+    @discardableResult
+    public func save(
+        _ collection: Collection, id: DocumentID, body: [UInt8], deleted: Bool = false, parent: RevisionID?
+    ) throws(StoreError) -> SavedRevision {
+        let tables = try tables(collection)
+        let body = body.isEmpty ? Array("{}".utf8) : body
+        let scan = try scan(body, id, allowAttachments: false)
+        let canonical = try canonical(body, scan, id)
+        let deletedFlag = deleted ? DocumentFlags.deleted : 0
+        let digests = scan.mayHoldBlobs ? try blobs(in: body, id) : []
+
+        if parent == nil {
+            let revision = RevisionDigest.revision(parent: nil, deleted: deleted, canonicalBody: canonical)
+            let flags = deletedFlag | (digests.isEmpty ? 0 : DocumentFlags.blobs)
+            if let sequence = try insertNew(
+                collection, tables, id, revision, flags: flags, tree: nil, remotes: KnownRemotes.none, body: body) {
+                if !digests.isEmpty { try addBlobs(tables, id, digests) }
+                return SavedRevision(revision: revision, sequence: SequenceNumber(sequence))
+            }
+        }
+        guard let row = try row(collection, id) else { throw .conflict(id: id, current: nil) }
+        guard parent == row.revision || (parent == nil && row.isDeleted) else {
+            throw .conflict(id: id, current: row.revision)
+        }
+        let new = NewRevision(
+            revision: RevisionDigest.revision(parent: row.revision, deleted: deleted, canonicalBody: canonical),
+            isDeleted: deleted, body: body, hasBlobs: !digests.isEmpty)
+        var tree = try tree(of: row, id)
+        try add(new, history: [row.revision], to: &tree, id)
+        var remotes = row.remotes
+        remotes.spellOut(row.revision)
+        let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
+        let record = previous?.still(tree, remotes)
+        let sequence = try place(
+            collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
+        return SavedRevision(revision: new.revision, sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+
+    /// Checks size, form and reserved keys. Peers' bodies may keep genuine `_attachments`.
+    func scan(_ body: [UInt8], _ id: DocumentID, allowAttachments: Bool) throws(StoreError) -> DocumentScan {
+        guard body.count <= session.options.maxBodyBytes else {
+            throw .bodyTooLarge(id: id.text, bytes: body.count, limit: session.options.maxBodyBytes)
+        }
+        let scan: DocumentScan
+        do {
+            scan = try JSONScanner.scanDocument(body)
+            if scan.hasReservedKeys {
+                let keys = try ReservedKeys.all(in: body, scan: scan)
+                if let key = keys.first(where: { !allowAttachments || $0 != "_attachments" }) {
+                    throw StoreError.reservedKey(id: id, key: key)
+                }
+            }
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .bodyInvalid(id: id, detail: "\(error)")
+        }
+        return scan
+    }
+
+    func canonical(_ body: [UInt8], _ scan: DocumentScan, _ id: DocumentID) throws(StoreError) -> [UInt8] {
+        if scan.isCanonical { return body }
+        do { return try CanonicalJSON.bytes(of: body, scan: scan) } catch { throw .bodyInvalid(id: id, detail: "\(error)") }
+    }
+
+    func add(_ new: NewRevision, history: [RevisionID], to tree: inout RevisionTree, _ id: DocumentID) throws(StoreError) {
+        do {
+            try tree.insert(new.revision, history: history, isDeleted: new.isDeleted, depth: session.options.historyDepth)
+        } catch {
+            throw .historyInvalid(id: id, revision: new.revision, detail: "\(error)")
+        }
+    }
+}

@@ -1,0 +1,274 @@
+import Documents
+import SQLite
+
+/// A transaction that may write, valid inside the closure it is given to. When the closure throws,
+/// all it did is undone. What SQLite itself reports as failed undoes it even if the closure
+/// swallows the error.
+public final class WriteTransaction: ReadTransaction {
+    let state: WriterState
+
+    init(_ session: Session, _ state: WriterState) {
+        self.state = state
+        super.init(session)
+    }
+
+    public override func lastSequence(_ collection: Collection) throws(StoreError) -> SequenceNumber {
+        SequenceNumber(try counters(collection).lastSequence)
+    }
+
+    @inline(__always)
+    func counters(_ collection: Collection) throws(StoreError) -> Counters {
+        guard isActive else { throw .transactionEnded }
+        guard collection.id > 0, collection.id < state.counters.count, let counters = state.counters[collection.id] else {
+            throw .unknownCollection(collection.name)
+        }
+        return counters
+    }
+
+    // MARK: remotes
+
+    /// The number of a remote, given out when it is first named.
+    public func remoteID(for key: String) throws(StoreError) -> RemoteID {
+        if let found = try existingRemote(for: key) { return found }
+        let statement = try session.cached("INSERT INTO remotes(key) VALUES(?1)")
+        statement.bind(1, key)
+        try session.run(statement)
+        return RemoteID(session.connection.lastInsertedRowID)
+    }
+
+    /// Notes what is current at the remote. Documents that do not exist here are passed over.
+    public func setRemoteRevisions(
+        _ remote: RemoteID, _ collection: Collection, _ revisions: [(DocumentID, RevisionID)]
+    ) throws(StoreError) {
+        let tables = try tables(collection)
+        for (id, revision) in revisions {
+            guard let row = try row(collection, id) else { continue }
+            try setRemote(tables, id, row, remote, revision)
+        }
+    }
+
+    func setRemote(
+        _ tables: CollectionTables, _ id: DocumentID, _ row: Row, _ remote: RemoteID, _ revision: RevisionID
+    ) throws(StoreError) {
+        if row.remotes.revision(remote, current: row.revision) == revision { return }
+        var remotes = row.remotes
+        guard remotes.set(remote, revision) else {
+            throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
+        }
+        remotes.abbreviate(row.revision)
+        let statement = try tables.statement(.setRemotes)
+        statement.bind(1, row.sequence)
+        statement.bind(2, remotes.encoded())
+        try session.run(statement)
+        state.rows += 1
+        if row.flags & DocumentFlags.bodies != 0 && !row.isConflicted {
+            // The base that was kept for the remote's previous revision may be of no use now.
+            try dropBodies(tables, id, except: Set(remotes.entries.compactMap(\.revision)))
+        }
+    }
+
+    // MARK: checkpoints and local documents
+
+    /// Stores a checkpoint if `expectedRevision` is the present token (`nil` or empty: none is stored).
+    /// - Returns: the new token.
+    /// - Throws: `StoreError.checkpointConflict` with the present token.
+    public func setCheckpoint(
+        _ kind: CheckpointKind, id: String, collection: Collection?, body: [UInt8], expectedRevision: String?
+    ) throws(StoreError) -> String {
+        let current = try checkpoint(kind, id: id, collection: collection)?.revision
+        let expected = expectedRevision.flatMap { $0.isEmpty ? nil : $0 }
+        guard current == expected else { throw .checkpointConflict(id: id, current: current) }
+        return try setCheckpoint(kind, id: id, collection: collection, body: body)
+    }
+
+    /// Stores a checkpoint whatever was there.
+    @discardableResult
+    public func setCheckpoint(
+        _ kind: CheckpointKind, id: String, collection: Collection?, body: [UInt8]
+    ) throws(StoreError) -> String {
+        try checkLocal(id, body)
+        let statement = try active().cached("""
+            INSERT INTO checkpoints(kind, collection, id, rev, body) VALUES(?1, ?2, ?3, 1, ?4) \
+            ON CONFLICT(kind, collection, id) DO UPDATE SET rev = rev + 1, body = ?4 RETURNING rev
+            """)
+        statement.bind(1, kind.rawValue)
+        statement.bind(2, Int64(collection?.id ?? 0))
+        statement.bind(3, id)
+        statement.bind(4, body)
+        return "\(try number(statement))-cc"
+    }
+
+    public func removeCheckpoint(_ kind: CheckpointKind, id: String, collection: Collection?) throws(StoreError) {
+        let statement = try active().cached("DELETE FROM checkpoints WHERE kind = ?1 AND collection = ?2 AND id = ?3")
+        statement.bind(1, kind.rawValue)
+        statement.bind(2, Int64(collection?.id ?? 0))
+        statement.bind(3, id)
+        try session.run(statement)
+    }
+
+    /// Stores (`nil`: deletes) a document that is never replicated, if `expectedRevision` is the present token.
+    /// - Returns: the new token, `0-0` after a deletion.
+    /// - Throws: `StoreError.checkpointConflict` with the present token.
+    @discardableResult
+    public func putLocalDocument(
+        _ collection: Collection, id: String, body: [UInt8]?, expectedRevision: String?
+    ) throws(StoreError) -> String {
+        let current = try localDocument(collection, id: id)?.revision
+        let expected = expectedRevision.flatMap { $0.isEmpty ? nil : $0 }
+        guard current == expected else { throw .checkpointConflict(id: id, current: current) }
+        guard let body else {
+            let statement = try session.cached("DELETE FROM local_documents WHERE collection = ?1 AND id = ?2")
+            statement.bind(1, Int64(collection.id))
+            statement.bind(2, id)
+            try session.run(statement)
+            return "0-0"
+        }
+        try checkLocal(id, body)
+        let statement = try session.cached("""
+            INSERT INTO local_documents(collection, id, rev, body) VALUES(?1, ?2, 1, ?3) \
+            ON CONFLICT(collection, id) DO UPDATE SET rev = rev + 1, body = ?3 RETURNING rev
+            """)
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id)
+        statement.bind(3, body)
+        return "0-\(try number(statement))"
+    }
+
+    private func checkLocal(_ id: String, _ body: [UInt8]) throws(StoreError) {
+        let bytes = id.utf8.count
+        guard bytes > 0 && bytes <= StoreLimits.maxLocalIDBytes else {
+            throw .localIDInvalid(bytes: bytes, limit: StoreLimits.maxLocalIDBytes)
+        }
+        guard body.count <= StoreLimits.maxLocalBodyBytes else {
+            throw .bodyTooLarge(id: id, bytes: body.count, limit: StoreLimits.maxLocalBodyBytes)
+        }
+    }
+
+    private func number(_ statement: Statement) throws(StoreError) -> Int64 {
+        defer { statement.reset() }
+        guard try session.step(statement) else { throw session.damaged("no number returned by: \(statement.sql)") }
+        let number = statement.integer(0)
+        // The statement takes effect only when it has run to its end.
+        _ = try session.step(statement)
+        return number
+    }
+
+    // MARK: purge
+
+    /// Removes a document with all its revisions, marks and exclusions, without a tombstone; peers do not hear of it.
+    /// - Returns: false if there was none.
+    @discardableResult
+    public func purge(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Bool {
+        let tables = try tables(collection)
+        var counters = try counters(collection)
+        guard let row = try row(collection, id) else { return false }
+        let statement = try tables.statement(.remove)
+        statement.bind(1, row.sequence)
+        try session.run(statement)
+        if row.flags & DocumentFlags.bodies != 0 { try run(tables, .dropBodies, id) }
+        if row.flags & DocumentFlags.blobs != 0 { try run(tables, .dropBlobs, id) }
+        if row.isConflicted { try run(tables, .dropConflict, id) }
+        try run(tables, .dropExclusionsOf, id)
+        if row.isDeleted { counters.deleted -= 1 } else { counters.documents -= 1 }
+        counters.isChanged = true
+        state.counters[collection.id] = counters
+        state.rows += 1
+        return true
+    }
+
+    /// Runs a statement whose only parameter is the document.
+    func run(_ tables: CollectionTables, _ query: CollectionTables.Query, _ id: DocumentID) throws(StoreError) {
+        let statement = try tables.statement(query)
+        statement.bind(1, id.text)
+        try session.run(statement)
+    }
+
+    // MARK: exclusions
+
+    /// Records documents as excluded; a row for the same remote, direction and document is replaced.
+    public func exclude(_ collection: Collection, _ rows: [Exclusion]) throws(StoreError) {
+        let statement = try tables(collection).statement(.exclude)
+        for row in rows {
+            statement.bind(1, row.remote.number)
+            statement.bind(2, row.direction.rawValue)
+            statement.bind(3, row.id.text)
+            statement.bind(4, row.kind.rawValue)
+            statement.bind(5, Int64(clamping: row.sequence))
+            statement.bind(6, row.remoteSequence)
+            statement.bind(7, row.revision?.text)
+            statement.bind(8, row.error.cut(StoreLimits.maxErrorTextBytes))
+            statement.bind(9, row.plugin)
+            statement.bind(10, row.version)
+            statement.bind(11, Int64(row.tries))
+            statement.bind(12, row.since == 0 ? state.now : row.since)
+            try session.run(statement)
+            state.rows += 1
+        }
+    }
+
+    /// Ends the exclusion of these documents.
+    public func unexclude(
+        _ collection: Collection, remote: RemoteID, direction: Exclusion.Direction, ids: [DocumentID]
+    ) throws(StoreError) {
+        let statement = try tables(collection).statement(.unexclude)
+        for id in ids {
+            statement.bind(1, remote.number)
+            statement.bind(2, direction.rawValue)
+            statement.bind(3, id.text)
+            try session.run(statement)
+            state.rows += 1
+        }
+    }
+
+    /// Ends the exclusion of all documents of a remote, or of one direction or kind of it.
+    /// - Returns: how many there were.
+    @discardableResult
+    public func unexcludeAll(
+        _ collection: Collection, remote: RemoteID, direction: Exclusion.Direction? = nil, kind: Exclusion.Kind? = nil
+    ) throws(StoreError) -> Int {
+        _ = try tables(collection)
+        var sql = "DELETE FROM exclusions_\(collection.id) WHERE remote = \(remote.number)"
+        if let direction { sql += " AND direction = \(direction.rawValue)" }
+        if let kind { sql += " AND kind = \(kind.rawValue)" }
+        try session.execute(sql)
+        return session.connection.changes
+    }
+
+    // MARK: failed resolvers
+
+    /// Records that the resolver of a conflict failed; `tries` grows by one.
+    public func setPendingConflict(
+        _ collection: Collection, _ id: DocumentID, error: String, plugin: String, version: String
+    ) throws(StoreError) {
+        try conflictFailure(collection, id, error.cut(StoreLimits.maxErrorTextBytes), plugin, version, add: 1, keep: 1)
+    }
+
+    /// Forgets a resolver's failures; the conflict itself stays.
+    public func clearPendingConflict(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
+        try conflictFailure(collection, id, "", "", "", add: 0, keep: 0)
+    }
+
+    private func conflictFailure(
+        _ collection: Collection, _ id: DocumentID, _ error: String, _ plugin: String, _ version: String,
+        add: Int64, keep: Int64
+    ) throws(StoreError) {
+        let statement = try tables(collection).statement(.conflictFailure)
+        statement.bind(1, id.text)
+        statement.bind(2, error)
+        statement.bind(3, plugin)
+        statement.bind(4, version)
+        statement.bind(5, add)
+        statement.bind(6, keep)
+        try session.run(statement)
+    }
+}
+
+extension String {
+    /// At most so many bytes, whole characters.
+    func cut(_ limit: Int) -> String {
+        if utf8.count <= limit { return self }
+        var end = utf8.index(startIndex, offsetBy: limit)
+        while end > startIndex, UTF8.isContinuation(utf8[end]) { end = utf8.index(before: end) }
+        return String(self[..<end])
+    }
+}

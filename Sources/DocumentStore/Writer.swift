@@ -1,0 +1,209 @@
+import Documents
+import Glibc
+import SQLite
+
+/// One waiting write: its closure, and whom to tell the outcome.
+class WriteJob: @unchecked Sendable {
+    // Unchecked: handed from the caller to the writer thread through a locked queue and touched
+    // by that thread only.
+
+    /// Runs the closure; false if it failed.
+    func run(_ transaction: WriteTransaction) -> Bool { false }
+    /// Tells the caller: `nil` = the outcome of `run` stands and, if it succeeded, is durable.
+    func finish(_ failure: StoreError?) {}
+}
+
+final class ClosureJob<Value: Sendable>: WriteJob, @unchecked Sendable {
+    private let body: @Sendable (WriteTransaction) throws -> Value
+    let completion: @Sendable (Result<Value, any Error>) -> Void
+    private var result: Result<Value, any Error>?
+
+    init(
+        _ body: @escaping @Sendable (WriteTransaction) throws -> Value,
+        _ completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) {
+        self.body = body
+        self.completion = completion
+    }
+
+    override func run(_ transaction: WriteTransaction) -> Bool {
+        do {
+            result = .success(try body(transaction))
+            return true
+        } catch {
+            result = .failure(error)
+            return false
+        }
+    }
+
+    override func finish(_ failure: StoreError?) {
+        guard let result else { return }
+        self.result = nil
+        // A closure's own error says more than what became of the transaction afterwards.
+        if let failure, case .success = result {
+            completion(.failure(failure))
+        } else {
+            completion(result)
+        }
+    }
+}
+
+/// The writer thread's work: gathers waiting jobs into transactions and commits each durably.
+final class Writer {
+    private let session: Session
+    private let queue: JobQueue<WriteJob>
+    private let state = WriterState()
+    /// Told the newest sequences after each commit.
+    private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
+
+    init(
+        session: Session, queue: JobQueue<WriteJob>,
+        onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
+    ) throws(StoreError) {
+        self.session = session
+        self.queue = queue
+        self.onCommit = onCommit
+        state.counters = try Self.readCounters(session)
+    }
+
+    static func readCounters(_ session: Session) throws(StoreError) -> [Counters?] {
+        var counters: [Counters?] = [nil]
+        let statement = try session.cached("SELECT id, last_sequence, documents, deleted FROM collections ORDER BY id")
+        defer { statement.reset() }
+        while try session.step(statement) {
+            let id = Int(clamping: statement.integer(0))
+            guard id > 0 && id <= StoreLimits.maxCollections else {
+                throw session.damaged("collection number \(id)")
+            }
+            while counters.count <= id { counters.append(nil) }
+            counters[id] = Counters(
+                lastSequence: statement.integer(1), documents: statement.integer(2), deleted: statement.integer(3))
+        }
+        return counters
+    }
+
+    /// Until the queue is closed and empty.
+    func run() {
+        while true {
+            let jobs = queue.take(upTo: StoreLimits.maxJobsPerCommit)
+            if jobs.isEmpty { return }
+            var waiting = jobs[...]
+            while !waiting.isEmpty { commit(&waiting) }
+        }
+    }
+
+    // MARK: one transaction
+
+    /// Runs jobs from the front of `waiting` in one transaction and finishes them.
+    private func commit(_ waiting: inout ArraySlice<WriteJob>) {
+        var done: [WriteJob] = []
+        let atBegin = state.counters
+        state.rows = 0
+        state.now = Int64(time(nil))
+        session.failure = nil
+        do {
+            try session.run(session.begin)
+            while true {
+                while let job = waiting.first, state.rows < StoreLimits.maxRowsPerCommit {
+                    waiting.removeFirst()
+                    done.append(job)
+                    try run(job, isFirst: done.count == 1)
+                }
+                // Whoever came meanwhile rides along instead of waiting for a commit of its own.
+                guard waiting.isEmpty, state.rows < StoreLimits.maxRowsPerCommit, done.count < StoreLimits.maxJobsPerCommit
+                else { break }
+                waiting = queue.takeWaiting(upTo: StoreLimits.maxJobsPerCommit - done.count)[...]
+                if waiting.isEmpty { break }
+            }
+            let news = try writeCounters()
+            try session.run(session.commit)
+            if !news.isEmpty { onCommit(news) }
+            for job in done { job.finish(nil) }
+        } catch {
+            if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
+            state.counters = atBegin
+            for job in done { job.finish(error) }
+            if done.isEmpty {
+                // Not even BEGIN worked. Fail these, else the queue would be stuck on them.
+                for job in waiting { job.finish(error) }
+                waiting = []
+            }
+        }
+        moveLog()
+    }
+
+    /// Runs one job so that its failure undoes only its own work. Throws when the transaction is lost.
+    private func run(_ job: WriteJob, isFirst: Bool) throws(StoreError) {
+        let before = state.counters
+        session.failure = nil
+        // The first job needs no savepoint: there is nothing before it to be kept.
+        if !isFirst { try session.run(session.savepoint) }
+        let transaction = WriteTransaction(session, state)
+        let succeeded = job.run(transaction)
+        transaction.isActive = false
+        guard session.connection.isInTransaction else {
+            throw session.failure ?? .database(code: 0, message: "the transaction was rolled back", sql: "")
+        }
+        if succeeded && session.failure == nil {
+            if !isFirst { try session.run(session.release) }
+            return
+        }
+        state.counters = before
+        let failure = session.failure
+        if isFirst {
+            try session.execute("ROLLBACK")
+            try session.run(session.begin)
+        } else {
+            try session.run(session.rollbackTo)
+            try session.run(session.release)
+        }
+        session.failure = nil
+        if succeeded, let failure { replaceOutcome(job, failure) }
+    }
+
+    /// The closure swallowed a failure of SQLite: what it did is undone and it must hear so.
+    private func replaceOutcome(_ job: WriteJob, _ failure: StoreError) {
+        job.finish(failure)
+    }
+
+    private func writeCounters() throws(StoreError) -> [(collection: Int, sequence: SequenceNumber)] {
+        var news: [(collection: Int, sequence: SequenceNumber)] = []
+        for id in state.counters.indices {
+            guard var counters = state.counters[id], counters.isChanged else { continue }
+            let statement = try session.cached("UPDATE collections SET last_sequence = ?2, documents = ?3, deleted = ?4 WHERE id = ?1")
+            statement.bind(1, Int64(id))
+            statement.bind(2, counters.lastSequence)
+            statement.bind(3, counters.documents)
+            statement.bind(4, counters.deleted)
+            try session.run(statement)
+            counters.isChanged = false
+            state.counters[id] = counters
+            news.append((id, SequenceNumber(counters.lastSequence)))
+        }
+        return news
+    }
+
+    // MARK: write-ahead log
+
+    /// Moves the log into the database when it has grown, after the callers have their answers.
+    private func moveLog() {
+        let pages = session.connection.loggedPages
+        do {
+            if state.wantsShortLog {
+                state.wantsShortLog = false
+                try session.connection.checkpoint(.truncate)
+                return
+            }
+            guard pages >= StoreLimits.checkpointPages else { return }
+            if pages >= StoreLimits.forcedCheckpointPages {
+                session.connection.setBusyTimeout(milliseconds: StoreLimits.checkpointWaitMilliseconds)
+                defer { session.connection.setBusyTimeout(milliseconds: 5000) }
+                try session.connection.checkpoint(.restart)
+            } else {
+                try session.connection.checkpoint(.passive)
+            }
+        } catch {
+            // No harm: everything is in the log, and the next commit tries again.
+        }
+    }
+}

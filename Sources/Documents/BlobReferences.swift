@@ -1,0 +1,117 @@
+/// What a body says about one blob.
+public struct BlobReference: Sendable, Equatable {
+    public let digest: BlobDigest
+    /// In bytes, if the body tells.
+    public let length: UInt64?
+    public let contentType: String?
+    /// Of the content, such as `gzip`.
+    public let encoding: String?
+
+    public init(digest: BlobDigest, length: UInt64?, contentType: String?, encoding: String? = nil) {
+        self.digest = digest
+        self.length = length
+        self.contentType = contentType
+        self.encoding = encoding
+    }
+
+    /// From a blob's object or an entry of `_attachments`; nil without a valid digest.
+    init?(_ object: JSONObject) {
+        guard let text = object["digest"]?.asString, let digest = try? BlobDigest(text) else { return nil }
+        self.init(
+            digest: digest, length: object["length"]?.asUInt64, contentType: object["content_type"]?.asString,
+            encoding: object["encoding"]?.asString)
+    }
+
+    /// Whether sending it compressed may pay (Core's rule, replication.md section 10).
+    public var isCompressible: Bool {
+        guard encoding == nil, let type = contentType?.lowercased() else { return false }
+        if ["image/", "audio/", "video/"].contains(where: { type.hasPrefix($0) }) { return false }
+        return !["zip", "zlib", "pkcs", "mpeg", "mp4", "crypt", ".rar", "-rar"].contains { type.contains(bytesOf: $0) }
+    }
+}
+
+extension String {
+    /// Whether the ASCII text occurs in it, byte by byte.
+    fileprivate func contains(bytesOf part: String) -> Bool {
+        let all = Array(utf8)
+        let wanted = Array(part.utf8)
+        guard all.count >= wanted.count else { return false }
+        return (0...(all.count - wanted.count)).contains { all[$0..<($0 + wanted.count)].elementsEqual(wanted) }
+    }
+}
+
+/// The blobs a body refers to.
+public enum BlobReferences {
+    /// An inline blob and where it stands.
+    public struct Located: Sendable, Equatable {
+        /// JSON pointer (RFC 6901) from the body's root.
+        public let pointer: String
+        public let reference: BlobReference
+    }
+
+    /// Inline `{"@type":"blob",…}` objects anywhere, then entries of a top-level `_attachments`; each digest once.
+    /// Entries without a valid digest are data like any other and are passed over. `scan`, if the caller has it, saves a pass.
+    public static func find(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [BlobReference] {
+        let found = try JSONScanner.scanDocument(body, known: scan)
+        guard found.mayHoldBlobs else { return [] }
+        let root = try JSONValue(parsing: body)
+        var seen: Set<BlobDigest> = []
+        var references: [BlobReference] = []
+        visit(root, pointer: "", skippingAttachments: true) { _, object in
+            if let reference = BlobReference(object), seen.insert(reference.digest).inserted { references.append(reference) }
+        }
+        for entry in root["_attachments"]?.asObject?.members ?? [] {
+            guard let object = entry.value.asObject, let reference = BlobReference(object) else { continue }
+            if seen.insert(reference.digest).inserted { references.append(reference) }
+        }
+        return references
+    }
+
+    /// The inline blobs of a body that has been read, with their places.
+    public static func inline(in root: JSONValue) -> [Located] {
+        var located: [Located] = []
+        visit(root, pointer: "", skippingAttachments: true) { pointer, object in
+            if let reference = BlobReference(object) { located.append(Located(pointer: pointer, reference: reference)) }
+        }
+        return located
+    }
+
+    /// Calls `found` with every object that says `"@type":"blob"`, and its JSON pointer. The root is never one.
+    static func visit(_ value: JSONValue, pointer: String, skippingAttachments: Bool, _ found: (String, JSONObject) -> Void) {
+        switch value {
+        case .array(let items):
+            for (index, item) in items.enumerated() where item.isContainer {
+                visit(item, pointer: pointer + "/\(index)", skippingAttachments: false, found)
+            }
+        case .object(let object):
+            if !pointer.isEmpty, object["@type"]?.asString == "blob" { found(pointer, object) }
+            for member in object.members where member.value.isContainer {
+                if skippingAttachments, member.key == "_attachments" { continue }
+                visit(member.value, pointer: pointer + "/" + escapePointer(member.key), skippingAttachments: false, found)
+            }
+        default: break
+        }
+    }
+
+    static func escapePointer(_ key: String) -> String {
+        guard key.utf8.contains(where: { $0 == 0x7E || $0 == 0x2F }) else { return key }
+        var text = ""
+        for scalar in key.unicodeScalars {
+            switch scalar {
+            case "~": text += "~0"
+            case "/": text += "~1"
+            default: text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+}
+
+extension JSONValue {
+    fileprivate var isContainer: Bool {
+        switch self {
+        case .array, .object: true
+        default: false
+        }
+    }
+}

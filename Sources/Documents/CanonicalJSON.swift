@@ -1,0 +1,289 @@
+/// The canonical form of a document's body, over which revision digests are taken (replication.md section 7):
+/// no white space; the keys of each object in ascending order of their UTF-8 bytes; of equal keys only the last
+/// member; numbers as written; strings with the escapes `\" \\ \n \r \t`, `\u00xx` in lowercase for other
+/// control characters and DEL, and all else as plain UTF-8.
+public enum CanonicalJSON {
+    /// The canonical form; the body itself if it is canonical already. `scan`, if the caller has it, saves a pass.
+    public static func bytes(of body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
+        if let scan, scan.isCanonical { return body }
+        if scan == nil, try JSONScanner.scanDocument(body).isCanonical { return body }
+        return try body.withRawBytes { (raw) throws(JSONError) -> [UInt8] in
+            guard let walker = try JSONWalker.walk(raw, rootMustBeObject: true, recording: true) else {
+                throw JSONError(.unexpectedEnd, offset: 0, in: raw)
+            }
+            return CanonicalWriter.write(walker)
+        }
+    }
+}
+
+/// Writes the canonical form of a text that a recording `JSONWalker` accepted. Containers that are canonical are
+/// copied whole; the members of others are gathered, sorted and written one by one. Thanks to the record no byte
+/// is passed over more than a few times, however deep the text.
+private struct CanonicalWriter {
+    /// A member of an object being written.
+    private struct Member {
+        /// The first eight bytes of the key, so that most comparisons are one.
+        var prefix: UInt64
+        /// Where the key's plain bytes are: in the text, or in `plainKeys` if it had escapes.
+        var keyStart: UInt32
+        var keyCount: UInt32
+        var valueStart: UInt32
+        /// Of the first container in the value.
+        var container: UInt32
+        var keyWasEscaped: Bool
+    }
+
+    private let text: UnsafePointer<UInt8>
+    private let textEnd: UnsafePointer<UInt8>
+    private let containers: ContiguousArray<JSONWalker.Container>
+    /// Members of all objects being written, innermost last.
+    private var members: ContiguousArray<Member> = []
+    /// Keys that had escapes, without them.
+    private var plainKeys: [UInt8] = []
+    private var out: UnsafeMutablePointer<UInt8>
+    private let outEnd: UnsafeMutablePointer<UInt8>
+
+    static func write(_ walker: JSONWalker) -> [UInt8] {
+        let count = walker.end - walker.start
+        return [UInt8](unsafeUninitializedCapacity: count + walker.growth) { buffer, written in
+            guard let base = buffer.baseAddress else { return }
+            var writer = CanonicalWriter(walker, out: base, outEnd: base + count + walker.growth)
+            writer.members.reserveCapacity(16)
+            var at = walker.start
+            writer.skipSpace(&at)
+            var container = 0
+            writer.value(&at, &container)
+            written = writer.out - base
+        }
+    }
+
+    private init(_ walker: JSONWalker, out: UnsafeMutablePointer<UInt8>, outEnd: UnsafeMutablePointer<UInt8>) {
+        text = walker.start
+        textEnd = walker.end
+        containers = walker.containers
+        self.out = out
+        self.outEnd = outEnd
+    }
+
+    // MARK: Reading checked text
+
+    @inline(__always)
+    private func skipSpace(_ at: inout UnsafePointer<UInt8>) {
+        while at < textEnd, at.pointee <= 0x20 { at += 1 }
+    }
+
+    @inline(__always)
+    private func skipString(_ at: inout UnsafePointer<UInt8>) -> Bool { JSONText.skipCheckedString(&at, textEnd) }
+
+    @inline(__always)
+    private func skipScalar(_ at: inout UnsafePointer<UInt8>) { JSONText.skipCheckedScalar(&at, textEnd) }
+
+    // MARK: Writing
+
+    @inline(__always)
+    private mutating func put(_ byte: UInt8) {
+        precondition(out < outEnd, "canonical JSON grew beyond its bound")
+        out.pointee = byte
+        out += 1
+    }
+
+    @inline(__always)
+    private mutating func put(_ from: UnsafePointer<UInt8>, _ count: Int) {
+        precondition(count <= outEnd - out, "canonical JSON grew beyond its bound")
+        out.update(from: from, count: count)
+        out += count
+    }
+
+    private mutating func value(_ at: inout UnsafePointer<UInt8>, _ container: inout Int) {
+        switch at.pointee {
+        case 0x7B, 0x5B:
+            let record = containers[container]
+            if record.isCanonical {
+                put(at, (text + Int(record.end)) - at)
+            } else if at.pointee == 0x7B {
+                object(at, container + 1)
+            } else {
+                array(at, container + 1)
+            }
+            at = text + Int(record.end)
+            container = Int(record.next)
+        case 0x22:
+            let first = at
+            if skipString(&at) { rewrite(first, at) } else { put(first, at - first) }
+        default:
+            let first = at
+            skipScalar(&at)
+            put(first, at - first)
+        }
+    }
+
+    private mutating func array(_ opening: UnsafePointer<UInt8>, _ firstContainer: Int) {
+        var at = opening + 1
+        var container = firstContainer
+        put(0x5B)
+        skipSpace(&at)
+        while at.pointee != 0x5D {
+            value(&at, &container)
+            skipSpace(&at)
+            if at.pointee == 0x2C {
+                put(0x2C)
+                at += 1
+                skipSpace(&at)
+            }
+        }
+        put(0x5D)
+    }
+
+    private mutating func object(_ opening: UnsafePointer<UInt8>, _ firstContainer: Int) {
+        let firstMember = members.count
+        let firstPlainKey = plainKeys.count
+        gather(opening + 1, firstContainer)
+        sort(from: firstMember)
+        put(0x7B)
+        var wrote = false
+        for index in firstMember..<members.count {
+            let member = members[index]
+            // Of equal keys the last one counts; they are neighbours now, in their old order.
+            if index + 1 < members.count, compare(member, members[index + 1]) == 0 { continue }
+            if wrote { put(0x2C) }
+            wrote = true
+            put(0x22)
+            if member.keyWasEscaped {
+                // Through a copy, since writing values may grow `plainKeys`.
+                let key = Array(plainKeys[Int(member.keyStart)..<Int(member.keyStart + member.keyCount)])
+                key.withUnsafeBufferPointer { escape($0) }
+            } else {
+                let key = UnsafeBufferPointer(start: text + Int(member.keyStart), count: Int(member.keyCount))
+                escape(key)
+            }
+            put(0x22)
+            put(0x3A)
+            var at = text + Int(member.valueStart)
+            var container = Int(member.container)
+            value(&at, &container)
+        }
+        put(0x7D)
+        members.removeSubrange(firstMember...)
+        plainKeys.removeSubrange(firstPlainKey...)
+    }
+
+    /// Notes the members of an object, from behind its opening bracket.
+    private mutating func gather(_ first: UnsafePointer<UInt8>, _ firstContainer: Int) {
+        var at = first
+        var container = firstContainer
+        skipSpace(&at)
+        while at.pointee == 0x22 {
+            let keyStart = at + 1
+            let escaped = JSONText.skipCheckedString(&at, textEnd, flagDelete: false)
+            var member = Member(
+                prefix: 0, keyStart: UInt32(keyStart - text), keyCount: UInt32(at - 1 - keyStart), valueStart: 0,
+                container: UInt32(container), keyWasEscaped: escaped)
+            if escaped {
+                member.keyStart = UInt32(plainKeys.count)
+                JSONText.appendPlain(UnsafeBufferPointer(start: keyStart, count: at - 1 - keyStart), to: &plainKeys)
+                member.keyCount = UInt32(plainKeys.count) - member.keyStart
+            }
+            member.prefix = withKey(member) { JSONText.orderPrefix($0) }
+            skipSpace(&at)
+            at += 1  // the colon
+            skipSpace(&at)
+            member.valueStart = UInt32(at - text)
+            switch at.pointee {
+            case 0x7B, 0x5B:
+                let record = containers[container]
+                at = text + Int(record.end)
+                container = Int(record.next)
+            case 0x22: _ = skipString(&at)
+            default: skipScalar(&at)
+            }
+            members.append(member)
+            skipSpace(&at)
+            if at.pointee == 0x2C {
+                at += 1
+                skipSpace(&at)
+            }
+        }
+    }
+
+    @inline(__always)
+    private func withKey<Result>(_ member: Member, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+        if member.keyWasEscaped {
+            return plainKeys.withUnsafeBufferPointer {
+                body(UnsafeBufferPointer(rebasing: $0[Int(member.keyStart)..<Int(member.keyStart + member.keyCount)]))
+            }
+        }
+        return body(UnsafeBufferPointer(start: text + Int(member.keyStart), count: Int(member.keyCount)))
+    }
+
+    @inline(__always)
+    private func compare(_ a: Member, _ b: Member) -> Int {
+        if a.prefix != b.prefix { return a.prefix < b.prefix ? -1 : 1 }
+        return withKey(a) { x in withKey(b) { y in compareBytes(x, y) } }
+    }
+
+    /// Ascending keys; equal keys stay in their order.
+    private mutating func sort(from first: Int) {
+        let count = members.count - first
+        guard count > 1 else { return }
+        if count <= 24 {
+            for index in (first + 1)..<members.count {
+                let member = members[index]
+                var hole = index
+                while hole > first, compare(member, members[hole - 1]) < 0 {
+                    members[hole] = members[hole - 1]
+                    hole -= 1
+                }
+                if hole != index { members[hole] = member }
+            }
+        } else {
+            var slice = ContiguousArray(members[first...])
+            slice.sort {
+                let order = compare($0, $1)
+                return order != 0 ? order < 0 : $0.valueStart < $1.valueStart
+            }
+            members.replaceSubrange(first..., with: slice)
+        }
+    }
+
+    /// Writes a string that holds escapes or DEL, given from its opening quote to behind its closing one.
+    private mutating func rewrite(_ opening: UnsafePointer<UInt8>, _ behind: UnsafePointer<UInt8>) {
+        var at = opening + 1
+        let last = behind - 1
+        put(0x22)
+        while at < last {
+            let run = at
+            while at < last, at.pointee != 0x5C, at.pointee != 0x7F { at += 1 }
+            put(run, at - run)
+            guard at < last else { break }
+            if at.pointee == 0x7F {
+                escape(0x7F)
+                at += 1
+            } else {
+                let scalar = JSONText.readCheckedEscape(&at)
+                if scalar < 0x80 { escape(UInt8(scalar)) } else { JSONText.encodeUTF8(scalar) { put($0) } }
+            }
+        }
+        put(0x22)
+    }
+
+    /// Writes plain bytes with the escapes they need.
+    @inline(__always)
+    private mutating func escape(_ plain: UnsafeBufferPointer<UInt8>) {
+        guard let base = plain.baseAddress else { return }
+        var at = base
+        let last = base + plain.count
+        while at < last {
+            let run = at
+            while at < last, !JSONText.needsEscape(at.pointee) { at += 1 }
+            put(run, at - run)
+            if at < last {
+                escape(at.pointee)
+                at += 1
+            }
+        }
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        JSONText.writeEscaped(byte) { put($0) }
+    }
+}

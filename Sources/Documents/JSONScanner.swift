@@ -1,0 +1,47 @@
+/// What one pass over a document's body found.
+public struct DocumentScan: Sendable, Equatable {
+    /// The text is its own canonical form (see `CanonicalJSON`). False may mean "not sure": a key with an
+    /// escape is never called canonical.
+    public var isCanonical: Bool
+    /// A key `@type` or a top-level `_attachments` was seen, or a key with an escape, which may be one of them.
+    public var mayHoldBlobs: Bool
+    /// A top-level key begins with `_`.
+    public var hasReservedKeys: Bool
+    /// The object has no members.
+    public var isEmpty: Bool
+
+    public init(isCanonical: Bool, mayHoldBlobs: Bool, hasReservedKeys: Bool, isEmpty: Bool) {
+        self.isCanonical = isCanonical
+        self.mayHoldBlobs = mayHoldBlobs
+        self.hasReservedKeys = hasReservedKeys
+        self.isEmpty = isEmpty
+    }
+}
+
+/// Checks JSON text strictly (RFC 8259; UTF-8; whole surrogate pairs; nesting to `JSONLimits.depth`) without allocating.
+public enum JSONScanner {
+    /// Checks a document's body: one object and nothing else but white space.
+    public static func scanDocument(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> DocumentScan {
+        guard let walker = try JSONWalker.walk(bytes, rootMustBeObject: true, recording: false) else {
+            throw JSONError(.unexpectedEnd, offset: 0, in: bytes)
+        }
+        return walker.documentScan
+    }
+
+    public static func scanDocument(_ bytes: [UInt8]) throws(JSONError) -> DocumentScan {
+        try bytes.withRawBytes { (raw) throws(JSONError) in try scanDocument(raw) }
+    }
+
+    /// The scan the caller has, or else a new one.
+    static func scanDocument(_ bytes: [UInt8], known: DocumentScan?) throws(JSONError) -> DocumentScan {
+        if let known { return known }
+        return try scanDocument(bytes)
+    }
+
+    /// Checks any one JSON value.
+    public static func checkValue(_ bytes: UnsafeRawBufferPointer) throws(JSONError) {
+        guard try JSONWalker.walk(bytes, rootMustBeObject: false, recording: false) != nil else {
+            throw JSONError(.unexpectedEnd, offset: 0, in: bytes)
+        }
+    }
+}

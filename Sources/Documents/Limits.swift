@@ -1,0 +1,26 @@
+/// Bounds on what this target accepts from outside, each with its reason.
+public enum DocumentLimits {
+    /// Longest document id in UTF-8 bytes: Core accepts 240 (replication.md section 7).
+    public static let documentIDBytes = 240
+    /// Longest digest of a revision id in hexadecimal digits. 32 and 40 are customary and Core's
+    /// buffer takes 80; the rest is room for longer digests without letting ids grow without end.
+    public static let revisionDigestDigits = 128
+    /// Largest generation: 2^53, beyond which JSON numbers lose whole values in most peers.
+    public static let revisionGeneration: UInt64 = 1 << 53
+    /// Longest scope or collection name in bytes (Couchbase's rule).
+    public static let collectionNameBytes = 251
+    /// Most revisions one tree may hold. A tree is pruned to some 50 a branch, so this is many
+    /// branches; it bounds the memory and time a hostile history or database can cost.
+    public static let treeRevisions = 10_000
+    /// Most ancestors accepted with one revision. Peers send what `maxHistory` asks for, 50 by default.
+    public static let historyRevisions = 1_000
+}
+
+/// Bounds on JSON text.
+public enum JSONLimits {
+    /// Deepest nesting of arrays and objects. Readers recurse once a level; a document needs far less.
+    public static let depth = 128
+    /// Largest JSON text in bytes. Stores and protocols set smaller limits of their own; this one keeps
+    /// offsets within 32 bits.
+    public static let textBytes = 1 << 30
+}

@@ -1,0 +1,136 @@
+/// The top-level keys of a body that begin with `_`, which belong to protocols and not to documents
+/// (replication.md sections 4 and 10).
+public enum ReservedKeys {
+    /// The first reserved key, for an error text; nil if there is none.
+    public static func first(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> String? {
+        try all(in: body, scan: scan).first
+    }
+
+    /// All reserved keys in their order.
+    public static func all(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [String] {
+        let found = try JSONScanner.scanDocument(body, known: scan)
+        guard found.hasReservedKeys else { return [] }
+        let members = try JSONValue(parsing: body).asObject?.members ?? []
+        return members.map(\.key).filter { $0.utf8.first == 0x5F }
+    }
+
+    /// A peer's body without its reserved keys; the body itself if it has none. Genuine entries of `_attachments`
+    /// stay. Entries that mirror an inline blob (`blob_/pointer`, and `blob_<digit>…` of 2.0) go; if such an entry
+    /// tells another digest than the blob at its pointer, its digest, length and type are put into the blob first.
+    public static func strip(from body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
+        let found = try JSONScanner.scanDocument(body, known: scan)
+        guard found.hasReservedKeys else { return body }
+        guard case .object(var root) = try JSONValue(parsing: body) else { return body }
+        var kept: JSONValue?
+        if case .object(let attachments)? = root["_attachments"] {
+            var genuine: [JSONObject.Member] = []
+            for entry in attachments.members {
+                if let pointer = LegacyAttachments.pointer(ofKey: entry.key) {
+                    if let object = entry.value.asObject { correctBlob(at: pointer, in: &root, by: object) }
+                } else if !LegacyAttachments.isMirror(entry.key) {
+                    genuine.append(entry)
+                }
+            }
+            if !genuine.isEmpty { kept = .object(JSONObject(genuine)) }
+        }
+        root.members.removeAll { $0.key.utf8.first == 0x5F }
+        if let kept { root.members.append(JSONObject.Member(key: "_attachments", value: kept)) }
+        return JSONValue.object(root).serialize()
+    }
+
+    private static func correctBlob(at pointer: [String], in root: inout JSONObject, by entry: JSONObject) {
+        guard let told = entry["digest"]?.asString, (try? BlobDigest(told)) != nil else { return }
+        var value = JSONValue.object(root)
+        value.change(at: pointer[...]) { blob in
+            guard case .object(var object) = blob, object["@type"]?.asString == "blob",
+                let own = object["digest"]?.asString, !own.sameBytes(as: told)
+            else { return }
+            for key in ["digest", "length", "content_type"] {
+                if let new = entry[key] { object[key] = new }
+            }
+            blob = .object(object)
+        }
+        if case .object(let changed) = value { root = changed }
+    }
+}
+
+/// The form in which peers without inline blobs want them told (replication.md section 10).
+public enum LegacyAttachments {
+    static let prefix = "blob_"
+
+    /// The body with a top-level `_attachments` that mirrors each inline blob, as a stub of the given generation.
+    /// Other entries of `_attachments` stay. The body itself if it has no inline blob.
+    public static func add(to body: [UInt8], generation: UInt64, scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
+        let found = try JSONScanner.scanDocument(body, known: scan)
+        guard found.mayHoldBlobs, case .object(var root) = try JSONValue(parsing: body) else { return body }
+        var entries: [JSONObject.Member] = []
+        BlobReferences.visit(.object(root), pointer: "", skippingAttachments: true) { pointer, blob in
+            guard BlobReference(blob) != nil else { return }
+            var entry = blob
+            entry["@type"] = nil
+            entry["stub"] = true
+            entry["revpos"] = .int(generation)
+            entries.append(JSONObject.Member(key: prefix + pointer, value: .object(entry)))
+        }
+        guard !entries.isEmpty else { return body }
+        let others = root["_attachments"]?.asObject?.members.filter { !isMirror($0.key) } ?? []
+        root["_attachments"] = .object(JSONObject(others + entries))
+        return JSONValue.object(root).serialize()
+    }
+
+    /// Whether a key of `_attachments` stands for an inline blob.
+    static func isMirror(_ key: String) -> Bool {
+        guard key.utf8.starts(with: prefix.utf8), let next = key.utf8.dropFirst(prefix.utf8.count).first else { return false }
+        return next == 0x2F || isDigit(next)
+    }
+
+    /// The keys on the way to the blob that an entry `blob_/a/b` stands for; nil for other entries.
+    static func pointer(ofKey key: String) -> [String]? {
+        guard isMirror(key) else { return nil }
+        let path = key.dropFirst(prefix.count)
+        guard path.utf8.first == 0x2F else { return nil }
+        return path.dropFirst().split(separator: "/", omittingEmptySubsequences: false).map { unescape($0) }
+    }
+
+    private static func unescape(_ part: Substring) -> String {
+        guard part.utf8.contains(0x7E) else { return String(part) }
+        var text = String.UnicodeScalarView()
+        var scalars = part.unicodeScalars.makeIterator()
+        while let scalar = scalars.next() {
+            guard scalar == "~" else {
+                text.append(scalar)
+                continue
+            }
+            switch scalars.next() {
+            case "0"?: text.append("~")
+            case "1"?: text.append("/")
+            case let other?:
+                text.append("~")
+                text.append(other)
+            case nil: text.append("~")
+            }
+        }
+        return String(text)
+    }
+}
+
+extension JSONValue {
+    /// Calls `change` with the value at a path of keys and indexes, if there is one.
+    fileprivate mutating func change(at path: ArraySlice<String>, _ change: (inout JSONValue) -> Void) {
+        guard let key = path.first else {
+            change(&self)
+            return
+        }
+        switch self {
+        case .object(var object):
+            guard let index = object.members.lastIndex(where: { $0.key.sameBytes(as: key) }) else { return }
+            object.members[index].value.change(at: path.dropFirst(), change)
+            self = .object(object)
+        case .array(var items):
+            guard let index = Int(key), items.indices.contains(index) else { return }
+            items[index].change(at: path.dropFirst(), change)
+            self = .array(items)
+        default: return
+        }
+    }
+}

@@ -1,0 +1,138 @@
+/// The identifier of a revision, kept as the text it came as. Two kinds exist: `generation-digest` in revision
+/// trees, and `time@source` in version vectors, which this version recognises and refuses.
+public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertible {
+    public enum Kind: Sendable { case tree, version }
+
+    public let text: String
+    /// Of a tree revision: 1 for the first. 0 for the other kind.
+    public let generation: UInt64
+
+    public var kind: Kind { generation == 0 ? .version : .tree }
+
+    /// Checks a tree revision: a decimal generation from 1 to 2^53 without leading zero, `-`, and an even
+    /// number, 2 to 128, of lowercase hexadecimal digits (replication.md section 7: Core refuses all else).
+    public init(_ text: some StringProtocol) throws(RevisionIDError) {
+        var owned = String(text)
+        owned.makeContiguousUTF8()
+        switch owned.withBytes({ Self.check($0) }) {
+        case .success(let generation): self.generation = generation
+        case .failure(let error): throw error
+        }
+        self.text = owned
+    }
+
+    /// As `init(_:)`, from bytes.
+    public init(utf8 bytes: UnsafeRawBufferPointer) throws(RevisionIDError) {
+        let generation: UInt64
+        switch Self.check(bytes.assumingMemoryBound(to: UInt8.self)) {
+        case .success(let value): generation = value
+        case .failure(let error): throw error
+        }
+        self.generation = generation
+        text = String(decoding: bytes, as: UTF8.self)  // all ASCII after the check
+    }
+
+    /// A revision that was checked before, from our own database.
+    public init(stored text: String) {
+        self.text = text
+        generation = text.withBytes { Self.leadingNumber($0) }
+    }
+
+    init(text: String, generation: UInt64) {
+        self.text = text
+        self.generation = generation
+    }
+
+    /// The part after the first `-` (the whole text of a version).
+    public var digest: Substring {
+        guard let dash = text.utf8.firstIndex(of: 0x2D) else { return text[...] }
+        return text[text.utf8.index(after: dash)...]
+    }
+
+    public var description: String { text }
+
+    public static func == (a: RevisionID, b: RevisionID) -> Bool {
+        a.generation == b.generation && a.text.sameBytes(as: b.text)
+    }
+
+    /// By generation as a number, then by the bytes of the digest: the "greater revision id" of the protocol.
+    public static func < (a: RevisionID, b: RevisionID) -> Bool {
+        // Equal generations have equal text before the dash, so whole texts order as their digests do.
+        a.generation != b.generation ? a.generation < b.generation : a.text.precedesBytes(of: b.text)
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        text.withBytes { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(UInt8(0xFF))
+    }
+
+    // MARK: Reading
+
+    private static func leadingNumber(_ bytes: UnsafeBufferPointer<UInt8>) -> UInt64 {
+        var number: UInt64 = 0
+        for byte in bytes {
+            if byte == 0x2D { return number }
+            guard byte >= 0x30, byte <= 0x39, number <= DocumentLimits.revisionGeneration else { return 0 }
+            number = number * 10 + UInt64(byte - 0x30)
+        }
+        return 0
+    }
+
+    private static func check(_ bytes: UnsafeBufferPointer<UInt8>) -> Result<UInt64, RevisionIDError> {
+        var generation: UInt64 = 0
+        var at = 0
+        while at < bytes.count, bytes[at] >= 0x30, bytes[at] <= 0x39 {
+            if at == 0, bytes[0] == 0x30 { break }
+            generation = generation * 10 + UInt64(bytes[at] - 0x30)
+            guard generation <= DocumentLimits.revisionGeneration else {
+                return isVersion(bytes) ? .failure(.versionVectorsUnsupported(value: quoted(bytes)))
+                    : .failure(.badGeneration(value: quoted(bytes)))
+            }
+            at += 1
+        }
+        guard at > 0, at < bytes.count, bytes[at] == 0x2D else {
+            if isVersion(bytes) { return .failure(.versionVectorsUnsupported(value: quoted(bytes))) }
+            return .failure(.badGeneration(value: quoted(bytes)))
+        }
+        let digits = bytes.count - at - 1
+        guard digits >= 2, digits <= DocumentLimits.revisionDigestDigits, digits & 1 == 0 else {
+            return .failure(.badDigestLength(digits: digits, value: quoted(bytes)))
+        }
+        for index in (at + 1)..<bytes.count {
+            let byte = bytes[index]
+            guard (byte >= 0x30 && byte <= 0x39) || (byte >= 0x61 && byte <= 0x66) else {
+                return .failure(.badDigest(value: quoted(bytes)))
+            }
+        }
+        return .success(generation)
+    }
+
+    /// Whether the text begins with a version of a version vector: hexadecimal time, `@`, 22 characters of source.
+    private static func isVersion(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let sign = bytes.firstIndex(of: 0x40), sign >= 1, sign <= 16, bytes.count >= sign + 23 else { return false }
+        return bytes[..<sign].allSatisfy {
+            ($0 >= 0x30 && $0 <= 0x39) || ($0 >= 0x61 && $0 <= 0x66) || ($0 >= 0x41 && $0 <= 0x46)
+        }
+    }
+}
+
+/// Which rule a revision id breaks; `value` is the id escaped and cut for a log line.
+public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible {
+    case badGeneration(value: String)
+    case badDigestLength(digits: Int, value: String)
+    case badDigest(value: String)
+    /// A version of a version vector (Couchbase Lite 4): known, not supported yet.
+    case versionVectorsUnsupported(value: String)
+
+    public var description: String {
+        switch self {
+        case .badGeneration(let value):
+            "the revision id \(value) does not begin with a generation from 1 to \(DocumentLimits.revisionGeneration) and \"-\""
+        case .badDigestLength(let digits, let value):
+            "the digest of revision id \(value) has \(digits) digits: it must have an even number, 2 to revisionDigestDigits = \(DocumentLimits.revisionDigestDigits)"
+        case .badDigest(let value): "the digest of revision id \(value) is not lowercase hexadecimal"
+        case .versionVectorsUnsupported(let value):
+            "the revision id \(value) belongs to a version vector (Couchbase Lite 4), which is not supported: use a peer that speaks CBLite_3"
+        }
+    }
+}

@@ -1,0 +1,256 @@
+import Glibc
+
+/// The revisions known of one document. A value: nodes in descending order (generation, then digest), so that the
+/// order of insertion leaves no trace and the newest come first.
+public struct RevisionTree: Sendable, Equatable {
+    struct Node: Sendable {
+        var generation: UInt64
+        /// Where the digest is in `digests`.
+        var digestStart: UInt32
+        var digestCount: UInt32
+        /// Index of the parent, -1 for a root. Parents come after their children.
+        var parent: Int32
+        var isDeleted: Bool
+        var isLeaf: Bool
+    }
+
+    /// A revision with its place in the tree.
+    public struct Entry: Sendable, Equatable {
+        public let revision: RevisionID
+        public let parent: RevisionID?
+        public let isDeleted: Bool
+        public let isLeaf: Bool
+    }
+
+    /// The end of a branch.
+    public struct Leaf: Sendable, Equatable {
+        public let revision: RevisionID
+        public let isDeleted: Bool
+    }
+
+    /// What an insertion did.
+    public enum Insertion: Sendable, Equatable {
+        /// The revision was there; nothing changed.
+        case alreadyPresent
+        /// It was added below `ancestor` (nil: as a new root). `extendsLeaf` if that ancestor ended a branch until now.
+        case inserted(ancestor: RevisionID?, extendsLeaf: Bool)
+    }
+
+    var nodes: [Node] = []
+    /// The digests' bytes, one after the other in any order.
+    var digests: [UInt8] = []
+
+    public init() {}
+
+    /// A tree of one first revision. Throws `.notATreeRevision`.
+    public init(_ revision: RevisionID, isDeleted: Bool = false) throws(RevisionTreeError) {
+        _ = try insert(revision, isDeleted: isDeleted)
+    }
+
+    // MARK: Asking
+
+    public var count: Int { nodes.count }
+    public var isEmpty: Bool { nodes.isEmpty }
+
+    /// All revisions, the newest first.
+    public var entries: [Entry] {
+        nodes.indices.map { index in
+            let node = nodes[index]
+            return Entry(
+                revision: revision(at: index), parent: node.parent < 0 ? nil : revision(at: Int(node.parent)),
+                isDeleted: node.isDeleted, isLeaf: node.isLeaf)
+        }
+    }
+
+    /// The ends of all branches, the winner first: live before deleted, then in descending order.
+    public var leaves: [Leaf] {
+        let ends = nodes.indices.filter { nodes[$0].isLeaf }
+        return (ends.filter { !nodes[$0].isDeleted } + ends.filter { nodes[$0].isDeleted }).map { leaf(at: $0) }
+    }
+
+    /// The current revision: a leaf that is not deleted before one that is, then the higher generation, then the
+    /// greater digest. The same on every replica that knows the same leaves. nil for an empty tree.
+    public var winner: Leaf? { winnerIndex.map { leaf(at: $0) } }
+
+    /// More than one branch ends in a revision that is not deleted.
+    public var hasConflict: Bool { nodes.lazy.filter { $0.isLeaf && !$0.isDeleted }.prefix(2).count > 1 }
+
+    public func contains(_ revision: RevisionID) -> Bool { index(of: revision) != nil }
+    public func isLeaf(_ revision: RevisionID) -> Bool { index(of: revision).map { nodes[$0].isLeaf } ?? false }
+    /// nil if the revision is not known.
+    public func isDeleted(_ revision: RevisionID) -> Bool? { index(of: revision).map { nodes[$0].isDeleted } }
+    /// nil for a root or an unknown revision.
+    public func parent(of revision: RevisionID) -> RevisionID? {
+        guard let index = index(of: revision), nodes[index].parent >= 0 else { return nil }
+        return self.revision(at: Int(nodes[index].parent))
+    }
+
+    /// The ancestors, the nearest first, without the revision itself; at most `limit`.
+    public func ancestors(of revision: RevisionID, limit: Int = .max) -> [RevisionID] {
+        history(of: revision, limit: limit, until: [])
+    }
+
+    /// The history a peer needs with a revision: its ancestors, the nearest first, up to the first of `known`, which is
+    /// included and may then be one more than `limit`; without any, at most `limit` (replication.md section 5).
+    public func history(of revision: RevisionID, limit: Int, until known: [RevisionID]) -> [RevisionID] {
+        guard let start = index(of: revision) else { return [] }
+        let stops = known.compactMap { index(of: $0) }
+        var history: [RevisionID] = []
+        var stopped = stops.isEmpty
+        var at = Int(nodes[start].parent)
+        while at >= 0 {
+            if !stops.isEmpty, stops.contains(at) {
+                history.append(self.revision(at: at))
+                stopped = true
+                break
+            }
+            if history.count < limit { history.append(self.revision(at: at)) } else if stopped { break }
+            at = Int(nodes[at].parent)
+        }
+        return history
+    }
+
+    /// Known revisions of a generation below the given one, the newest first, leaves before others; at most `limit`:
+    /// what a puller tells as possible ancestors of an offered revision (replication.md section 4).
+    public func possibleAncestors(ofGeneration generation: UInt64, limit: Int) -> [RevisionID] {
+        var found: [RevisionID] = []
+        for wantLeaves in [true, false] {
+            for (index, node) in nodes.enumerated() where node.generation < generation && node.isLeaf == wantLeaves {
+                guard found.count < limit else { return found }
+                found.append(revision(at: index))
+            }
+        }
+        return found
+    }
+
+    /// Whether `a` is an ancestor of `b`. A revision is not its own ancestor.
+    public func isAncestor(_ a: RevisionID, of b: RevisionID) -> Bool {
+        guard let wanted = index(of: a), let start = index(of: b) else { return false }
+        var at = Int(nodes[start].parent)
+        while at >= 0, at < wanted { at = Int(nodes[at].parent) }
+        return at == wanted
+    }
+
+    /// The newest revision from which both come (one of them, if it is the other's ancestor); nil if there is none.
+    public func commonAncestor(of a: RevisionID, and b: RevisionID) -> RevisionID? {
+        guard var x = index(of: a), var y = index(of: b) else { return nil }
+        // Parents have greater indexes, so whichever is behind steps up.
+        while x != y {
+            if x < y { x = Int(nodes[x].parent) } else { y = Int(nodes[y].parent) }
+            if x < 0 || y < 0 { return nil }
+        }
+        return revision(at: x)
+    }
+
+    // MARK: Inside
+
+    var winnerIndex: Int? {
+        nodes.firstIndex { $0.isLeaf && !$0.isDeleted } ?? nodes.firstIndex { $0.isLeaf }
+    }
+
+    func leaf(at index: Int) -> Leaf { Leaf(revision: revision(at: index), isDeleted: nodes[index].isDeleted) }
+
+    func revision(at index: Int) -> RevisionID {
+        let node = nodes[index]
+        return digests.withUnsafeBytes { all in
+            let digest = UnsafeRawBufferPointer(rebasing: all[Int(node.digestStart)..<Int(node.digestStart + node.digestCount)])
+            return RevisionID(text: RevisionDigest.text(node.generation, digest), generation: node.generation)
+        }
+    }
+
+    func index(of revision: RevisionID) -> Int? {
+        withUnsafeTemporaryAllocation(byteCount: DocumentLimits.revisionDigestDigits / 2, alignment: 1) { scratch in
+            guard let count = Self.readDigest(of: revision, into: scratch) else { return nil }
+            return index(generation: revision.generation, digest: UnsafeRawBufferPointer(rebasing: scratch[..<count]))
+        }
+    }
+
+    func index(generation: UInt64, digest: UnsafeRawBufferPointer) -> Int? {
+        var low = 0
+        var high = nodes.count
+        while low < high {
+            let middle = (low + high) / 2
+            let order = compare(nodes[middle], generation, digest)
+            if order == 0 { return middle }
+            if order > 0 { low = middle + 1 } else { high = middle }
+        }
+        return nil
+    }
+
+    /// Below zero, zero or above as the node is lesser, equal or greater.
+    @inline(__always)
+    func compare(_ node: Node, _ generation: UInt64, _ digest: UnsafeRawBufferPointer) -> Int {
+        if node.generation != generation { return node.generation < generation ? -1 : 1 }
+        return digests.withUnsafeBytes { all in
+            let own = UnsafeRawBufferPointer(rebasing: all[Int(node.digestStart)..<Int(node.digestStart + node.digestCount)])
+            return compareBytes(own.assumingMemoryBound(to: UInt8.self), digest.assumingMemoryBound(to: UInt8.self))
+        }
+    }
+
+    func compare(_ a: Node, _ b: Node) -> Int {
+        digests.withUnsafeBytes { all in
+            compare(a, b.generation, UnsafeRawBufferPointer(rebasing: all[Int(b.digestStart)..<Int(b.digestStart + b.digestCount)]))
+        }
+    }
+
+    /// The bytes of a tree revision's digest; nil for other ids.
+    static func readDigest(of revision: RevisionID, into out: UnsafeMutableRawBufferPointer) -> Int? {
+        guard revision.generation > 0 else { return nil }
+        return revision.text.withBytes { text in
+            guard let dash = text.firstIndex(of: 0x2D) else { return nil }
+            let digits = text.count - dash - 1
+            guard digits >= 2, digits & 1 == 0, digits / 2 <= out.count else { return nil }
+            for index in 0..<(digits / 2) {
+                guard let high = digit(text[dash + 1 + 2 * index]), let low = digit(text[dash + 2 + 2 * index]) else { return nil }
+                out[index] = high << 4 | low
+            }
+            return digits / 2
+        }
+    }
+
+    @inline(__always)
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        if isDigit(byte) { return byte - 0x30 }
+        return byte >= 0x61 && byte <= 0x66 ? byte - 0x57 : nil
+    }
+
+    public static func == (a: RevisionTree, b: RevisionTree) -> Bool {
+        guard a.nodes.count == b.nodes.count else { return false }
+        return a.digests.withUnsafeBytes { all in
+            zip(a.nodes, b.nodes).allSatisfy { x, y in
+                x.parent == y.parent && x.isDeleted == y.isDeleted && x.isLeaf == y.isLeaf
+                    && b.compare(y, x.generation, UnsafeRawBufferPointer(rebasing: all[Int(x.digestStart)..<Int(x.digestStart + x.digestCount)])) == 0
+            }
+        }
+    }
+}
+
+/// Why a revision cannot enter a tree, or a stored tree cannot be read.
+public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Not `generation-digest`.
+    case notATreeRevision(value: String)
+    /// A step in the history skips generations too near its new end.
+    case generationsNotConsecutive(child: RevisionID, parent: RevisionID)
+    /// A step in the history does not go to a lower generation.
+    case historyDoesNotDescend(child: RevisionID, parent: RevisionID)
+    case historyTooLong(count: Int, limit: Int)
+    case tooManyRevisions(count: Int, limit: Int)
+    /// The stored bytes are not a tree: the database is damaged.
+    case malformedEncoding(reason: String, offset: Int)
+    /// The stored bytes have a form that only a later version of this program knows.
+    case unsupportedEncoding(version: UInt8)
+
+    public var description: String {
+        switch self {
+        case .notATreeRevision(let value): "the revision \(value) is not of the form generation-digest and has no place in a revision tree"
+        case .generationsNotConsecutive(let child, let parent):
+            "the history goes from \(child) to \(parent): generations must go down by one"
+        case .historyDoesNotDescend(let child, let parent):
+            "the history goes from \(child) to \(parent), which is no lower generation: ancestors must come newest first"
+        case .historyTooLong(let count, let limit): "the history has \(count) revisions, more than historyRevisions = \(limit)"
+        case .tooManyRevisions(let count, let limit): "the document would have \(count) revisions, more than treeRevisions = \(limit): resolve its conflicts"
+        case .malformedEncoding(let reason, let offset): "the stored revision tree is damaged at byte \(offset): \(reason)"
+        case .unsupportedEncoding(let version): "the stored revision tree has form \(version), this program knows form \(RevisionTree.encodingVersion): use a newer program"
+        }
+    }
+}

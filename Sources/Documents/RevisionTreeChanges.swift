@@ -1,0 +1,175 @@
+extension RevisionTree {
+    /// Adds a revision with its ancestors, the nearest first, walking them to the first one known (LiteCore's rule,
+    /// replication.md section 7). Generations must go down by exactly one at each step, except that gaps are allowed
+    /// from the `depth`th revision on (counting the new one), where peers prune. A known revision changes nothing.
+    /// The tree is unchanged if an error is thrown.
+    @discardableResult
+    public mutating func insert(
+        _ revision: RevisionID, history: [RevisionID] = [], isDeleted: Bool = false, depth: Int = 50
+    ) throws(RevisionTreeError) -> Insertion {
+        guard history.count <= DocumentLimits.historyRevisions else {
+            throw .historyTooLong(count: history.count, limit: DocumentLimits.historyRevisions)
+        }
+        let oldDigestCount = digests.count
+        var chain: [Node] = []
+        chain.reserveCapacity(history.count + 1)
+        var ancestor = -1
+        do throws(RevisionTreeError) {
+            ancestor = try readChain(revision, history, depth: depth, into: &chain)
+            guard nodes.count + chain.count <= DocumentLimits.treeRevisions else {
+                throw .tooManyRevisions(count: nodes.count + chain.count, limit: DocumentLimits.treeRevisions)
+            }
+        } catch {
+            digests.removeLast(digests.count - oldDigestCount)
+            throw error
+        }
+        guard !chain.isEmpty else { return .alreadyPresent }
+        chain[0].isDeleted = isDeleted
+        chain[0].isLeaf = true
+        let result = Insertion.inserted(
+            ancestor: ancestor < 0 ? nil : self.revision(at: ancestor), extendsLeaf: ancestor >= 0 && nodes[ancestor].isLeaf)
+        merge(chain, below: ancestor)
+        return result
+    }
+
+    /// Appends the digests of the revisions that are new, and their nodes, to the newest known one; returns its index or -1.
+    private mutating func readChain(
+        _ revision: RevisionID, _ history: [RevisionID], depth: Int, into chain: inout [Node]
+    ) throws(RevisionTreeError) -> Int {
+        var child = revision
+        for index in 0...history.count {
+            let current = index == 0 ? revision : history[index - 1]
+            if index > 0 {
+                guard current.generation < child.generation else { throw .historyDoesNotDescend(child: child, parent: current) }
+                guard current.generation == child.generation - 1 || index >= depth - 1 else {
+                    throw .generationsNotConsecutive(child: child, parent: current)
+                }
+            }
+            let start = digests.count
+            guard let known = append(digestOf: current) else { throw .notATreeRevision(value: quoted(current.text.utf8)) }
+            if known >= 0 { return known }
+            chain.append(
+                Node(
+                    generation: current.generation, digestStart: UInt32(start), digestCount: UInt32(digests.count - start),
+                    parent: -1, isDeleted: false, isLeaf: false))
+            child = current
+        }
+        return -1
+    }
+
+    /// Appends a digest and returns -1, or appends nothing and returns the index of the revision if it is known; nil for
+    /// an id of another form.
+    private mutating func append(digestOf revision: RevisionID) -> Int? {
+        withUnsafeTemporaryAllocation(byteCount: DocumentLimits.revisionDigestDigits / 2, alignment: 1) { scratch in
+            guard let count = Self.readDigest(of: revision, into: scratch) else { return nil }
+            let digest = UnsafeRawBufferPointer(rebasing: scratch[..<count])
+            if let known = index(generation: revision.generation, digest: digest) { return known }
+            digests.append(contentsOf: digest)
+            return -1
+        }
+    }
+
+    /// Merges new nodes, in descending order and each the child of the next, into the tree.
+    private mutating func merge(_ chain: [Node], below ancestor: Int) {
+        let old = nodes
+        var merged: [Node] = []
+        merged.reserveCapacity(old.count + chain.count)
+        var oldPlaces = [Int32](repeating: -1, count: old.count)
+        var newPlaces = [Int32](repeating: -1, count: chain.count)
+        var o = 0
+        var c = 0
+        while o < old.count || c < chain.count {
+            if c == chain.count || (o < old.count && compare(old[o], chain[c]) > 0) {
+                oldPlaces[o] = Int32(merged.count)
+                merged.append(old[o])
+                o += 1
+            } else {
+                newPlaces[c] = Int32(merged.count)
+                merged.append(chain[c])
+                c += 1
+            }
+        }
+        for index in old.indices where old[index].parent >= 0 {
+            merged[Int(oldPlaces[index])].parent = oldPlaces[Int(old[index].parent)]
+        }
+        for index in chain.indices {
+            let parent = index + 1 < chain.count ? newPlaces[index + 1] : ancestor >= 0 ? oldPlaces[ancestor] : -1
+            merged[Int(newPlaces[index])].parent = parent
+        }
+        if ancestor >= 0 { merged[Int(oldPlaces[ancestor])].isLeaf = false }
+        nodes = merged
+    }
+
+    /// Drops revisions that are `depth` or more steps above every leaf below them. Leaves and the revisions in
+    /// `keeping` always stay; a revision whose parent goes hangs on its nearest remaining ancestor. Returns how many went.
+    @discardableResult
+    public mutating func prune(depth: Int, keeping: Set<RevisionID> = []) -> Int {
+        let depth = max(depth, 1)
+        guard nodes.count > depth else { return 0 }
+        var distance = [Int](repeating: .max, count: nodes.count)
+        for leaf in nodes.indices where nodes[leaf].isLeaf {
+            var at = leaf
+            var steps = 0
+            while at >= 0, steps < depth, steps < distance[at] {
+                distance[at] = steps
+                steps += 1
+                at = Int(nodes[at].parent)
+            }
+        }
+        var keep = distance.map { $0 < depth }
+        guard keep.contains(false) else { return 0 }
+        for revision in keeping {
+            if let index = index(of: revision) { keep[index] = true }
+        }
+        return remove(keep)
+    }
+
+    /// Removes a leaf and its ancestors up to the first that has another child. Returns what went, the newest first;
+    /// nothing if the revision is no leaf. Ancestors in `keeping` end the removal and become leaves.
+    @discardableResult
+    public mutating func removeBranch(_ leaf: RevisionID, keeping: Set<RevisionID> = []) -> [RevisionID] {
+        guard let start = index(of: leaf), nodes[start].isLeaf else { return [] }
+        var children = [Int](repeating: 0, count: nodes.count)
+        for node in nodes where node.parent >= 0 { children[Int(node.parent)] += 1 }
+        var keep = [Bool](repeating: true, count: nodes.count)
+        var removed: [RevisionID] = []
+        var at = start
+        while at >= 0, at == start || children[at] == 1 {
+            let current = revision(at: at)
+            if at != start, keeping.contains(current) { break }
+            keep[at] = false
+            removed.append(current)
+            at = Int(nodes[at].parent)
+        }
+        _ = remove(keep)
+        return removed
+    }
+
+    /// Keeps the marked nodes only, and makes leaves of those left without children.
+    private mutating func remove(_ keep: [Bool]) -> Int {
+        var places = [Int32](repeating: -1, count: nodes.count)
+        var kept: [Node] = []
+        var keptDigests: [UInt8] = []
+        for index in nodes.indices where keep[index] {
+            places[index] = Int32(kept.count)
+            var node = nodes[index]
+            let range = Int(node.digestStart)..<Int(node.digestStart + node.digestCount)
+            node.digestStart = UInt32(keptDigests.count)
+            keptDigests.append(contentsOf: digests[range])
+            var parent = Int(node.parent)
+            while parent >= 0, !keep[parent] { parent = Int(nodes[parent].parent) }
+            node.parent = Int32(parent)  // in the old numbers for now
+            node.isLeaf = true
+            kept.append(node)
+        }
+        for index in kept.indices where kept[index].parent >= 0 {
+            let parent = places[Int(kept[index].parent)]
+            kept[index].parent = parent
+            kept[Int(parent)].isLeaf = false
+        }
+        let removed = nodes.count - kept.count
+        nodes = kept
+        digests = keptDigests
+        return removed
+    }
+}

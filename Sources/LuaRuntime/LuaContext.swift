@@ -1,0 +1,53 @@
+/// The part of `ctx` that stays the same for one use of a plugin. Given to `makeUse`, which builds the read-only
+/// table once; a call then only sets what differs (`LuaCallContext`).
+public struct LuaContext: Sendable, Equatable {
+    /// An object; the checked parameters of this use.
+    public var params: LuaValue
+    public var database: String?
+    public var scope: String?
+    public var collection: String?
+    /// "push" or "pull".
+    public var direction: String?
+    public var replicator: String?
+    public var listener: String?
+    /// URL or peer address.
+    public var remote: String?
+    /// Authenticated name.
+    public var user: String?
+    public var plugin: String
+    /// Short content hash.
+    public var version: String
+
+    public init(
+        params: LuaValue = .object([]), database: String? = nil, scope: String? = nil, collection: String? = nil,
+        direction: String? = nil, replicator: String? = nil, listener: String? = nil, remote: String? = nil,
+        user: String? = nil, plugin: String, version: String
+    ) {
+        self.params = params
+        self.database = database
+        self.scope = scope
+        self.collection = collection
+        self.direction = direction
+        self.replicator = replicator
+        self.listener = listener
+        self.remote = remote
+        self.user = user
+        self.plugin = plugin
+        self.version = version
+    }
+}
+
+/// The flags of one call: `ctx.flags.deleted`, `ctx.flags.access_removed`.
+public struct LuaFlags: OptionSet, Sendable {
+    public let rawValue: UInt32
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    public static let deleted = LuaFlags(rawValue: 1)
+    public static let accessRemoved = LuaFlags(rawValue: 2)
+}
+
+/// A prepared `ctx`, valid for the state that made it (another state refuses it) until it is released.
+public struct LuaUse: Sendable, Equatable {
+    let reference: Int32
+    let stateSerial: UInt64
+}

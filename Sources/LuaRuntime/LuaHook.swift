@@ -1,0 +1,23 @@
+/// A function that a plugin's table may hold. The raw value is the name in Lua.
+public enum LuaHook: String, Sendable, Hashable, CaseIterable {
+    case pushFilter = "push_filter"
+    case pullFilter = "pull_filter"
+    case resolve
+    case authenticatePassword = "authenticate_password"
+    /// Registered only; this version of the runtime has no call for it.
+    case authenticateCertificate = "authenticate_certificate"
+    /// Registered only; this version of the runtime has no call for it.
+    case sync
+
+    /// Position in the C side's table of hooks (`NJ_HOOK_…`).
+    var index: Int32 {
+        switch self {
+        case .pushFilter: 0
+        case .pullFilter: 1
+        case .resolve: 2
+        case .authenticatePassword: 3
+        case .authenticateCertificate: 4
+        case .sync: 5
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import Glibc
+
+/// Notices of changes in folders (inotify). Only says that something may have changed; what did is found by reading.
+/// Confined to the supervisor's thread.
+struct FolderWatch: ~Copyable {
+    /// Nil where the system gives no inotify instance (its limit per user): then only the regular rescan sees changes.
+    let number: Int32?
+
+    /// What matters in one watched folder.
+    private enum Interest {
+        case everything
+        case names(Set<String>)
+
+        func covers(_ name: String) -> Bool {
+            switch self {
+            case .everything: true
+            // A name like "..data" is how Kubernetes flips a folder of links.
+            case .names(let names): names.contains(name) || name.utf8.starts(with: "..".utf8)
+            }
+        }
+
+        mutating func add(_ other: Interest) {
+            switch (self, other) {
+            case (.names(let a), .names(let b)): self = .names(a.union(b))
+            default: self = .everything
+            }
+        }
+    }
+
+    private var interests: [Int32: Interest] = [:]
+
+    private static let entryChanges = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO
+    private static let selfChanges = IN_DELETE_SELF | IN_MOVE_SELF
+    private static let contentChanges = IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB
+
+    init() {
+        let made = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
+        number = made >= 0 ? made : nil
+    }
+
+    deinit { if let number { close(number) } }
+
+    /// Watches exactly these from now on.
+    ///
+    /// - Parameters:
+    ///   - folder: absolute path as configured; every folder above it is watched for its next part, because any part may be a link that flips.
+    ///   - directories: below it, relative.
+    ///   - files: absolute paths of files given as parameters.
+    mutating func watch(folder: String, directories: [String], files: [String]) {
+        guard let number else { return }
+        var wanted: [Int32: Interest] = [:]
+        func add(_ path: String, _ mask: Int, _ interest: Interest) {
+            let descriptor = inotify_add_watch(number, path, UInt32(mask | Int(bitPattern: UInt(IN_MASK_ADD)) | IN_ONLYDIR))
+            guard descriptor >= 0 else { return }
+            if wanted[descriptor]?.add(interest) == nil { wanted[descriptor] = interest }
+        }
+        var parents = [folder]
+        parents.append(contentsOf: files)
+        for path in parents {
+            var above = path
+            while let slash = above.utf8.lastIndex(of: UInt8(ascii: "/")), above.utf8.count > 1 {
+                let name = String(above[above.index(after: slash)...])
+                above = slash == above.startIndex ? "/" : String(above[..<slash])
+                // The file itself may be written in place; of the folders above only their entries matter.
+                let mask = path == folder || name.isEmpty ? 0 : Self.contentChanges
+                add(above, Self.entryChanges | (above.utf8.count + 1 + name.utf8.count >= path.utf8.count ? mask : 0), .names([name]))
+            }
+        }
+        for directory in directories {
+            add(
+                directory.isEmpty ? folder : "\(folder)/\(directory)",
+                Self.entryChanges | Self.selfChanges | Self.contentChanges, .everything)
+        }
+        for descriptor in interests.keys where wanted[descriptor] == nil { inotify_rm_watch(number, descriptor) }
+        interests = wanted
+    }
+
+    /// Takes all waiting notices; true if one of them matters. A lost notice (full queue) matters.
+    mutating func drain() -> Bool {
+        guard let number else { return false }
+        var matters = false
+        let size = 64 << 10
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: MemoryLayout<inotify_event>.alignment)
+        defer { buffer.deallocate() }
+        while true {
+            let count = read(number, buffer.baseAddress, size)
+            if count < 0 && errno == EINTR { continue }
+            guard count > 0 else { return matters }
+            var at = 0
+            let header = MemoryLayout<inotify_event>.size
+            while at + header <= count {
+                let event = buffer.loadUnaligned(fromByteOffset: at, as: inotify_event.self)
+                let end = min(count, at + header + Int(event.len))
+                let name = String(decoding: buffer[(at + header)..<end].prefix { $0 != 0 }, as: UTF8.self)
+                at = end
+                let mask = Int(event.mask)
+                if mask & IN_Q_OVERFLOW != 0 {
+                    matters = true
+                } else if let interest = interests[event.wd] {
+                    if mask & (Self.selfChanges | IN_IGNORED | IN_UNMOUNT) != 0 || interest.covers(name) { matters = true }
+                    if mask & IN_IGNORED != 0 { interests[event.wd] = nil }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import Synchronization
+
+/// Hands each value to every listener. A listener that does not keep up loses the oldest values.
+final class EventHub<Value: Sendable>: Sendable {
+    private struct Listeners {
+        var next = 0
+        var all: [Int: AsyncStream<Value>.Continuation] = [:]
+        var isFinished = false
+    }
+
+    private let listeners = Mutex(Listeners())
+    private let kept: Int
+
+    /// - Parameter kept: values kept for a listener that is busy.
+    init(kept: Int) { self.kept = kept }
+
+    func stream() -> AsyncStream<Value> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Value.self, bufferingPolicy: .bufferingNewest(kept))
+        let number = listeners.withLock { listeners -> Int? in
+            if listeners.isFinished { return nil }
+            listeners.next += 1
+            listeners.all[listeners.next] = continuation
+            return listeners.next
+        }
+        guard let number else {
+            continuation.finish()
+            return stream
+        }
+        continuation.onTermination = { [weak self] _ in
+            _ = self?.listeners.withLock { $0.all.removeValue(forKey: number) }
+        }
+        return stream
+    }
+
+    func send(_ value: Value) {
+        // Outside the lock: a listener's end calls back into it.
+        for continuation in listeners.withLock({ Array($0.all.values) }) { continuation.yield(value) }
+    }
+
+    func finish() {
+        let all = listeners.withLock { listeners in
+            listeners.isFinished = true
+            defer { listeners.all = [:] }
+            return Array(listeners.all.values)
+        }
+        for continuation in all { continuation.finish() }
+    }
+}

@@ -1,0 +1,109 @@
+import LuaRuntime
+import Replication
+
+/// One place that uses one hook of a plugin. Lives as long as the place does; the plugin forgets it at the end.
+final class PluginUse: Sendable {
+    let record: PluginRecord
+    private let number: Int
+    private let hook: LuaHook
+    private let limits: LuaCallLimits?
+    private let pool: WorkerPool
+    private let versions: EventHub<String>
+    private let ended: @Sendable (PluginRecord) -> Void
+
+    init(
+        _ record: PluginRecord, number: Int, hook: LuaHook, limits: LuaCallLimits?, pool: WorkerPool, versions: EventHub<String>,
+        ended: @escaping @Sendable (PluginRecord) -> Void
+    ) {
+        self.record = record
+        self.number = number
+        self.hook = hook
+        self.limits = limits
+        self.pool = pool
+        self.versions = versions
+        self.ended = ended
+    }
+
+    deinit {
+        record.change { fields in
+            fields.uses[number] = nil
+            fields.prepared[number] = nil
+        }
+        versions.finish()
+        ended(record)
+    }
+
+    var version: String { record.acquire(number)?.prepared.version ?? "" }
+
+    func versionChanges() -> AsyncStream<String> { versions.stream() }
+
+    fileprivate func call(_ context: CallContext) -> PluginCall? {
+        guard let (version, prepared) = record.acquire(number) else { return nil }
+        let usual = switch hook {
+        case .resolve, .sync: version.limits.resolver
+        case .authenticatePassword, .authenticateCertificate: version.limits.authenticator
+        case .pushFilter, .pullFilter: version.limits.filter
+        }
+        return PluginCall(record: record, version: version, prepared: prepared, context: context, limits: limits ?? usual)
+    }
+
+    /// A use always has a version; were it ever lost, the answer is a failure like any other.
+    fileprivate var lost: PolicyFailure {
+        PolicyFailure(plugin: record.name, version: "", kind: LuaFailureKind.load.rawValue, message: "no version of the plugin is in force")
+    }
+
+    fileprivate func judge(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        if documents.isEmpty { return [] }
+        guard let call = call(CallContext(context)) else { return Array(repeating: .failed(lost), count: documents.count) }
+        return await withCheckedContinuation { pool.submit(FilterJob(call, hook, documents, $0)) }
+    }
+
+    fileprivate func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
+        guard let call = call(CallContext(context)) else { return .failed(lost) }
+        return await withCheckedContinuation { pool.submit(ResolveJob(call, conflict, $0)) }
+    }
+
+    fileprivate func authenticate(_ username: String, _ password: String, _ context: CallContext) async -> AuthenticationVerdict {
+        guard let call = call(context) else { return .failed(lost) }
+        return await withCheckedContinuation { pool.submit(PasswordJob(call, username: username, password: password, $0)) }
+    }
+}
+
+extension CallContext {
+    init(_ context: PolicyContext) {
+        self.init(
+            database: context.database, scope: context.collection.scope, collection: context.collection.name,
+            direction: context.direction.rawValue, replicator: context.replicator, listener: context.listener, remote: context.remote,
+            user: context.user)
+    }
+}
+
+/// A plugin's push_filter or pull_filter in one place.
+struct PluginFilter: DocumentFilter {
+    let use: PluginUse
+    var pluginName: String { use.record.name }
+    var version: String { use.version }
+    func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        await use.judge(documents, context)
+    }
+    func versionChanges() -> AsyncStream<String> { use.versionChanges() }
+}
+
+/// A plugin's resolve in one place.
+struct PluginResolver: ConflictResolver {
+    let use: PluginUse
+    var pluginName: String { use.record.name }
+    var version: String { use.version }
+    func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
+        await use.resolve(conflict, context)
+    }
+    func versionChanges() -> AsyncStream<String> { use.versionChanges() }
+}
+
+/// A plugin's authenticate_password on one listener.
+struct PluginPasswordAuthenticator: PasswordAuthenticator {
+    let use: PluginUse
+    func authenticate(username: String, password: String, listener: String, remote: String) async -> AuthenticationVerdict {
+        await use.authenticate(username, password, CallContext(listener: listener, remote: remote))
+    }
+}

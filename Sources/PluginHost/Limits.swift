@@ -1,0 +1,61 @@
+import LuaRuntime
+
+/// What the plugin host may use. Each limit is named in the error it causes.
+public struct PluginHostLimits: Sendable {
+    /// Threads that run Lua. Two: a filter and an authenticator do not wait for each other, and an edge device has few cores.
+    public var workers = 2
+    /// Stack of each thread (`stack`). Lua's C calls use up to 0.4 MB; the host's frames come on top.
+    public var stackBytes = 2 << 20
+    /// Calls that may wait (`queued calls`), each a batch of documents, a conflict or a login. Callers wait for an answer, so this
+    /// is only reached when as many sessions ask at once.
+    public var queuedCalls = 10_000
+    /// How long one batch keeps a worker before the other plugins have their turn.
+    public var turnMilliseconds = 20
+    /// Uses of one plugin (`uses of a plugin`): every replicator, collection and listener that names it.
+    public var usesPerPlugin = 1_000
+    /// Prepared `ctx` tables in one state (`contexts`); the oldest is dropped. A listener needs one for each connected peer.
+    public var contextsPerState = 64
+
+    /// Plugins in the folder (`plugins`).
+    public var plugins = 256
+    /// Files in the folder that are looked at (`files`), so that a wrong folder does not become a walk through the disk.
+    public var files = 4_096
+    /// Depth of subfolders below a plugin's own folder or lib.
+    public var folderDepth = 4
+    /// All files of one plugin (`plugin bytes`).
+    public var pluginBytes = 1 << 20
+    /// A file handed to a plugin as a parameter (`parameter file`); it must fit into one Lua string.
+    public var parameterFileBytes = 512 << 10
+
+    /// Quiet time after a change in the folder: an editor or `git pull` writes several files.
+    public var quietMilliseconds = 100
+    /// A folder that never gets quiet is read after this time.
+    public var longestQuietMilliseconds = 2_000
+    /// The folder is read this often even without any notice, as a safety net (network file systems send none).
+    public var rescanSeconds = 30
+
+    /// Log lines of one plugin in a second (`log lines`); further ones are dropped and counted.
+    public var logLinesPerSecond = 100
+    /// Different failures that are logged for one version of a plugin; all are counted.
+    public var loggedFailuresPerVersion = 32
+
+    /// What a plugin gets that the configuration says nothing about.
+    public var plugin = PluginLimits()
+    /// What the configuration sets for single plugins, by name.
+    public var perPlugin: [String: PluginLimits] = [:]
+
+    public init() {}
+
+    func limits(for name: String) -> PluginLimits { perPlugin[name] ?? plugin }
+}
+
+/// What one plugin may use.
+public struct PluginLimits: Sendable, Equatable {
+    /// Memory, source size and sizes of results of one state.
+    public var state = LuaLimits()
+    public var filter = LuaCallLimits.filter
+    public var resolver = LuaCallLimits.resolver
+    public var authenticator = LuaCallLimits.filter
+
+    public init() {}
+}

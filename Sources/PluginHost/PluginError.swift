@@ -1,0 +1,39 @@
+/// Why a plugin cannot be used in a place.
+public enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// No such file. `nearest` is an existing plugin that was probably meant.
+    case unknown(plugin: String, folder: String, nearest: String?)
+    /// The name could never be a plugin's.
+    case invalidName(String)
+    /// The file is there, but no version of it could be loaded.
+    case refused(plugin: String, problem: PluginProblem)
+    /// The plugin has no such hook.
+    case noHook(plugin: String, file: String, hook: String, has: [String], usedBy: String)
+    case parameters(plugin: String, file: String, problems: [ParameterProblem], usedBy: String)
+    /// A named limit of the host.
+    case limit(name: String, limit: Int, plugin: String)
+    case hostStopped
+    /// The system refused what the host needs.
+    case system(String)
+
+    public var description: String {
+        switch self {
+        case .unknown(let plugin, let folder, let nearest):
+            "there is no plugin \"\(plugin)\" in \(folder): expected \(plugin).lua or \(plugin)/init.lua"
+                + (nearest.map { "; did you mean \($0)?" } ?? "")
+        case .invalidName(let name):
+            "\"\(name)\" cannot be the name of a plugin: \(PluginName.rule)"
+        case .refused(let plugin, let problem):
+            "plugin \"\(plugin)\" could not be loaded: \(problem)"
+        case .noHook(let plugin, let file, let hook, let has, let usedBy):
+            "\(usedBy): plugin \"\(plugin)\" (\(file)) has no \(hook); it has \(has.isEmpty ? "no hooks" : has.joined(separator: ", "))"
+        case .parameters(let plugin, let file, let problems, let usedBy):
+            "\(usedBy): plugin \"\(plugin)\" (\(file)): " + problems.map(\.description).joined(separator: "; ")
+        case .limit(let name, let limit, let plugin):
+            "plugin \"\(plugin)\": the limit \(name) = \(limit) is reached"
+        case .hostStopped:
+            "the plugin host has been stopped"
+        case .system(let message):
+            message
+        }
+    }
+}

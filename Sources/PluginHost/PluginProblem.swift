@@ -1,0 +1,49 @@
+/// Something wrong with a file in the plugins folder.
+public struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Nil where the problem is the folder's.
+    public var plugin: String?
+    /// Relative to the plugins folder, like "by-owner.lua" or "lib/geo.lua"; empty for the folder itself.
+    public var file: String
+    public var line: Int?
+    public var message: String
+
+    public init(plugin: String? = nil, file: String, line: Int? = nil, message: String) {
+        self.plugin = plugin
+        self.file = file
+        self.line = line
+        self.message = message
+    }
+
+    /// `file:line: message`.
+    public var description: String {
+        if file.isEmpty { return message }
+        return line.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"
+    }
+
+    /// Takes `file:line:` off the front of a Lua message, for display only; nothing is decided by it.
+    init(plugin: String, luaMessage: String, fallbackFile: String) {
+        let parts = luaMessage.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+        if parts.count == 3, parts[0].utf8.suffix(4).elementsEqual(".lua".utf8), let line = Int(parts[1]) {
+            self.init(plugin: plugin, file: String(parts[0]), line: line, message: String(parts[2].drop { $0 == " " }))
+        } else {
+            self.init(plugin: plugin, file: fallbackFile, message: luaMessage)
+        }
+    }
+}
+
+/// A parameter of one use that does not fit the plugin's declaration.
+public struct ParameterProblem: Error, Sendable, Equatable, CustomStringConvertible {
+    public var parameter: String
+    /// Whole sentence without a position; the configuration's checker puts file and line in front.
+    public var message: String
+    /// The declared parameter or allowed value that was probably meant.
+    public var nearest: String?
+
+    public init(parameter: String, message: String, nearest: String? = nil) {
+        self.parameter = parameter
+        self.message = message
+        self.nearest = nearest
+    }
+
+    public var description: String { nearest.map { "\(message); did you mean \($0)?" } ?? message }
+}

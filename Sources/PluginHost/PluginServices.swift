@@ -1,0 +1,44 @@
+import Documents
+import LuaRuntime
+import Replication
+
+/// What the agent lends to plugins. Called on a plugin thread, which waits: an implementation may block for a read of
+/// the database, not for a network.
+public protocol PluginServices: Sendable {
+    /// `nightjar.get(collection?, id)`; `collection` is nil for the collection of the call. Nil where there is no such document.
+    /// The error's text becomes the Lua error.
+    func document(database: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument?
+    /// `nightjar.metrics.count`: `value` is finite and not negative.
+    func count(plugin: String, name: String, value: Double, labels: [(String, String)])
+    /// `nightjar.metrics.gauge`.
+    func gauge(plugin: String, name: String, value: Double, labels: [(String, String)])
+    /// `nightjar.state[key]`; `.missing` where nothing is stored.
+    func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue
+    /// `nightjar.state[key] = value`; `.missing` removes.
+    func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal)
+}
+
+/// A service that cannot be had; its text is what the plugin's author sees.
+public struct PluginServiceRefusal: Error, Sendable, Equatable {
+    public var message: String
+    public init(_ message: String) { self.message = message }
+}
+
+extension PluginServices {
+    public func document(database: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
+        throw PluginServiceRefusal("get is not available here: there is no database")
+    }
+    public func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {}
+    public func gauge(plugin: String, name: String, value: Double, labels: [(String, String)]) {}
+    public func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+        throw PluginServiceRefusal("state is not available here: there is no database")
+    }
+    public func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
+        throw PluginServiceRefusal("state is not available here: there is no database")
+    }
+}
+
+/// No database and no metrics, for checks and trial runs.
+public struct NoPluginServices: PluginServices {
+    public init() {}
+}

@@ -1,0 +1,50 @@
+import Synchronization
+
+/// Lets so many lines pass in each second and counts the rest.
+final class LogThrottle: Sendable {
+    enum Answer: Equatable {
+        /// The line may pass; before it so many were dropped in an earlier second and nobody has been told.
+        case pass(droppedBefore: Int)
+        case drop
+    }
+
+    private struct Window {
+        var second: UInt64 = 0
+        var lines = 0
+        var untold = 0
+    }
+
+    private let window = Mutex(Window())
+    private let linesPerSecond: Int
+
+    init(linesPerSecond: Int) { self.linesPerSecond = linesPerSecond }
+
+    func ask(now nanoseconds: UInt64 = monotonicNanoseconds()) -> Answer {
+        window.withLock { window in
+            let second = nanoseconds / 1_000_000_000
+            if second != window.second {
+                window.second = second
+                window.lines = 0
+            }
+            guard window.lines < linesPerSecond else {
+                window.untold += 1
+                return .drop
+            }
+            window.lines += 1
+            defer { window.untold = 0 }
+            return .pass(droppedBefore: window.untold)
+        }
+    }
+
+    /// Lines dropped elsewhere, to be told with the next line.
+    func dropped(_ lines: Int) { window.withLock { $0.untold += lines } }
+
+    /// How many dropped lines nobody has been told of; asked now and then so that the last burst is reported too.
+    func takeUntold(now nanoseconds: UInt64 = monotonicNanoseconds()) -> Int {
+        window.withLock { window in
+            guard nanoseconds / 1_000_000_000 != window.second else { return 0 }
+            defer { window.untold = 0 }
+            return window.untold
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import LuaRuntime
+
+/// What one plugin thread keeps: a Lua state for each version it has been asked about. Confined to its thread.
+final class PluginWorker {
+    private var states: [Int: VersionState] = [:]
+    private let limits: PluginHostLimits
+
+    init(_ limits: PluginHostLimits) { self.limits = limits }
+
+    func state(for version: LoadedVersion, of record: PluginRecord) -> VersionState {
+        if let known = states[version.serial] { return known }
+        let made = VersionState(version, record, contexts: limits.contextsPerState)
+        states[version.serial] = made
+        return made
+    }
+
+    func sweep() { states = states.filter { $0.value.isReferred } }
+}
+
+/// The Lua state of one version on one worker, made when first needed and again after it ran out of memory.
+final class VersionState {
+    private weak var version: LoadedVersion?
+    private let source: PluginSource
+    private let limits: PluginLimits
+    private let record: PluginRecord
+    private let host: StateHost
+    private let contextLimit: Int
+    private var contexts: [Prepared] = []
+    private(set) var lua: LuaPluginState?
+
+    private struct Prepared {
+        var serial: Int
+        var context: CallContext
+        var use: LuaUse
+    }
+
+    init(_ version: LoadedVersion, _ record: PluginRecord, contexts: Int) {
+        self.version = version
+        source = version.source
+        limits = version.limits
+        self.record = record
+        contextLimit = max(1, contexts)
+        host = StateHost(record)
+    }
+
+    var isReferred: Bool { version != nil }
+
+    /// The state and its `ctx` for this use, made if they are not there.
+    func enter(_ prepared: PreparedUse, _ context: CallContext) throws(LuaFailure) -> (lua: LuaPluginState, use: LuaUse) {
+        let lua = try self.lua ?? build()
+        host.enter(context)
+        if let index = contexts.firstIndex(where: { $0.serial == prepared.serial && $0.context == context }) {
+            // The one used last stands in front, so that the search is short and the oldest is last.
+            if index > 0 { contexts.insert(contexts.remove(at: index), at: 0) }
+            return (lua, contexts[0].use)
+        }
+        if contexts.count >= contextLimit, let oldest = contexts.popLast() { lua.release(oldest.use) }
+        let use = try lua.makeUse(LuaContext(
+            params: prepared.params, database: context.database, scope: context.scope, collection: context.collection,
+            direction: context.direction, replicator: context.replicator, listener: context.listener, remote: context.remote,
+            user: context.user, plugin: source.name, version: prepared.version))
+        contexts.insert(Prepared(serial: prepared.serial, context: context, use: use), at: 0)
+        return (lua, use)
+    }
+
+    /// Drops the state if it has run out of memory or is about to; the next call makes a new one. True if it did.
+    @discardableResult
+    func dropIfSpent(after failure: LuaFailure? = nil) -> Bool {
+        guard let lua, failure?.kind == .memory || lua.needsRebuild else { return false }
+        self.lua = nil
+        contexts = []
+        record.statistics.rebuilt()
+        return true
+    }
+
+    private func build() throws(LuaFailure) -> LuaPluginState {
+        let made = try LuaPluginState(
+            name: source.name, chunkName: source.main.path, source: source.main.bytes, modules: PluginSource.Loader(source: source),
+            host: host, limits: limits.state)
+        lua = made
+        contexts = []
+        return made
+    }
+}

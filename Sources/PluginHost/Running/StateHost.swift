@@ -1,0 +1,134 @@
+import Digests
+import Documents
+import Logging
+import LuaRuntime
+import Replication
+import Synchronization
+
+/// The services behind `nightjar.*` for one plugin's states.
+final class StateHost: LuaHost {
+    private let record: PluginRecord
+    /// Where the running call comes from; nil while load-time code runs.
+    private let context = Mutex<CallContext?>(nil)
+
+    init(_ record: PluginRecord) { self.record = record }
+
+    func enter(_ context: CallContext) { self.context.withLock { $0 = context } }
+
+    func log(level: LuaLogLevel, message: String, fields: LuaValue) { record.log(level, message, fields) }
+
+    func logDropped(_ lines: Int) {
+        record.throttle.dropped(lines)
+        record.statistics.droppedLogLines(lines)
+    }
+
+    func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA1.hash(bytes) }
+    func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA256.hash(bytes) }
+    func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
+        Digests.hmacSHA256(key: Array(key), message: Array(message))
+    }
+    func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try PasswordService.hash(password) }
+    func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
+        try PasswordService.verify(password, hash: hash)
+    }
+
+    func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {
+        guard let context = context.withLock({ $0 }), let database = context.database else {
+            throw LuaHostRefusal("get is only available in a call that has a database")
+        }
+        let document: PolicyDocument?
+        do {
+            let name: CollectionName
+            if let collection {
+                name = try CollectionName(parsing: collection)
+            } else {
+                name = try CollectionName(scope: context.scope ?? "_default", name: context.collection ?? "_default")
+            }
+            document = try record.services.document(database: database, collection: name, id: try DocumentID(id))
+        } catch let refusal as PluginServiceRefusal {
+            throw LuaHostRefusal(refusal.message)
+        } catch {
+            throw LuaHostRefusal("\(error)")
+        }
+        return document.map { LuaDocument(id: $0.id.text, revision: $0.revision.text, isDeleted: $0.isDeleted, body: $0.body) }
+    }
+
+    func metric(_ kind: LuaMetricKind, name: String, value: Double, labels: LuaValue) throws(LuaHostRefusal) {
+        try record.metrics.write(kind, name: name, value: value, labels: labels, plugin: record.name, to: record.services)
+    }
+
+    func readState(key: String) throws(LuaHostRefusal) -> LuaValue {
+        do { return try record.services.readState(plugin: record.name, key: key) } catch { throw LuaHostRefusal(error.message) }
+    }
+
+    func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) {
+        do { try record.services.writeState(plugin: record.name, key: key, value: value) } catch { throw LuaHostRefusal(error.message) }
+    }
+}
+
+/// `nightjar.password`.
+enum PasswordService {
+    static func hash(_ password: [UInt8]) throws(LuaHostRefusal) -> String {
+        guard let text = String(validating: password, as: UTF8.self) else { throw LuaHostRefusal("the password is not UTF-8 text") }
+        do { return try PasswordHash.make(password: text) } catch { throw LuaHostRefusal("\(error)") }
+    }
+
+    /// A password that is not UTF-8 is no hash's.
+    static func verify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
+        do {
+            guard let text = String(validating: password, as: UTF8.self) else {
+                try PasswordHash.validate(hash)
+                return false
+            }
+            return try PasswordHash.verify(password: text, hash: hash)
+        } catch {
+            throw LuaHostRefusal("\(error)")
+        }
+    }
+}
+
+/// Checks names and bounds the number of series a plugin can make.
+final class PluginMetrics: Sendable {
+    /// Different names with different labels; more would grow the agent's memory without end.
+    static let seriesPerPlugin = 200
+    static let labelsPerSeries = 8
+    private let series = Mutex<Set<String>>([])
+
+    func write(
+        _ kind: LuaMetricKind, name: String, value: Double, labels: LuaValue, plugin: String, to services: any PluginServices
+    ) throws(LuaHostRefusal) {
+        guard Self.isName(name) else { throw LuaHostRefusal("metric name \"\(name.prefix(100))\" must be letters, digits and _") }
+        if kind == .count && value < 0 { throw LuaHostRefusal("count \"\(name)\" cannot go down (by \(value)); use gauge") }
+        var pairs: [(String, String)] = []
+        switch labels {
+        case .missing, .null: break
+        case .array(let items) where items.isEmpty: break
+        case .object(let members):
+            guard members.count <= Self.labelsPerSeries else {
+                throw LuaHostRefusal("metric \"\(name)\" has more than labels = \(Self.labelsPerSeries) labels")
+            }
+            for member in members {
+                guard Self.isName(member.key) else { throw LuaHostRefusal("label \"\(member.key.prefix(100))\" must be letters, digits and _") }
+                pairs.append((member.key, member.value.text.map { String($0.prefix(100)) } ?? member.value.shortText))
+            }
+        default: throw LuaHostRefusal("labels of metric \"\(name)\" must be a table of names and values")
+        }
+        let identity = pairs.reduce(name) { "\($0)\u{0}\($1.0)\u{0}\($1.1)" }
+        let fits = series.withLock { series in
+            if series.contains(identity) { return true }
+            guard series.count < Self.seriesPerPlugin else { return false }
+            series.insert(identity)
+            return true
+        }
+        guard fits else { throw LuaHostRefusal("more than metric series = \(Self.seriesPerPlugin) different names and labels") }
+        switch kind {
+        case .count: services.count(plugin: plugin, name: name, value: value, labels: pairs)
+        case .gauge: services.gauge(plugin: plugin, name: name, value: value, labels: pairs)
+        }
+    }
+
+    private static func isName(_ name: String) -> Bool {
+        guard let first = name.utf8.first, name.utf8.count <= 100, !(0x30...0x39).contains(first) else { return false }
+        return name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x5F }
+    }
+}

@@ -1,0 +1,76 @@
+import Documents
+
+/// A position in a peer's changes feed: JSON that only the peer understands, kept as the text it came as.
+public struct RemoteSequence: Hashable, Sendable, CustomStringConvertible {
+    /// JSON text: an integer, or Sync Gateway's compound form with its quotes.
+    public let json: String
+
+    public init(json: String) { self.json = json }
+
+    /// The number, where the sequence is one.
+    public var integer: UInt64? { UInt64(json) }
+    public var description: String { json }
+}
+
+/// What a replicator's checkpoint says: how far the push and the pull have come.
+///
+/// The same JSON as Couchbase Lite's: `{"time":…,"local":n,"remote":seq}`.
+public struct CheckpointBody: Equatable, Sendable {
+    /// Every local sequence up to this one has been pushed or needs no push; 0 for none.
+    public var local: UInt64
+    /// Everything of the peer up to this sequence has been pulled; nil for nothing.
+    public var remote: RemoteSequence?
+
+    public init(local: UInt64 = 0, remote: RemoteSequence? = nil) {
+        self.local = local
+        self.remote = remote
+    }
+
+    /// Reads a body; anything unusable counts as no progress, which costs time but loses nothing.
+    public init(parsing bytes: [UInt8]) {
+        self.init()
+        guard case .object(let object)? = try? JSONValue(parsing: bytes) else { return }
+        if case .number(let number)? = object["local"], let value = number.asInt64, value > 0 {
+            local = UInt64(value)
+        }
+        switch object["remote"] {
+        case .number(let number)?: remote = RemoteSequence(json: number.text)
+        case .string(let text)?: remote = RemoteSequence(json: String(decoding: JSONValue.string(text).serialize(), as: UTF8.self))
+        default: break
+        }
+    }
+
+    /// - Parameter time: seconds since 1970, for people who read checkpoints.
+    public func bytes(time: Int64) -> [UInt8] {
+        var text = "{\"time\":\(time)"
+        if local > 0 { text += ",\"local\":\(local)" }
+        if let remote { text += ",\"remote\":\(remote.json)" }
+        return Array((text + "}").utf8)
+    }
+
+    /// What both sides agree on, after the peer's copy was fetched.
+    public struct Agreement: Equatable, Sendable {
+        public var local: UInt64
+        public var remote: RemoteSequence?
+        /// False when the peer's copy is behind or missing: it may have lost data, so what we noted of its documents is
+        /// not trusted in this run and everything after ``local`` is proposed anew.
+        public var trustsKnownRevisions: Bool
+    }
+
+    /// Compares our copy with the peer's, as Couchbase Lite 3.2 does: the smaller progress counts; sequences that
+    /// cannot be compared start the pull over.
+    public static func agree(own: CheckpointBody?, peer: CheckpointBody?) -> Agreement {
+        guard let own else { return Agreement(local: 0, remote: nil, trustsKnownRevisions: true) }
+        guard let peer else { return Agreement(local: 0, remote: nil, trustsKnownRevisions: false) }
+        let remote: RemoteSequence?
+        if own.remote == peer.remote {
+            remote = own.remote
+        } else if let mine = own.remote?.integer, let theirs = peer.remote?.integer {
+            remote = mine < theirs ? own.remote : peer.remote
+        } else {
+            remote = nil
+        }
+        return Agreement(
+            local: min(own.local, peer.local), remote: remote, trustsKnownRevisions: own.local == peer.local)
+    }
+}

@@ -1,0 +1,51 @@
+/// The bounds of the replication protocol, each with its reason. What exceeds one gets an error that names it.
+public struct ReplicationLimits: Sendable {
+    /// `rows_per_change_list`: rows in one `changes` or `proposeChanges`. Peers of this field send 200.
+    public var rowsPerChangeList = 200
+    /// `max_rows_in_change_list`: rows that a peer may send in one list; five times what any peer sends.
+    public var maximumRowsInChangeList = 1_000
+    /// `max_change_list_bytes`: the size of a `changes` or `proposeChanges` body from a peer.
+    public var maximumChangeListBytes = 4 << 20
+    /// `change_lists_in_flight`: unanswered change lists while the backlog is sent.
+    public var changeListsInFlight = 5
+    /// `revs_in_flight`: unanswered `rev` messages.
+    public var revisionsInFlight = 2_000
+    /// `rev_bytes_in_flight`: body bytes of unanswered `rev` messages.
+    public var revisionBytesInFlight = 4 << 20
+    /// `requested_revs`: revisions requested from a peer and not stored yet; at the limit its change lists wait.
+    public var requestedRevisions = 2_000
+    /// `insertion_batch`: revisions in one transaction.
+    public var insertionBatch = 500
+    /// `insertion_batch_bytes`: body bytes in one transaction.
+    public var insertionBatchBytes = 8 << 20
+    /// `insertion_batches_in_flight`: transactions of one collection under way, so that the store never waits for the network.
+    public var insertionBatchesInFlight = 2
+    /// `buffered_rev_bytes`: body bytes received and not stored; above it the connection is not read.
+    public var bufferedRevisionBytes = 32 << 20
+    /// `max_document_bytes`: body of one document. Sync Gateway's limit.
+    public var maximumDocumentBytes = 20 << 20
+    /// `max_history`: revision ids sent with a revision, and asked for. Couchbase Lite's.
+    public var maximumHistory = 50
+    /// `max_received_history`: ancestors accepted with a revision.
+    public var maximumReceivedHistory = 1_000
+    /// `max_collections`: collections in one `getCollections`.
+    public var maximumCollections = 1_000
+    /// `max_document_ids`: ids in a `subChanges` or a configuration.
+    public var maximumDocumentIDs = 100_000
+    /// `max_checkpoint_bytes`: a peer's checkpoint body.
+    public var maximumCheckpointBytes = 1 << 20
+    /// `max_checkpoint_id_bytes`: a peer's checkpoint id.
+    public var maximumCheckpointIDBytes = 512
+    /// `max_blob_bytes`: one blob.
+    public var maximumBlobBytes = 256 << 20
+    /// `echo_memory`: revisions a passive session remembers as received from its peer, so that it does not offer them back.
+    public var echoMemory = 20_000
+    /// `resolve_attempts`: how often a conflict is decided anew because the document changed meanwhile.
+    public var resolveAttempts = 10
+    /// `checkpoint_interval`: seconds from the first progress to the saving of a checkpoint.
+    public var checkpointIntervalSeconds = 5
+    /// `insertion_delay`: milliseconds that received revisions wait for company.
+    public var insertionDelayMilliseconds = 5
+
+    public init() {}
+}

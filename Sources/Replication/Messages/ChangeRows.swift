@@ -1,0 +1,248 @@
+import Documents
+
+/// A message from a peer that breaks the protocol or a limit.
+struct MessageError: Error {
+    var domain = "HTTP"
+    var code: Int
+    var message: String
+
+    static func bad(_ message: String) -> MessageError { MessageError(code: 400, message: message) }
+}
+
+/// One row of a peer's `changes`: `[sequence, docID, revID, deleted, bodySize]`.
+struct OfferedRow {
+    var sequence: RemoteSequence
+    var id: DocumentID
+    var revision: RevisionID
+    /// Bits: 1 deleted, 2 access revoked, 4 removed from the channel (Sync Gateway's; LiteCore writes 0 and 1).
+    var flags: Int
+    var bodySize: Int
+
+    /// The peer took the document away, as opposed to deleting it.
+    var isAccessRemoved: Bool { flags >= 2 && flags != 5 }
+}
+
+/// One row of a peer's `proposeChanges`: `[docID, revID, serverRevID, bodySize]`.
+struct ProposedRow {
+    var id: DocumentID
+    var revision: RevisionID
+    /// The revision that the peer believes to be current here.
+    var parent: RevisionID?
+    var bodySize: Int
+}
+
+/// A row that could not be read: answered by itself, the rest of the list goes on.
+enum RowResult<Row> {
+    case row(Row)
+    case bad(String, sequence: RemoteSequence?)
+}
+
+enum ChangeRows {
+    /// Reads the rows of `changes`. `null` and `[]` are the caught-up marker.
+    static func readChanges(_ bytes: [UInt8], limits: ReplicationLimits) throws(MessageError) -> [RowResult<OfferedRow>] {
+        try readArray(bytes, limits, "changes").map { value in
+            guard case .array(let items) = value, items.count >= 3 else {
+                return .bad("a row of changes is [sequence, docID, revID, …]", sequence: nil)
+            }
+            guard let sequence = sequenceText(items[0]) else {
+                return .bad("the sequence of a changes row is a number or a string", sequence: nil)
+            }
+            do throws(MessageError) {
+                let (id, revision) = try identity(items[1], items[2])
+                var flags = 0
+                if items.count > 3 {
+                    switch items[3] {
+                    case .bool(let deleted): flags = deleted ? 1 : 0
+                    case .number(let number): flags = Int(clamping: number.asInt64 ?? 0)
+                    default: break
+                    }
+                }
+                return .row(
+                    OfferedRow(
+                        sequence: sequence, id: id, revision: revision, flags: flags,
+                        bodySize: items.count > 4 ? size(items[4]) : 0))
+            } catch {
+                return .bad(error.message, sequence: sequence)
+            }
+        }
+    }
+
+    /// Reads the rows of `proposeChanges`.
+    static func readProposals(_ bytes: [UInt8], limits: ReplicationLimits) throws(MessageError) -> [RowResult<ProposedRow>] {
+        try readArray(bytes, limits, "proposeChanges").map { value in
+            guard case .array(let items) = value, items.count >= 2 else {
+                return .bad("a row of proposeChanges is [docID, revID, serverRevID, …]", sequence: nil)
+            }
+            do throws(MessageError) {
+                let (id, revision) = try identity(items[0], items[1])
+                var parent: RevisionID?
+                if items.count > 2 {
+                    switch items[2] {
+                    case .string(let text) where !text.isEmpty: parent = try revisionID(text)
+                    case .string, .null: break
+                    default: throw MessageError.bad("the server revision of a proposal is a string")
+                    }
+                }
+                return .row(
+                    ProposedRow(
+                        id: id, revision: revision, parent: parent, bodySize: items.count > 3 ? size(items[3]) : 0))
+            } catch {
+                return .bad(error.message, sequence: nil)
+            }
+        }
+    }
+
+    /// Reads the reply to `proposeChanges`: a status a row, trailing zeros omitted.
+    static func readProposalReply(_ bytes: [UInt8], rows: Int) -> [ProposalStatus] {
+        guard case .array(let items)? = bytes.isEmpty ? .array([]) : try? JSONValue(parsing: bytes) else {
+            return Array(repeating: ProposalStatus(status: 500, current: nil), count: rows)
+        }
+        return (0..<rows).map { index in
+            guard index < items.count else { return ProposalStatus(status: 0, current: nil) }
+            switch items[index] {
+            case .number(let number): return ProposalStatus(status: Int(clamping: number.asInt64 ?? 500), current: nil)
+            case .object(let object):
+                var status = ProposalStatus(status: 409, current: nil)
+                if case .number(let number)? = object["status"] { status.status = Int(clamping: number.asInt64 ?? 500) }
+                if case .string(let text)? = object["rev"] { status.current = try? RevisionID(text) }
+                return status
+            default: return ProposalStatus(status: 0, current: nil)
+            }
+        }
+    }
+
+    /// Reads the reply to `changes`: for each wanted row the ancestors that the peer holds, nil for "not wanted".
+    static func readChangesReply(_ bytes: [UInt8], rows: Int) -> [[RevisionID]?] {
+        guard case .array(let items)? = bytes.isEmpty ? .array([]) : try? JSONValue(parsing: bytes) else {
+            return Array(repeating: nil, count: rows)
+        }
+        return (0..<rows).map { index in
+            guard index < items.count, case .array(let ancestors) = items[index] else { return nil }
+            return ancestors.compactMap { value in
+                guard case .string(let text) = value else { return nil }
+                return try? RevisionID(text)
+            }
+        }
+    }
+
+    private static func readArray(
+        _ bytes: [UInt8], _ limits: ReplicationLimits, _ profile: String
+    ) throws(MessageError) -> [JSONValue] {
+        guard bytes.count <= limits.maximumChangeListBytes else {
+            throw MessageError(
+                code: 413,
+                message: "\(profile) has \(bytes.count) bytes, max_change_list_bytes is \(limits.maximumChangeListBytes)")
+        }
+        if bytes.isEmpty { return [] }
+        let value: JSONValue
+        do { value = try JSONValue(parsing: bytes) } catch { throw .bad("\(profile) is not JSON: \(error)") }
+        switch value {
+        case .null: return []
+        case .array(let items):
+            guard items.count <= limits.maximumRowsInChangeList else {
+                throw MessageError(
+                    code: 413,
+                    message: "\(profile) has \(items.count) rows, max_rows_in_change_list is \(limits.maximumRowsInChangeList)")
+            }
+            return items
+        default: throw .bad("\(profile) is a JSON array")
+        }
+    }
+
+    private static func identity(_ id: JSONValue, _ revision: JSONValue) throws(MessageError) -> (DocumentID, RevisionID) {
+        guard case .string(let idText) = id, case .string(let revisionText) = revision else {
+            throw .bad("document and revision ids are strings")
+        }
+        let document: DocumentID
+        do { document = try DocumentID(idText) } catch { throw .bad("\(error)") }
+        return (document, try revisionID(revisionText))
+    }
+
+    private static func revisionID(_ text: String) throws(MessageError) -> RevisionID {
+        do { return try RevisionID(text) } catch { throw .bad("\(error)") }
+    }
+
+    private static func size(_ value: JSONValue) -> Int {
+        guard case .number(let number) = value, let size = number.asInt64, size > 0 else { return 0 }
+        return Int(clamping: size)
+    }
+
+    /// The JSON text of a sequence, byte for byte what goes back to the peer.
+    static func sequenceText(_ value: JSONValue) -> RemoteSequence? {
+        switch value {
+        case .number(let number): RemoteSequence(json: number.text)
+        case .string: RemoteSequence(json: String(decoding: value.serialize(), as: UTF8.self))
+        default: nil
+        }
+    }
+}
+
+/// A peer's answer to one proposed row.
+struct ProposalStatus: Equatable {
+    /// 0 send it, 304 the peer has it, 409 conflict, anything else an error of this document.
+    var status: Int
+    /// With 409: the peer's current revision, where it says so.
+    var current: RevisionID?
+}
+
+/// Writes JSON arrays of ids without building values first: the rows of a change list are the hot path of a push.
+struct RowWriter {
+    private(set) var bytes: [UInt8] = [UInt8(ascii: "[")]
+    private var items = 0
+    private var itemsOutside = 0
+
+    init(capacity: Int) { bytes.reserveCapacity(capacity) }
+
+    /// Begins an array inside the array.
+    mutating func beginRow() {
+        separate()
+        itemsOutside = items
+        items = 0
+        bytes.append(UInt8(ascii: "["))
+    }
+
+    mutating func endRow() {
+        bytes.append(UInt8(ascii: "]"))
+        items = itemsOutside
+    }
+
+    /// JSON text as it stands.
+    mutating func raw(_ json: String) {
+        separate()
+        bytes.append(contentsOf: json.utf8)
+    }
+
+    mutating func number(_ value: some BinaryInteger) {
+        separate()
+        bytes.append(contentsOf: String(value).utf8)
+    }
+
+    /// A string that needs no escape: revision ids consist of digits, letters and a hyphen.
+    mutating func plain(_ text: String) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(contentsOf: text.utf8)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// A document id; it holds no control characters, but may hold quotes and backslashes.
+    mutating func escaped(_ text: String) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        for byte in text.utf8 {
+            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { bytes.append(UInt8(ascii: "\\")) }
+            bytes.append(byte)
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func separate() {
+        if items > 0 { bytes.append(UInt8(ascii: ",")) }
+        items += 1
+    }
+
+    consuming func finish() -> [UInt8] {
+        bytes.append(UInt8(ascii: "]"))
+        return bytes
+    }
+}

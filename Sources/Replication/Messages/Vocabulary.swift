@@ -1,0 +1,66 @@
+/// The words of the replication protocol, as they stand on the wire.
+public enum Profile {
+    public static let getCollections = "getCollections"
+    public static let getCheckpoint = "getCheckpoint"
+    public static let setCheckpoint = "setCheckpoint"
+    public static let subChanges = "subChanges"
+    public static let unsubChanges = "unsubChanges"
+    public static let changes = "changes"
+    public static let proposeChanges = "proposeChanges"
+    public static let rev = "rev"
+    public static let norev = "norev"
+    public static let getAttachment = "getAttachment"
+    public static let proveAttachment = "proveAttachment"
+}
+
+/// Names of message properties.
+enum Property {
+    static let client = "client"
+    static let collection = "collection"
+    static let rev = "rev"
+    static let since = "since"
+    static let continuous = "continuous"
+    static let batch = "batch"
+    static let activeOnly = "activeOnly"
+    static let filter = "filter"
+    static let channels = "channels"
+    static let revocations = "revocations"
+    static let versioning = "versioning"
+    static let sendReplacementRevs = "sendReplacementRevs"
+    static let future = "future"
+    static let id = "id"
+    static let sequence = "sequence"
+    static let history = "history"
+    static let deleted = "deleted"
+    static let noConflicts = "noconflicts"
+    static let deltaSource = "deltaSrc"
+    static let error = "error"
+    static let reason = "reason"
+    static let maxHistory = "maxHistory"
+    static let blobs = "blobs"
+    static let deltas = "deltas"
+    static let conflictIncludesRev = "conflictIncludesRev"
+    static let digest = "digest"
+    static let docID = "docID"
+    static let compress = "compress"
+    static let noop = "noop"
+}
+
+/// The WebSocket subprotocols that are spoken here, newest first.
+public enum Subprotocol: String, CaseIterable, Sendable {
+    /// Couchbase Lite 3 and Sync Gateway 3.
+    case generation3 = "BLIP_3+CBMobile_3"
+    /// Couchbase Lite 2 and Sync Gateway 2.
+    case generation2 = "BLIP_3+CBMobile_2"
+}
+
+/// Truth as the peers of this field spell it: LiteCore writes `1` or `true`, Sync Gateway `true`.
+func isTrue(_ text: String?) -> Bool {
+    guard let text else { return false }
+    switch text.lowercased() {
+    case "true", "yes", "t", "y": return true
+    default:
+        guard let number = Int(text) else { return false }
+        return number != 0
+    }
+}

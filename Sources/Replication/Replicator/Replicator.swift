@@ -1,0 +1,302 @@
+import Documents
+import DocumentStore
+import Logging
+import NIOCore
+import Synchronization
+
+/// A replicator: keeps a local database and a remote one in step, over as many connections as it takes.
+///
+/// Its life is Couchbase Lite's: stopped → connecting → busy ⇄ idle (continuous only), offline between attempts.
+public actor Replicator {
+    public nonisolated let configuration: ReplicatorConfiguration
+    private let connector: any TransportConnector
+    private let clock: any Clock<Duration>
+    private nonisolated let logger: Logger
+    private nonisolated let shared: Mutex<Shared>
+
+    /// What status readers see, without waiting for the actor.
+    private struct Shared {
+        var status = ReplicatorStatus()
+        var counters = ReplicationCounters()
+        var statusListeners: [Int: AsyncStream<ReplicatorStatus>.Continuation] = [:]
+        var eventListeners: [Int: AsyncStream<[DocumentEvent]>.Continuation] = [:]
+        var nextListener = 0
+    }
+
+    private var runner: Task<Void, Never>?
+    private var session: ReplicationSession?
+    private var isStopping = false
+    private var stopCode: UInt16 = 1000
+    private var speaksLegacy = false
+
+    public init(
+        configuration: ReplicatorConfiguration, connector: any TransportConnector, clock: any Clock<Duration> = ContinuousClock(),
+        logger: Logger
+    ) {
+        self.configuration = configuration
+        self.connector = connector
+        self.clock = clock
+        var logger = logger
+        logger[metadataKey: "replicator"] = "\(configuration.name)"
+        self.logger = logger
+        shared = Mutex(Shared())
+    }
+
+    // MARK: - Control
+
+    /// Starts, or starts again once stopped. No effect while running.
+    ///
+    /// - Parameter reset: the saved checkpoint is ignored and every document is looked at again.
+    public func start(reset: Bool = false) {
+        guard runner == nil else { return }
+        isStopping = false
+        shared.withLock {
+            $0.counters = ReplicationCounters()
+            $0.status = ReplicatorStatus(activity: .connecting)
+        }
+        publish()
+        runner = Task { await self.run(reset: reset) }
+    }
+
+    /// Stops and waits until stopped.
+    ///
+    /// - Parameter code: the WebSocket close code for the peer.
+    public func stop(code: UInt16 = 1000) async {
+        guard let runner else { return }
+        isStopping = true
+        runner.cancel()
+        if let session { await session.stop(code: code) }
+        await runner.value
+    }
+
+    /// Waits until the replicator has stopped by itself, and gives its last status.
+    public func waitUntilStopped() async -> ReplicatorStatus {
+        await runner?.value
+        return status
+    }
+
+    // MARK: - Status
+
+    /// The status now.
+    public nonisolated var status: ReplicatorStatus {
+        shared.withLock {
+            var status = $0.status
+            status.counts = $0.counters.snapshot
+            return status
+        }
+    }
+
+    /// The status after each change, beginning with the present one.
+    public nonisolated func statusChanges() -> AsyncStream<ReplicatorStatus> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(16)) { continuation in
+            let (key, now) = shared.withLock { shared in
+                shared.nextListener += 1
+                shared.statusListeners[shared.nextListener] = continuation
+                return (shared.nextListener, shared.status)
+            }
+            continuation.yield(now)
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.shared.withLock { $0.statusListeners.removeValue(forKey: key) }
+            }
+        }
+    }
+
+    /// What happens to documents, in batches. A slow reader loses the oldest batches.
+    public nonisolated func documentEvents() -> AsyncStream<[DocumentEvent]> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1_000)) { continuation in
+            let key = shared.withLock { shared in
+                shared.nextListener += 1
+                shared.eventListeners[shared.nextListener] = continuation
+                return shared.nextListener
+            }
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.shared.withLock { $0.eventListeners.removeValue(forKey: key) }
+            }
+        }
+    }
+
+    private nonisolated func publish() {
+        let (status, listeners) = shared.withLock { ($0.status, Array($0.statusListeners.values)) }
+        for listener in listeners { listener.yield(status) }
+    }
+
+    private nonisolated func update(_ change: (inout ReplicatorStatus) -> Void) {
+        shared.withLock { change(&$0.status) }
+        publish()
+    }
+
+    private nonisolated func tell(_ events: [DocumentEvent]) {
+        for event in events {
+            guard let error = event.error else { continue }
+            logger.warning(
+                "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
+        }
+        let listeners = shared.withLock { Array($0.eventListeners.values) }
+        for listener in listeners { listener.yield(events) }
+    }
+
+    // MARK: - Runs
+
+    private func run(reset: Bool) async {
+        var resets = reset
+        var retry = RetryMachine(settings: configuration.retry, isContinuous: configuration.isContinuous)
+        while !isStopping {
+            update {
+                $0.activity = .connecting
+                $0.retryInSeconds = nil
+            }
+            let end = await runOnce(resets: resets, &retry)
+            if end.wantsLegacy, !speaksLegacy {
+                logger.info("the peer wants no collections in messages; trying again without")
+                speaksLegacy = true
+                continue
+            }
+            guard !isStopping else { break }
+            guard let error = end.error else {
+                update {
+                    $0.error = nil
+                    $0.lastSuccess = wallClockSeconds()
+                }
+                break
+            }
+            // A reset was meant for one run; what that run achieved is kept.
+            resets = false
+            switch retry.failed(error) {
+            case .stop:
+                logger.error("stopped: \(error)")
+                update { $0.error = error }
+                finish()
+                return
+            case .retry(let seconds):
+                logger.warning("offline, next attempt in \(seconds) s: \(error)")
+                let attempt = retry.retries
+                update {
+                    $0.activity = .offline
+                    $0.error = error
+                    $0.attempt = attempt
+                    $0.retryInSeconds = seconds
+                }
+                try? await clock.sleep(for: .seconds(seconds))
+            }
+        }
+        finish()
+    }
+
+    private func finish() {
+        session = nil
+        runner = nil
+        update {
+            $0.activity = .stopped
+            $0.retryInSeconds = nil
+        }
+    }
+
+    private func runOnce(resets: Bool, _ retry: inout RetryMachine) async -> SessionEnd {
+        let transport: any MessageTransport
+        do {
+            transport = try await connector.connect()
+        } catch let error as ReplicationError {
+            return SessionEnd(error: error, wantsLegacy: false)
+        } catch {
+            return SessionEnd(
+                error: ReplicationError(network: .notConnected, message: "\(error)"), wantsLegacy: false)
+        }
+        guard !isStopping else {
+            transport.drop()
+            return SessionEnd(error: nil, wantsLegacy: false)
+        }
+        retry.connected()
+        update {
+            $0.error = nil
+            $0.attempt = 0
+        }
+        let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
+        let observer = SessionObserver(
+            activityChanged: { [weak self] level in
+                guard level != .stopped else { return }
+                self?.update {
+                    $0.activity = level
+                    if level == .idle { $0.lastSuccess = wallClockSeconds() }
+                }
+            },
+            documents: { [weak self] in self?.tell($0) },
+            ended: {
+                continuation.yield($0)
+                continuation.finish()
+            })
+        let session = ReplicationSession(
+            transport: transport,
+            role: .active(ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy)),
+            observer: observer, counters: shared.withLock { $0.counters }, logger: logger)
+        self.session = session
+        update { $0.activity = .busy }
+        await session.start()
+        if isStopping { await session.stop() }
+        // Not through the task's cancellation: the session ends in order, and says so.
+        let end = await Task { [ends] in
+            for await end in ends { return end }
+            return SessionEnd(error: nil, wantsLegacy: false)
+        }.value
+        self.session = nil
+        return end
+    }
+
+    // MARK: - Questions
+
+    /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, not known to be at the remote, and
+    /// passed by the push filter.
+    ///
+    /// - Parameter limit: no more than this many ids are given.
+    public nonisolated func pendingDocumentIDs(limit: Int = 10_000) async throws -> [(CollectionName, DocumentID)] {
+        guard configuration.type.pushes else { return [] }
+        let database = configuration.database
+        var pending: [(CollectionName, DocumentID)] = []
+        for wanted in configuration.collections {
+            guard let collection = database.collection(wanted.collection) else { continue }
+            let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+            let key = configuration.remoteKey
+            let (start, remote) = try await database.read { transaction in
+                let body = try transaction.checkpoint(.own, id: id, collection: collection)?.body
+                return (body.map { CheckpointBody(parsing: $0).local } ?? 0, try transaction.existingRemote(for: key))
+            }
+            var cursor = start
+            while pending.count < limit {
+                let since = cursor
+                let ids = wanted.documentIDs
+                let rows = try await database.read {
+                    try $0.changes(
+                        collection, since: since, limit: 200, includeBodies: wanted.pushFilter != nil, ids: ids, remote: remote)
+                }
+                guard let last = rows.last else { break }
+                cursor = last.sequence
+                var open = rows.filter { $0.remoteRevision != $0.revision }
+                if let filter = wanted.pushFilter, !open.isEmpty {
+                    let context = PolicyContext(
+                        database: database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
+                        remote: configuration.target)
+                    let verdicts = await filter.evaluate(
+                        open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) },
+                        context)
+                    open = zip(open, verdicts).filter { $0.1 == .pass }.map(\.0)
+                }
+                pending += open.prefix(limit - pending.count).map { (wanted.collection, $0.id) }
+            }
+        }
+        return pending
+    }
+
+    /// Documents that are held because a filter failed, both directions.
+    public nonisolated func heldDocuments(limit: Int = 10_000) async throws -> [(CollectionName, Exclusion)] {
+        let database = configuration.database
+        let key = configuration.remoteKey
+        let names = configuration.collections.compactMap { database.collection($0.collection) }
+        return try await database.read { transaction in
+            guard let remote = try transaction.existingRemote(for: key) else { return [] }
+            var held: [(CollectionName, Exclusion)] = []
+            for collection in names {
+                held += try transaction.exclusions(collection, remote: remote, kind: .held, limit: limit).map { (collection.name, $0) }
+            }
+            return held
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import Documents
+import DocumentStore
+
+/// Which ways a replicator moves documents.
+public enum ReplicatorType: String, Sendable {
+    case pushAndPull = "push_and_pull"
+    case push
+    case pull
+
+    public var pushes: Bool { self != .pull }
+    public var pulls: Bool { self != .push }
+}
+
+/// How one collection is replicated.
+public struct CollectionReplication: Sendable {
+    public var collection: CollectionName
+    public var pushFilter: (any DocumentFilter)?
+    public var pullFilter: (any DocumentFilter)?
+    /// Decides conflicts; nil for the default rule.
+    public var resolver: (any ConflictResolver)?
+    /// Only these documents; nil for all.
+    public var documentIDs: [DocumentID]?
+    /// Sync Gateway channels to pull from; nil for all.
+    public var channels: [String]?
+
+    public init(
+        collection: CollectionName, pushFilter: (any DocumentFilter)? = nil, pullFilter: (any DocumentFilter)? = nil,
+        resolver: (any ConflictResolver)? = nil, documentIDs: [DocumentID]? = nil, channels: [String]? = nil
+    ) {
+        self.collection = collection
+        self.pushFilter = pushFilter
+        self.pullFilter = pullFilter
+        self.resolver = resolver
+        self.documentIDs = documentIDs
+        self.channels = channels
+    }
+}
+
+/// What a replicator does. The connector that reaches the peer is given beside it.
+public struct ReplicatorConfiguration: Sendable {
+    public var name: String
+    public var database: Database
+    /// The remote database, as shown to people; with `_blipsync` it identifies the remote in checkpoints.
+    public var target: String
+    public var type: ReplicatorType
+    public var isContinuous: Bool
+    public var collections: [CollectionReplication]
+    public var retry: RetryMachine.Settings
+    /// Documents that the peer took away are purged here.
+    public var autoPurge: Bool
+    public var limits: ReplicationLimits
+
+    public init(
+        name: String, database: Database, target: String, type: ReplicatorType = .pushAndPull, isContinuous: Bool = false,
+        collections: [CollectionReplication] = [CollectionReplication(collection: .default)],
+        retry: RetryMachine.Settings = .init(), autoPurge: Bool = true, limits: ReplicationLimits = .init()
+    ) {
+        self.name = name
+        self.database = database
+        self.target = target
+        self.type = type
+        self.isContinuous = isContinuous
+        self.collections = collections
+        self.retry = retry
+        self.autoPurge = autoPurge
+        self.limits = limits
+    }
+
+    /// The key under which the store keeps what it knows of the remote's documents.
+    var remoteKey: String { target }
+}

@@ -1,0 +1,83 @@
+import Documents
+import Synchronization
+
+/// What a replicator is doing, in the field's terms.
+public enum ActivityLevel: String, Sendable {
+    case stopped, offline, connecting, idle, busy
+}
+
+/// Something that happened to one document in a replication.
+public struct DocumentEvent: Sendable {
+    public var id: DocumentID
+    public var collection: CollectionName
+    public var direction: Direction
+    public var isDeleted: Bool
+    public var isAccessRemoved: Bool
+    /// Nil when the document was replicated.
+    public var error: ReplicationError?
+
+    public init(
+        id: DocumentID, collection: CollectionName, direction: Direction, isDeleted: Bool = false,
+        isAccessRemoved: Bool = false, error: ReplicationError? = nil
+    ) {
+        self.id = id
+        self.collection = collection
+        self.direction = direction
+        self.isDeleted = isDeleted
+        self.isAccessRemoved = isAccessRemoved
+        self.error = error
+    }
+}
+
+/// Counts of one replicator or of one peer's session. They only grow during a run.
+public struct ReplicationCounts: Sendable, Equatable {
+    /// Documents that the peer acknowledged.
+    public var pushed: UInt64 = 0
+    /// Documents from the peer that are durable here.
+    public var pulled: UInt64 = 0
+    /// Documents that a filter kept back.
+    public var rejected: UInt64 = 0
+    /// Documents that ended in an error.
+    public var failed: UInt64 = 0
+    /// Documents whose filter failed; they are held.
+    public var held: UInt64 = 0
+    /// Conflicts that were decided.
+    public var resolved: UInt64 = 0
+    /// Documents dealt with, of ``total``.
+    public var completed: UInt64 = 0
+    /// Documents known to need a look.
+    public var total: UInt64 = 0
+
+    public init() {}
+}
+
+/// The counts of a replicator, written by its session and read by anyone.
+public final class ReplicationCounters: Sendable {
+    private let state = Mutex(ReplicationCounts())
+
+    public init() {}
+
+    public var snapshot: ReplicationCounts { state.withLock { $0 } }
+
+    func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0) } }
+}
+
+/// A replicator's status at one moment.
+public struct ReplicatorStatus: Sendable {
+    public var activity: ActivityLevel
+    public var counts: ReplicationCounts
+    /// The last run's error; nil while all is well.
+    public var error: ReplicationError?
+    /// Retries since the last connection.
+    public var attempt: Int
+    /// Seconds until the next attempt, while offline.
+    public var retryInSeconds: Int?
+    /// Runs that ended well, or reached idle, at this time (seconds since 1970).
+    public var lastSuccess: Int64?
+
+    public init(activity: ActivityLevel = .stopped) {
+        self.activity = activity
+        counts = ReplicationCounts()
+        attempt = 0
+    }
+}

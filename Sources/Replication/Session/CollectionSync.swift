@@ -1,0 +1,167 @@
+import BLIP
+import Documents
+import DocumentStore
+import NIOCore
+
+/// The state of one collection on one connection. Confined to its self.
+final class CollectionSync {
+    /// Position in the session's list.
+    let slot: Int
+    let collection: Collection
+    /// The number that stands for the collection in messages; nil in legacy mode.
+    let wireIndex: Int?
+    var pushFilter: (any DocumentFilter)?
+    var pullFilter: (any DocumentFilter)?
+    /// Decides conflicts; nil on the passive side, which refuses them.
+    var resolver: ConflictDecider?
+    /// Documents in conflict that wait for a decision.
+    var conflicts: [DocumentID] = []
+    var isDeciding = false
+    var documentIDs: [DocumentID]?
+    var channels: [String]?
+    /// Under which the store knows the peer; nil where nothing is remembered of it (a passive session).
+    var remote: RemoteID?
+
+    var push: PushFeed?
+    var pull = PullFeed()
+    var checkpoint: CheckpointSync?
+
+    /// The peer said that it understands inline blobs, so `_attachments` need not be added.
+    var peerKnowsBlobs = false
+    /// Ancestors that the peer wants with a revision.
+    var peerMaximumHistory: Int
+    /// Revisions this peer gave us, by document: not offered back to it.
+    var echoes: [DocumentID: RevisionID] = [:]
+
+    init(slot: Int, collection: Collection, wireIndex: Int?, limits: ReplicationLimits) {
+        self.slot = slot
+        self.collection = collection
+        self.wireIndex = wireIndex
+        peerMaximumHistory = limits.maximumHistory
+    }
+}
+
+/// One of our documents on its way to the peer.
+struct PushRow: Sendable {
+    var sequence: SequenceNumber
+    var id: DocumentID
+    var revision: RevisionID
+    var isDeleted: Bool
+    var hasBlobs: Bool
+    var body: [UInt8]
+    /// Ancestors, newest first.
+    var history: [RevisionID]
+    /// The peer's current revision, as far as we know.
+    var peerRevision: RevisionID?
+    /// `rev` was refused with 403 once; the second time is final.
+    var wasForbidden = false
+}
+
+/// The state of the pushing side of one collection.
+final class PushFeed {
+    enum Style {
+        /// We are active: `proposeChanges`, answered by statuses.
+        case propose
+        /// The peer subscribed: `changes`, answered by wishes.
+        case changes
+    }
+
+    let style: Style
+    let isContinuous: Bool
+    /// Tombstones of the backlog are left out.
+    let activeOnly: Bool
+    var documentIDs: [DocumentID]?
+    /// Every sequence up to this one was read.
+    var cursor: SequenceNumber
+    var tracker: LocalSequenceTracker
+    /// What we noted of the peer's documents counts; false when the peer seems to have lost data.
+    var trustsKnownRevisions = true
+
+    /// The newest sequence that the store told of.
+    var newest: SequenceNumber = 0
+    /// The last read found nothing more.
+    var reachedEnd = false
+    var announcedCaughtUp = false
+    var isCaughtUp = false
+    /// A one-shot feed has nothing more to do.
+    var isFinished = false
+    var needsReoffer = false
+
+    var listsInFlight = 0
+    /// Rows whose `rev` the peer asked for and that wait for room.
+    var wanted: [PushRow] = []
+    var wantedHead = 0
+    var revisionsInFlight = 0
+    var bytesInFlight = 0
+    /// Documents proposed or sent and not yet answered.
+    var inFlight: Set<DocumentID> = []
+    /// A newer revision of a document in flight; only the newest waits.
+    var waiting: [DocumentID: PushRow] = [:]
+    /// Rows to be offered again, before new ones are read.
+    var again: [PushRow] = []
+    /// Revisions that the peer acknowledged and that are not noted in the store yet.
+    var acknowledged: [DocumentID: RevisionID] = [:]
+    var unsavedMarks: [(DocumentID, RevisionID)] = []
+    /// Documents refused for the moment (503): offered again in the next run.
+    var deferred = 0
+
+    let wakes: AsyncStream<Void>
+    private let wakeContinuation: AsyncStream<Void>.Continuation
+    var tasks: [Task<Void, Never>] = []
+
+    init(style: Style, since: SequenceNumber, isContinuous: Bool, activeOnly: Bool, documentIDs: [DocumentID]?) {
+        self.style = style
+        self.isContinuous = isContinuous
+        self.activeOnly = activeOnly
+        self.documentIDs = documentIDs
+        cursor = since
+        tracker = LocalSequenceTracker(from: since)
+        (wakes, wakeContinuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// The loop has something to look at.
+    func wake() { wakeContinuation.yield() }
+
+    func end() {
+        wakeContinuation.finish()
+        for task in tasks { task.cancel() }
+        tasks = []
+    }
+
+    /// A one-shot subscription ends with the marker; what changes later is for the next one.
+    var isOver: Bool { style == .changes && !isContinuous && announcedCaughtUp }
+
+    var wantedCount: Int { wanted.count - wantedHead }
+
+    /// Nothing is under way: all that was read is done or parked.
+    var isDrained: Bool { listsInFlight == 0 && wantedCount == 0 && revisionsInFlight == 0 && again.isEmpty && waiting.isEmpty }
+
+    func isFull(_ limits: ReplicationLimits) -> Bool {
+        listsInFlight >= limits.changeListsInFlight || revisionsInFlight + wantedCount >= limits.revisionsInFlight
+            || bytesInFlight >= limits.revisionBytesInFlight
+    }
+}
+
+/// The state of the receiving side of one collection.
+final class PullFeed {
+    /// We subscribed (active) and the end of the backlog was announced.
+    var isCaughtUp = false
+    var isSubscribed = false
+    /// Order of the peer's rows; only where we are active.
+    var tracker: RemoteSequenceTracker?
+
+    /// Change lists that wait for room.
+    var lists: [IncomingRequest] = []
+    var isProcessingLists = false
+    /// Revisions asked for and not yet durable, or refused.
+    var requested = 0
+
+    var incoming: [ReceivedRevision] = []
+    var incomingBytes = 0
+    var batchesInFlight = 0
+    var flushIsScheduled = false
+    /// Watchers of the policies.
+    var tasks: [Task<Void, Never>] = []
+
+    var isDrained: Bool { lists.isEmpty && !isProcessingLists && requested <= 0 && incoming.isEmpty && batchesInFlight == 0 }
+}

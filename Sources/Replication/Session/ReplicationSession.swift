@@ -1,0 +1,370 @@
+import BLIP
+import Digests
+import Documents
+import DocumentStore
+import Logging
+import NIOCore
+
+/// One connection that replicates, on either side.
+///
+/// The session runs on the event loop of its transport: messages are decoded, decided and answered there without a hop.
+/// What may take time goes elsewhere in batches: bodies are checked on the concurrent pool, the store works on its own
+/// threads, policies on theirs.
+public actor ReplicationSession: MessageReceiver {
+    public nonisolated let eventLoop: any EventLoop
+    private nonisolated let serialExecutor: any SerialExecutor
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { serialExecutor.asUnownedSerialExecutor() }
+
+    public nonisolated let counters: ReplicationCounters
+    public nonisolated let role: SessionRole
+    nonisolated let database: Database
+    nonisolated let limits: ReplicationLimits
+    nonisolated let observer: SessionObserver
+    nonisolated let logger: Logger
+
+    let transport: any MessageTransport
+    private var blip: BLIPConnection
+    private var pending: [RequestToken: PendingReply] = [:]
+    private var isReceiving = false
+    private var readingIsPaused = false
+    /// Body bytes received and not stored yet, over all collections.
+    var bufferedBytes = 0 { didSet { adjustReading() } }
+
+    /// Whether messages name collections; unknown until the first message.
+    enum Mode { case unknown, legacy, collections }
+    var mode = Mode.unknown
+    var collections: [CollectionSync] = []
+    /// Passive: the first message was handled.
+    var hasBegun = false
+    /// Active: set-up is complete, the feeds run.
+    var isRunning = false
+
+    private(set) var hasEnded = false
+    private var endError: ReplicationError?
+    var wantsLegacy = false
+    private var activity = ActivityLevel.busy
+    /// Tasks of this session under way that keep it busy.
+    var workInFlight = 0
+    var documentEvents: [DocumentEvent] = []
+
+    public init(
+        transport: any MessageTransport, role: SessionRole, observer: SessionObserver = .init(),
+        counters: ReplicationCounters = .init(), logger: Logger
+    ) {
+        self.transport = transport
+        eventLoop = transport.eventLoop
+        serialExecutor = transport.eventLoop.executor
+        self.role = role
+        self.observer = observer
+        self.counters = counters
+        self.logger = logger
+        switch role {
+        case .active(let active):
+            database = active.replicator.database
+            limits = active.replicator.limits
+        case .passive(let passive):
+            database = passive.database
+            limits = passive.limits
+        }
+        var blipLimits = BLIPLimits()
+        blipLimits.maximumReply = limits.maximumBlobBytes + (1 << 20)
+        blip = BLIPConnection(limits: blipLimits)
+    }
+
+    /// Begins: the transport delivers from now on, and an active session speaks first.
+    public func start() {
+        transport.start(self)
+        if case .active(let active) = role {
+            Task { await self.setUpActive(active) }
+        }
+    }
+
+    /// Ends the session from our side.
+    ///
+    /// - Parameter code: the WebSocket close code; 4001 asks the peer to come back.
+    public func stop(code: UInt16 = 1000, reason: String = "", error: ReplicationError? = nil) {
+        finish(error: error, closeCode: code, reason: reason)
+    }
+
+    // MARK: - From the transport
+
+    public nonisolated func received(_ messages: [ByteBuffer]) {
+        assumeIsolated { $0.receive(messages) }
+    }
+
+    public nonisolated func writabilityChanged(_ isWritable: Bool) {
+        if isWritable { assumeIsolated { $0.pump() } }
+    }
+
+    public nonisolated func closed(_ end: ConnectionEnd) {
+        assumeIsolated { $0.connectionClosed(end) }
+    }
+
+    private func receive(_ messages: [ByteBuffer]) {
+        guard !hasEnded else { return }
+        isReceiving = true
+        var events: [BLIPEvent] = []
+        for message in messages {
+            do { try blip.receive(message, into: &events) } catch {
+                handle(events)
+                logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
+                finish(
+                    error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
+                    closeCode: error.closeCode, reason: "\(error)")
+                return
+            }
+        }
+        handle(events)
+        isReceiving = false
+        pump()
+        evaluate()
+    }
+
+    private func handle(_ events: [BLIPEvent]) {
+        for event in events {
+            if hasEnded { return }
+            switch event {
+            case .request(let request): dispatch(request)
+            case .reply(let token, let reply):
+                if let waiting = pending.removeValue(forKey: token) { handleReply(waiting, reply) }
+            case .replyProgress, .sent: break
+            }
+        }
+    }
+
+    private func connectionClosed(_ end: ConnectionEnd) {
+        guard !hasEnded else { return }
+        // Couchbase Lite, too, treats an unasked-for 1000 from the peer as 1001: the peer went away.
+        let code = end.code == 1000 ? 1001 : end.code
+        let error = ReplicationError(
+            domain: .websocket, code: Int(code),
+            message: end.reason.isEmpty ? "the peer closed the connection (\(end.code))" : end.reason)
+        finish(error: isPassive ? nil : error, closeCode: nil, reason: "")
+    }
+
+    var isPassive: Bool {
+        if case .passive = role { true } else { false }
+    }
+
+    // MARK: - To the peer
+
+    /// What waits for a reply.
+    enum PendingReply {
+        case continuation(CheckedContinuation<IncomingReply?, Never>)
+        case proposals(CollectionSync, [PushRow])
+        case changes(CollectionSync, [PushRow])
+        case revision(CollectionSync, PushRow)
+        case ignored
+    }
+
+    func send(_ request: OutgoingRequest, _ waiting: PendingReply? = nil) {
+        guard !hasEnded else {
+            if case .continuation(let continuation)? = waiting { continuation.resume(returning: nil) }
+            return
+        }
+        if let token = blip.send(request), let waiting { pending[token] = waiting }
+        pump()
+    }
+
+    /// Sends a request and waits; nil when the connection ended first.
+    func ask(_ request: OutgoingRequest) async -> IncomingReply? {
+        await withCheckedContinuation { send(request, .continuation($0)) }
+    }
+
+    func reply(to number: UInt64?, _ reply: OutgoingReply = OutgoingReply()) {
+        guard let number, !hasEnded else { return }
+        blip.reply(to: number, reply)
+        pump()
+    }
+
+    func refuse(_ number: UInt64?, _ code: Int, _ message: String, domain: String = "HTTP") {
+        reply(to: number, OutgoingReply(error: BLIPErrorReply(domain: domain, code: code, message: message)))
+    }
+
+    /// A request with the collection named where the mode wants it.
+    func request(
+        _ profile: String, _ sync: CollectionSync?, body: [UInt8] = [], isCompressed: Bool = false, isUrgent: Bool = false,
+        isNoReply: Bool = false
+    ) -> OutgoingRequest {
+        var request = OutgoingRequest(
+            profile: profile, isCompressed: isCompressed, isUrgent: isUrgent, isNoReply: isNoReply)
+        if let index = sync?.wireIndex { request.properties.append(Property.collection, String(index)) }
+        if !body.isEmpty { request.body = ByteBuffer(bytes: body) }
+        return request
+    }
+
+    /// Puts frames on the wire as far as the transport takes them.
+    func pump() {
+        guard !isReceiving else { return }
+        while transport.isWritable {
+            var frames: [ByteBuffer] = []
+            var bytes = 0
+            while bytes < 128 << 10, let frame = blip.nextFrame() {
+                bytes += frame.readableBytes
+                frames.append(frame)
+            }
+            if frames.isEmpty { return }
+            transport.write(frames)
+        }
+    }
+
+    private func adjustReading() {
+        if !readingIsPaused, bufferedBytes > limits.bufferedRevisionBytes {
+            readingIsPaused = true
+            transport.setReading(false)
+        } else if readingIsPaused, bufferedBytes < limits.bufferedRevisionBytes / 2 {
+            readingIsPaused = false
+            transport.setReading(true)
+        }
+    }
+
+    // MARK: - The end
+
+    /// Fails the run: the connection is closed with a code that says whether to come back.
+    func fail(_ error: ReplicationError) {
+        finish(error: error, closeCode: error.isTransient ? 4001 : 4002, reason: error.message)
+    }
+
+    /// Fails the run because of the store.
+    func fail(_ error: any Error) {
+        logger.error("\(error)")
+        let replication = error as? ReplicationError ?? ReplicationError(store: error)
+        fail(replication)
+    }
+
+    func finish(error: ReplicationError?, closeCode: UInt16?, reason: String) {
+        guard !hasEnded else { return }
+        hasEnded = true
+        endError = error
+        isReceiving = false
+        if let closeCode { transport.close(code: closeCode, reason: String(reason.prefix(100))) }
+        _ = blip.fail()
+        let waiting = pending
+        pending = [:]
+        for case .continuation(let continuation) in waiting.values { continuation.resume(returning: nil) }
+        for sync in collections {
+            sync.push?.end()
+            sync.pull.incoming = []
+            sync.pull.lists = []
+            for task in sync.pull.tasks { task.cancel() }
+        }
+        flushDocumentEvents()
+        observer.activityChanged(.stopped)
+        // Marks that were not written yet only save a question next time; try, then say it is over.
+        let marks = collections.compactMap { sync in
+            sync.push.map { (sync.collection, sync.remote, $0.unsavedMarks) }
+        }.filter { $0.1 != nil && !$0.2.isEmpty }
+        let end = SessionEnd(error: error, wantsLegacy: wantsLegacy)
+        let observer = observer
+        let database = database
+        Task {
+            if !marks.isEmpty {
+                _ = try? await database.write { transaction in
+                    for (collection, remote, rows) in marks {
+                        if let remote { try transaction.setRemoteRevisions(remote, collection, rows) }
+                    }
+                }
+            }
+            observer.ended(end)
+        }
+    }
+
+    // MARK: - Status
+
+    /// Looks whether the session is busy, idle or done, after anything happened.
+    func evaluate() {
+        guard !hasEnded else { return }
+        let busy = isBusy
+        if !busy { flushDocumentEvents() }
+        if case .active(let active) = role, isRunning {
+            if !busy { saveCheckpoints() }
+            if !active.replicator.isContinuous, !isBusy, feedsAreFinished, checkpointsAreSaved {
+                finish(error: nil, closeCode: 1000, reason: "")
+                return
+            }
+        }
+        let level: ActivityLevel = isBusy ? .busy : .idle
+        if level != activity {
+            activity = level
+            observer.activityChanged(level)
+        }
+    }
+
+    private var isBusy: Bool {
+        if workInFlight > 0 || blip.hasPendingOutput { return true }
+        if case .active = role, !isRunning { return true }
+        for sync in collections {
+            if let push = sync.push, !push.isFinished, !push.isCaughtUp || !push.isDrained { return true }
+            if sync.pull.isSubscribed, !sync.pull.isCaughtUp { return true }
+            if !sync.pull.isDrained { return true }
+            if sync.isDeciding || !sync.conflicts.isEmpty { return true }
+        }
+        return false
+    }
+
+    private var feedsAreFinished: Bool {
+        collections.allSatisfy { sync in
+            (sync.push?.isFinished ?? true) && (!sync.pull.isSubscribed || sync.pull.isCaughtUp && sync.pull.isDrained)
+        }
+    }
+
+    func report(_ event: DocumentEvent) {
+        documentEvents.append(event)
+        if documentEvents.count >= 100 { flushDocumentEvents() }
+    }
+
+    func flushDocumentEvents() {
+        guard !documentEvents.isEmpty else { return }
+        let events = documentEvents
+        documentEvents = []
+        observer.documents(events)
+    }
+
+    /// Runs work that keeps the session busy while it lasts.
+    func work(@_inheritActorContext _ body: sending @escaping @isolated(any) () async -> Void) {
+        workInFlight += 1
+        Task {
+            await body()
+            self.workInFlight -= 1
+            self.pump()
+            self.evaluate()
+        }
+    }
+
+    /// Where a policy is asked.
+    func policyContext(_ sync: CollectionSync, _ direction: Direction) -> PolicyContext {
+        switch role {
+        case .active(let active):
+            PolicyContext(
+                database: database.name, collection: sync.collection.name, direction: direction,
+                replicator: active.replicator.name, remote: active.replicator.target)
+        case .passive(let passive):
+            PolicyContext(
+                database: database.name, collection: sync.collection.name, direction: direction, listener: passive.listener,
+                remote: transport.peerDescription, user: passive.principal.name)
+        }
+    }
+}
+
+extension ReplicationError {
+    /// An error of the store, in the terms of a replicator: a full disk may be emptied, a broken database not.
+    init(store error: any Error) {
+        self.init(domain: .store, code: 500, message: "\(error)")
+        if case StoreError.diskFull? = error as? StoreError {
+            code = 507
+            isTransient = true
+        }
+    }
+
+    /// An error reply on a connection-level message.
+    init(reply error: BLIPErrorReply, to profile: String) {
+        let text = error.message.isEmpty ? "\(profile) was refused" : "\(profile): \(error.message)"
+        switch error.domain {
+        case "HTTP": self.init(domain: .http, code: error.code, message: text)
+        case "WebSocket": self.init(domain: .websocket, code: error.code, message: text)
+        case "LiteCore": self.init(domain: .litecore, code: error.code, message: text)
+        case "Network": self.init(domain: .network, code: error.code, message: text)
+        default: self.init(domain: .blip, code: error.code, message: text)
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import Documents
+import DocumentStore
+import Logging
+
+/// What the listening side allows one peer.
+public struct PassiveConfiguration: Sendable {
+    public var listener: String
+    public var database: Database
+    public var principal: Principal
+    /// The listener itself refuses pushes.
+    public var isReadOnly: Bool
+    /// What peers may pull.
+    public var pushFilter: (any DocumentFilter)?
+    /// What peers may push.
+    public var pullFilter: (any DocumentFilter)?
+    public var limits: ReplicationLimits
+
+    public init(
+        listener: String, database: Database, principal: Principal = .anonymous, isReadOnly: Bool = false,
+        pushFilter: (any DocumentFilter)? = nil, pullFilter: (any DocumentFilter)? = nil, limits: ReplicationLimits = .init()
+    ) {
+        self.listener = listener
+        self.database = database
+        self.principal = principal
+        self.isReadOnly = isReadOnly
+        self.pushFilter = pushFilter
+        self.pullFilter = pullFilter
+        self.limits = limits
+    }
+}
+
+/// What the connecting side does in one run.
+public struct ActiveConfiguration: Sendable {
+    public var replicator: ReplicatorConfiguration
+    /// Start over: the saved checkpoint is ignored.
+    public var resets: Bool
+    /// Speak without collections from the first message, to a peer that was seen to refuse them.
+    public var startsLegacy: Bool
+
+    public init(replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false) {
+        self.replicator = replicator
+        self.resets = resets
+        self.startsLegacy = startsLegacy
+    }
+}
+
+/// Which side of a connection a session is.
+public enum SessionRole: Sendable {
+    /// We opened the connection and decide what is pushed and pulled.
+    case active(ActiveConfiguration)
+    /// A peer opened it.
+    case passive(PassiveConfiguration)
+}
+
+/// What a session tells its owner. The closures are called on the event loop and must return at once.
+public struct SessionObserver: Sendable {
+    public var activityChanged: @Sendable (ActivityLevel) -> Void
+    public var documents: @Sendable ([DocumentEvent]) -> Void
+    public var ended: @Sendable (SessionEnd) -> Void
+
+    public init(
+        activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in },
+        documents: @escaping @Sendable ([DocumentEvent]) -> Void = { _ in },
+        ended: @escaping @Sendable (SessionEnd) -> Void = { _ in }
+    ) {
+        self.activityChanged = activityChanged
+        self.documents = documents
+        self.ended = ended
+    }
+}
+
+/// How a session ended.
+public struct SessionEnd: Sendable {
+    /// Nil when all went well, or the end was asked for.
+    public var error: ReplicationError?
+    /// The peer answered `getCollections` and then refused the collections: speak the legacy mode next time.
+    public var wantsLegacy: Bool
+}

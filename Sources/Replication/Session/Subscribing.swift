@@ -1,0 +1,64 @@
+import BLIP
+import Documents
+import DocumentStore
+
+/// A peer subscribes to our changes (passive side).
+extension ReplicationSession {
+    func handleSubChanges(_ request: IncomingRequest) throws(MessageError) {
+        let sync = try sync(for: request)
+        guard case .passive = role else {
+            throw MessageError(domain: "LiteCore", code: 501, message: "this side is active itself")
+        }
+        let properties = request.properties
+        if properties[Property.versioning].map({ $0 != "rev-trees" }) ?? false {
+            throw MessageError(
+                domain: "LiteCore", code: 501, message: "this database has revision trees, not \(properties[Property.versioning] ?? "")")
+        }
+        if let filter = properties[Property.filter] {
+            throw MessageError(domain: "LiteCore", code: 19, message: "Filtering not supported (\(filter.prefix(60)))")
+        }
+        var ids: [DocumentID]?
+        if request.body.readableBytes > 0 {
+            guard request.body.readableBytes <= limits.maximumChangeListBytes,
+                case .object(let object)? = try? JSONValue(parsing: [UInt8](request.body.readableBytesView))
+            else { throw .bad("the body of subChanges is a JSON object with docIDs") }
+            if let wanted = object["docIDs"] {
+                guard case .array(let items) = wanted else { throw .bad("docIDs is an array of strings") }
+                guard items.count <= limits.maximumDocumentIDs else {
+                    throw MessageError(
+                        code: 413, message: "docIDs has \(items.count) ids, max_document_ids is \(limits.maximumDocumentIDs)")
+                }
+                ids = items.compactMap { if case .string(let text) = $0 { try? DocumentID(text) } else { nil } }
+            }
+        }
+        if let running = sync.push, !running.isFinished {
+            throw MessageError(code: 409, message: "this collection has a subscription already")
+        }
+        sync.push?.end()
+        let wantsFuture = isTrue(properties[Property.future])
+        // Anything but a plain number starts from the beginning, as in Couchbase Lite's listener.
+        let since = properties[Property.since].flatMap { UInt64($0) } ?? 0
+        let isContinuous = isTrue(properties[Property.continuous])
+        let activeOnly = isTrue(properties[Property.activeOnly])
+        work { [ids] in
+            var start = since
+            if wantsFuture {
+                let collection = sync.collection
+                start = (try? await self.database.read { try $0.lastSequence(collection) }) ?? since
+            }
+            guard !self.hasEnded else { return }
+            let feed = PushFeed(
+                style: .changes, since: start, isContinuous: isContinuous, activeOnly: activeOnly, documentIDs: ids)
+            sync.push = feed
+            self.reply(to: request.number)
+            self.startPush(sync, feed)
+        }
+    }
+
+    func handleUnsubChanges(_ request: IncomingRequest) throws(MessageError) {
+        let sync = try sync(for: request)
+        sync.push?.end()
+        sync.push?.isFinished = true
+        if !request.isNoReply { reply(to: request.number) }
+    }
+}

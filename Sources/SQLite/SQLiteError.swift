@@ -1,0 +1,43 @@
+import CSQLite
+
+/// A failure reported by SQLite.
+public struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Primary result code (`SQLITE_FULL`, …).
+    public var code: Int32
+    /// Extended result code, which says more about input/output errors and constraints.
+    public var extendedCode: Int32
+    /// SQLite's own words.
+    public var message: String
+    /// The statement, or what was being done.
+    public var sql: String
+
+    public init(code: Int32, extendedCode: Int32, message: String, sql: String) {
+        self.code = code
+        self.extendedCode = extendedCode
+        self.message = message
+        self.sql = sql
+    }
+
+    public enum Kind: Sendable {
+        case full, inputOutput, corrupt, notADatabase, constraint, busy, cannotOpen, readOnly, tooBig, interrupted, other
+    }
+
+    /// The classes a caller tells apart.
+    public var kind: Kind {
+        switch code {
+        case SQLITE_FULL: .full
+        case SQLITE_IOERR: .inputOutput
+        case SQLITE_CORRUPT: .corrupt
+        case SQLITE_NOTADB: .notADatabase
+        case SQLITE_CONSTRAINT: .constraint
+        case SQLITE_BUSY, SQLITE_LOCKED: .busy
+        case SQLITE_CANTOPEN: .cannotOpen
+        case SQLITE_READONLY: .readOnly
+        case SQLITE_TOOBIG: .tooBig
+        case SQLITE_INTERRUPT: .interrupted
+        default: .other
+        }
+    }
+
+    public var description: String { "SQLite error \(extendedCode): \(message) (\(sql))" }
+}

@@ -1,0 +1,121 @@
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Replication
+import Synchronization
+
+/// One try to open a WebSocket at one address: name resolution, TCP, secure layer and upgrade under one deadline.
+struct ConnectionAttempt: Sendable {
+    enum Outcome: Sendable {
+        case upgraded(WebSocketConnection)
+        case response(HandshakeResponse)
+    }
+
+    let url: EndpointURL
+    let request: HTTPRequestHead
+    let configuration: WebSocketClient.Configuration
+    let deadline: NIODeadline
+    let eventLoop: any EventLoop
+
+    /// The channel of this try, so that the deadline and a cancelled task can close it.
+    private final class Cancellation: Sendable {
+        private let state: Mutex<(channel: (any Channel)?, isCancelled: Bool)> = Mutex((nil, false))
+
+        func hold(_ channel: any Channel) {
+            let isCancelled = state.withLock { state in
+                state.channel = channel
+                return state.isCancelled
+            }
+            if isCancelled { channel.close(promise: nil) }
+        }
+
+        func cancel() {
+            let channel = state.withLock { state in
+                state.isCancelled = true
+                return state.channel
+            }
+            channel?.close(promise: nil)
+        }
+    }
+
+    func run() async throws -> Outcome {
+        let target = "\(url)"
+        guard !url.isSecure || configuration.secureLayer != nil else {
+            throw ReplicationError(domain: .tls, code: 0, message: "\(target): no TLS is configured for \(url.scheme):")
+        }
+        let local = try localAddress()
+        let remaining = max(deadline - .now(), .milliseconds(1))
+        let promise = eventLoop.makePromise(of: Outcome.self)
+        let cancellation = Cancellation()
+        let limits = configuration.limits
+        let timer = eventLoop.scheduleTask(in: remaining) {
+            promise.fail(ReplicationError(network: .timeout, message: "\(target): no connection within \(limits.connectTime.nanoseconds / 1_000_000) ms (connect_time)"))
+            cancellation.cancel()
+        }
+        var bootstrap = ClientBootstrap(group: eventLoop)
+            .resolver(SystemResolver(eventLoop: eventLoop, family: local?.protocol))
+            // Our own timer covers the upgrade as well and must be the one that speaks.
+            .connectTimeout(remaining + .seconds(1))
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
+            .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try addSecureLayer(channel) }
+            }
+        if let local { bootstrap = bootstrap.bind(to: local) }
+        bootstrap.connect(host: url.host, port: url.port).whenComplete { result in
+            switch result {
+            case .success(let channel):
+                cancellation.hold(channel)
+                do {
+                    try addHandshake(channel, promise)
+                } catch {
+                    promise.fail(NetworkErrors.replicationError(error, target: target))
+                    channel.close(promise: nil)
+                }
+            case .failure(let error):
+                promise.fail(NetworkErrors.replicationError(error, target: target))
+            }
+        }
+        promise.futureResult.whenComplete { _ in timer.cancel() }
+        return try await withTaskCancellationHandler {
+            try await promise.futureResult.get()
+        } onCancel: {
+            eventLoop.execute { promise.fail(CancellationError()) }
+            cancellation.cancel()
+        }
+    }
+
+    /// The pipeline of every outgoing connection begins with the secure layer if there is one.
+    private func addSecureLayer(_ channel: any Channel) throws {
+        guard url.isSecure, let secureLayer = configuration.secureLayer else { return }
+        try channel.pipeline.syncOperations.addHandlers(secureLayer.makeHandlers(.client(host: url.host, port: url.port)))
+    }
+
+    private func addHandshake(_ channel: any Channel, _ promise: EventLoopPromise<Outcome>) throws {
+        let pipeline = channel.pipeline.syncOperations
+        var decoderLimits = NIOHTTPDecoderLimitConfiguration()
+        decoderLimits.maxHeaderFieldSize = configuration.limits.headerBytes
+        decoderLimits.maxHeaderListSize = configuration.limits.headerBytes
+        decoderLimits.maxHeaderFieldCount = configuration.limits.headerCount
+        try pipeline.addHandler(HTTPRequestEncoder())
+        try pipeline.addHandler(ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: decoderLimits)))
+        try pipeline.addHandler(ClientHandshakeHandler(attempt: self, promise: promise))
+    }
+
+    private func localAddress() throws -> SocketAddress? {
+        guard let interface = configuration.networkInterface else { return nil }
+        if let address = try? SocketAddress(ipAddress: interface, port: 0) { return address }
+        guard NetworkInterfaces.exists(interface) else {
+            throw ReplicationError(network: .unknownInterface, message: "\(interface) is no network interface and no address of this machine")
+        }
+        let addresses = NetworkInterfaces.addresses(of: interface)
+        // An IPv6 address as target needs one of the same family on our side.
+        let wanted: NIOBSDSocket.ProtocolFamily = url.host.utf8.contains(UInt8(ascii: ":")) ? .inet6 : .inet
+        guard var address = addresses.first(where: { $0.protocol == wanted }) ?? addresses.first else {
+            throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
+        }
+        address.port = 0
+        return address
+    }
+}

@@ -1,0 +1,143 @@
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Replication
+import Synchronization
+
+/// Connects to the replication endpoint of a remote database: the active side's ``TransportConnector``.
+public struct WebSocketClient: TransportConnector {
+    public enum Credentials: Sendable, Equatable {
+        case basic(BasicCredentials)
+        case bearer(String)
+    }
+
+    public struct Configuration: Sendable {
+        public var url: EndpointURL
+        public var userAgent = "nightjar"
+        public var credentials: Credentials?
+        /// False: credentials are withheld until the server asks for them with a 401.
+        public var sendsCredentialsUpFront = true
+        /// The value of the `Cookie` header, e.g. `SyncGatewaySession=…`.
+        public var cookies: String?
+        public var headers: HeaderList = [:]
+        /// A network interface's name or an address of this machine to connect from.
+        public var networkInterface: String?
+        /// Silence after which the peer gets a PING.
+        public var heartbeat: TimeAmount = .seconds(300)
+        public var limits = TransportLimits()
+        /// TLS; needed for `wss:` and `https:`.
+        public var secureLayer: SecureLayer?
+        /// The offered tokens of `Sec-WebSocket-Protocol`, in order of preference.
+        public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
+        /// Told of every HTTP response on the way, redirects and refusals included; here is where cookies come in.
+        public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
+
+        public init(url: EndpointURL) {
+            self.url = url
+        }
+    }
+
+    public var configuration: Configuration
+    private let group: any EventLoopGroup
+
+    public init(_ configuration: Configuration, group: any EventLoopGroup) {
+        self.configuration = configuration
+        self.group = group
+    }
+
+    /// Opens the WebSocket; the transport is a ``WebSocketConnection``.
+    ///
+    /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, websocket 1002 or 403 for an answer that is
+    ///   no proper upgrade, network or tls for what lies below; `CancellationError` if the task is cancelled.
+    public func connect() async throws -> any MessageTransport {
+        let deadline = NIODeadline.now() + configuration.limits.connectTime
+        var url = configuration.url
+        var sendsCredentials = configuration.sendsCredentialsUpFront
+        var isTrustedHost = true
+        var hops = 0
+        while true {
+            let attempt = try ConnectionAttempt(
+                url: url, request: request(url, withCredentials: sendsCredentials && isTrustedHost), configuration: configuration, deadline: deadline,
+                eventLoop: group.next()
+            )
+            switch try await attempt.run() {
+            case .upgraded(let connection):
+                return connection
+            case .response(let response):
+                configuration.onResponse?(response.status, response.headers)
+                if [301, 302, 307].contains(response.status) {
+                    hops += 1
+                    guard hops <= configuration.limits.redirects else {
+                        throw ReplicationError(domain: .http, code: response.status, message: "\(configuration.url): more than \(configuration.limits.redirects) redirects (redirects)")
+                    }
+                    guard let location = response.headers.first("Location"), let next = url.redirected(to: location) else {
+                        throw ReplicationError(domain: .http, code: response.status, message: "\(url): redirect without a usable Location: \(response.headers.first("Location") ?? "none")")
+                    }
+                    if url.isSecure && !next.isSecure {
+                        throw ReplicationError(domain: .http, code: response.status, message: "\(url): redirect from a secure to an unprotected connection, \(next)")
+                    }
+                    if !HeaderList.sameName(next.host, configuration.url.host) { isTrustedHost = false }
+                    url = next
+                } else if response.status == 401, !sendsCredentials, isTrustedHost, configuration.credentials != nil {
+                    sendsCredentials = true
+                } else {
+                    throw response.error(at: url)
+                }
+            }
+        }
+    }
+
+    /// Header fields in LiteCore's order.
+    private func request(_ url: EndpointURL, withCredentials: Bool) throws -> HTTPRequestHead {
+        var fields: [(String, String)] = [("Host", url.authority), ("User-Agent", configuration.userAgent)]
+        if withCredentials {
+            switch configuration.credentials {
+            case .basic(let basic): fields.append(("Authorization", "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8))))
+            case .bearer(let token): fields.append(("Authorization", "Bearer \(token)"))
+            case nil: break
+            }
+        }
+        if let cookies = configuration.cookies, !cookies.isEmpty { fields.append(("Cookie", cookies)) }
+        for field in configuration.headers where withCredentials || !HeaderList.sameName(field.name, "Authorization") {
+            fields.append((field.name, field.value))
+        }
+        if let wrong = fields.first(where: { !HeaderList.isSendable($0.0, $0.1) }) {
+            throw ReplicationError(domain: .http, code: 400, message: "the header \(JSONText.quoted(wrong.0)) of the configuration has a character that cannot be sent")
+        }
+        var key = [UInt8]()
+        var generator = SystemRandomNumberGenerator()
+        for _ in 0..<16 { key.append(generator.next()) }
+        fields += [
+            ("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", Base64.encode(key)),
+            ("Sec-WebSocket-Protocol", configuration.protocols.joined(separator: ",")),
+        ]
+        return HTTPRequestHead(version: .http1_1, method: .GET, uri: url.replicationTarget, headers: HTTPHeaders(fields))
+    }
+}
+
+/// An HTTP answer that was no upgrade.
+struct HandshakeResponse: Sendable {
+    var status: Int
+    var headers: HeaderList
+    var body: [UInt8]
+
+    /// The peer's words: a JSON body's `reason`, or a plain text body.
+    var reason: String? {
+        let type = headers.first("Content-Type")?.lowercased() ?? ""
+        if type.hasPrefix("application/json") { return JSONText.string(forKey: "reason", in: body) }
+        if type.hasPrefix("text/plain") {
+            let text = String(decoding: body, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ")
+            return text.isEmpty ? nil : text
+        }
+        return nil
+    }
+
+    func error(at url: EndpointURL) -> ReplicationError {
+        if (200..<300).contains(status) {
+            return ReplicationError(domain: .websocket, code: 1002, message: "\(url): answered HTTP \(status) instead of an upgrade; is this the address of a replication endpoint?")
+        }
+        let phrase = HTTPResponseStatus(statusCode: status).reasonPhrase
+        return ReplicationError(domain: .http, code: status, message: "\(url): HTTP \(status), \(reason ?? phrase)")
+    }
+}

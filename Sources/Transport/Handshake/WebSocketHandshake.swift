@@ -1,0 +1,80 @@
+/// The HTTP side of RFC 6455, section 4, without sockets.
+enum WebSocketHandshake {
+    /// The replication protocols that this side speaks, in its order of preference.
+    static let replicationProtocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
+
+    /// What a well-formed upgrade request says.
+    struct Offer: Equatable {
+        var accept: String
+        var offeredProtocols: [String]
+        var selectedProtocol: String
+    }
+
+    /// Why a request is not upgraded.
+    struct Refusal: Error, Equatable {
+        var status: Int
+        var reason: String
+        var headers: HeaderList = [:]
+    }
+
+    static func accept(forKey key: String) -> String {
+        Base64.encode(SHA1.digest(Array(key.utf8) + Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8)))
+    }
+
+    /// Checks an upgrade request. Lists in `Connection` and `Upgrade` are tolerated, several `Sec-WebSocket-Protocol` lines
+    /// are read as one, and the client's order decides, as in Sync Gateway.
+    static func check(method: String, headers: HeaderList, speaking spoken: [String]) -> Result<Offer, Refusal> {
+        guard method == "GET" else {
+            return .failure(Refusal(status: 405, reason: "a replication connection begins with GET, not \(method)", headers: ["Allow": "GET"]))
+        }
+        guard headers.list("Connection").contains(where: { HeaderList.sameName($0, "upgrade") }),
+            headers.list("Upgrade").contains(where: { HeaderList.sameName($0, "websocket") })
+        else {
+            return .failure(
+                Refusal(
+                    status: 426, reason: "this is a WebSocket endpoint: it needs the headers Connection: Upgrade and Upgrade: websocket",
+                    headers: ["Upgrade": "websocket"]
+                )
+            )
+        }
+        let version = headers.first("Sec-WebSocket-Version") ?? ""
+        guard headers.list("Sec-WebSocket-Version") == ["13"] else {
+            return .failure(
+                Refusal(
+                    status: 426, reason: "Sec-WebSocket-Version is \"\(version)\", spoken is 13", headers: ["Upgrade": "websocket", "Sec-WebSocket-Version": "13"]
+                )
+            )
+        }
+        guard let key = headers.first("Sec-WebSocket-Key"), Base64.decode(HeaderList.trim(Substring(key).utf8))?.count == 16 else {
+            return .failure(Refusal(status: 400, reason: "Sec-WebSocket-Key is missing or not 16 bytes in Base64"))
+        }
+        let offered = headers.list("Sec-WebSocket-Protocol")
+        guard let selected = offered.first(where: { token in spoken.contains { $0.utf8.elementsEqual(token.utf8) } }) else {
+            let said = offered.isEmpty ? "Sec-WebSocket-Protocol is missing" : "none of the offered protocols \(offered.joined(separator: ", ")) is spoken here"
+            return .failure(Refusal(status: 400, reason: "\(said); spoken are \(spoken.joined(separator: ", "))"))
+        }
+        let trimmed = String(Substring(HeaderList.trim(Substring(key).utf8)))
+        return .success(Offer(accept: accept(forKey: trimmed), offeredProtocols: offered, selectedProtocol: selected))
+    }
+
+    /// The response exactly as Couchbase Lite's own client wants it: `Connection` is one word, `websocket` in lower case, one
+    /// protocol, no extension, no empty value.
+    static func switchingProtocols(accept: String, protocolName: String) -> String {
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            + "Sec-WebSocket-Accept: \(accept)\r\nSec-WebSocket-Protocol: \(protocolName)\r\n\r\n"
+    }
+
+    /// User and password of an `Authorization: Basic` header; nil if there is none or it is malformed.
+    static func basicCredentials(_ headers: HeaderList) -> BasicCredentials? {
+        guard let value = headers.first("Authorization") else { return nil }
+        let bytes = HeaderList.trim(Substring(value).utf8)
+        let parts = bytes.split(separator: 0x20, maxSplits: 1)
+        guard parts.count == 2, HeaderList.sameName(String(Substring(parts[0])), "Basic"),
+            let decoded = Base64.decode(HeaderList.trim(parts[1])),
+            let colon = decoded.firstIndex(of: UInt8(ascii: ":")),
+            let username = String(validating: decoded[..<colon], as: UTF8.self),
+            let password = String(validating: decoded[(colon + 1)...], as: UTF8.self)
+        else { return nil }
+        return BasicCredentials(username: username, password: password)
+    }
+}

@@ -1,0 +1,51 @@
+import Glibc
+import NIOCore
+
+/// The addresses of this machine's network interfaces.
+public enum NetworkInterfaces {
+    /// One address of one interface; the port is 0.
+    public struct Entry: Sendable {
+        public var interface: String
+        public var address: SocketAddress
+        public var isLoopback: Bool
+        /// An IPv6 address that means something on its own link only.
+        public var isLinkLocal: Bool
+    }
+
+    /// All addresses of the interfaces that are up; empty if the system does not say.
+    public static func all() -> [Entry] {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&list) == 0 else { return [] }
+        defer { freeifaddrs(list) }
+        var entries: [Entry] = []
+        var next = list
+        while let item = next {
+            next = item.pointee.ifa_next
+            guard item.pointee.ifa_flags & UInt32(IFF_UP) != 0, let raw = item.pointee.ifa_addr, let address = SocketAddress(raw) else { continue }
+            var isLinkLocal = false
+            if case .v6(let v6) = address {
+                isLinkLocal = withUnsafeBytes(of: v6.address.sin6_addr) { $0[0] == 0xFE && $0[1] & 0xC0 == 0x80 }
+            }
+            entries.append(
+                Entry(
+                    interface: String(cString: item.pointee.ifa_name), address: address,
+                    isLoopback: item.pointee.ifa_flags & UInt32(IFF_LOOPBACK) != 0, isLinkLocal: isLinkLocal
+                )
+            )
+        }
+        return entries
+    }
+
+    /// The addresses of the interface of that name, IPv4 first; link-local ones only if there are no others. Empty if there
+    /// is no such interface.
+    public static func addresses(of interface: String) -> [SocketAddress] {
+        let entries = all().filter { $0.interface.utf8.elementsEqual(interface.utf8) }
+        let general = entries.filter { !$0.isLinkLocal }
+        let addresses = (general.isEmpty ? entries : general).map(\.address)
+        return addresses.filter { $0.protocol == .inet } + addresses.filter { $0.protocol == .inet6 }
+    }
+
+    static func exists(_ interface: String) -> Bool {
+        interface.utf8.count < Int(IF_NAMESIZE) && if_nametoindex(interface) != 0
+    }
+}

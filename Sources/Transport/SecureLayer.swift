@@ -1,0 +1,35 @@
+import NIOCore
+import Replication
+
+/// What slips between the socket and HTTP, on either side: TLS.
+///
+/// The handler sees the socket's bytes and passes plain ones on. It holds back writes until its handshake is done, tells
+/// the pipeline with a ``SecurePeer`` as inbound user event, and fires a ``ReplicationError`` of the domain `tls` when it
+/// fails.
+public struct SecureLayer: Sendable {
+    public enum Role: Sendable, Equatable {
+        case server
+        /// The host name that the certificate has to be for.
+        case client(host: String, port: Int)
+    }
+
+    /// Called on the channel's event loop, once for every connection.
+    public var makeHandlers: @Sendable (Role) throws -> [any ChannelHandler]
+
+    public init(makeHandlers: @escaping @Sendable (Role) throws -> [any ChannelHandler]) {
+        self.makeHandlers = makeHandlers
+    }
+}
+
+/// Who is at the other end of a secure layer.
+public struct SecurePeer: Sendable, Equatable {
+    /// The certificates that the peer showed, leaf first, DER; empty if none.
+    public var certificates: [[UInt8]]
+    /// Protocol version and cipher, for status.
+    public var summary: String
+
+    public init(certificates: [[UInt8]], summary: String) {
+        self.certificates = certificates
+        self.summary = summary
+    }
+}

@@ -1,0 +1,46 @@
+import NIOCore
+
+/// Decides when a silent peer is asked for a sign of life and when it counts as gone. Anything heard is a sign of life.
+struct Liveness {
+    enum Action: Equatable {
+        /// Look again after this time.
+        case wait(TimeAmount)
+        /// Send a PING and look again after this time.
+        case ping(TimeAmount)
+        /// No answer came within this time.
+        case dead(TimeAmount)
+    }
+
+    let heartbeat: TimeAmount
+    private let pongTime: TimeAmount
+    private var lastHeard = NIODeadline.uptimeNanoseconds(0)
+    private var pingSent: NIODeadline?
+
+    init(heartbeat: TimeAmount, pongTime: TimeAmount) {
+        self.heartbeat = heartbeat
+        // At most the heartbeat less a second, as in LiteCore; half of it for heartbeats below two seconds.
+        self.pongTime = min(pongTime, max(heartbeat - .seconds(1), .nanoseconds(heartbeat.nanoseconds / 2)))
+    }
+
+    @inline(__always)
+    mutating func heard(at now: NIODeadline) {
+        lastHeard = now
+    }
+
+    /// - Parameter isReading: false while back-pressure keeps us from hearing anything, which is not the peer's fault.
+    mutating func check(at now: NIODeadline, isReading: Bool) -> Action {
+        guard isReading else {
+            lastHeard = now
+            pingSent = nil
+            return .wait(heartbeat)
+        }
+        if let sent = pingSent {
+            if lastHeard < sent { return .dead(now - sent) }
+            pingSent = nil
+        }
+        let silence = now - lastHeard
+        if silence < heartbeat { return .wait(heartbeat - silence) }
+        pingSent = now
+        return .ping(pongTime)
+    }
+}

@@ -1,0 +1,316 @@
+import NIOCore
+import Replication
+
+/// One WebSocket after its handshake: the last handler of its channel's pipeline, and the transport that a session uses.
+///
+/// Sendable although it is mutable: everything mutable is touched on the channel's event loop only, which the entry points
+/// assert; `close` and `drop`, which may come from anywhere, hop there first.
+public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHandler, MessageTransport, @unchecked Sendable {
+    public typealias InboundIn = ByteBuffer
+    public typealias OutboundIn = ByteBuffer
+    public typealias OutboundOut = ByteBuffer
+
+    enum Side { case client, server }
+
+    private enum Phase {
+        case open
+        /// Our CLOSE frame is written; the socket closes when the peer's came or time is up.
+        case closing
+        case closed
+    }
+
+    public let eventLoop: any EventLoop
+    public let peerDescription: String
+    /// The token of `Sec-WebSocket-Protocol` that both sides agreed on.
+    public let protocolName: String
+    /// Who is behind the secure layer, if there is one.
+    public let securePeer: SecurePeer?
+
+    private let limits: TransportLimits
+    private let onEnd: (@Sendable (WebSocketConnection) -> Void)?
+
+    private var context: ChannelHandlerContext?
+    private var receiver: (any MessageReceiver)?
+    private var phase = Phase.open
+    private var encoder: WebSocketEncoder
+    private var decoder: WebSocketDecoder
+    private var output = WebSocketDecoder.Output()
+    private var end: ConnectionEnd?
+    private var undeliveredEnd: ConnectionEnd?
+    private var lastSystemError: String?
+    private var closeWritten: EventLoopFuture<Void>?
+    private var deadline: Scheduled<Void>?
+
+    private var isReading = false
+    private var holdsRead = false
+    private var pendingPong: [UInt8]?
+    private var reportsWritability = false
+    private var liveness: Liveness
+
+    /// - Parameter heartbeat: silence after which a PING is sent.
+    init(
+        side: Side, channel: any Channel, protocolName: String, peerDescription: String, securePeer: SecurePeer?, heartbeat: TimeAmount,
+        limits: TransportLimits, onEnd: (@Sendable (WebSocketConnection) -> Void)?
+    ) {
+        eventLoop = channel.eventLoop
+        self.peerDescription = peerDescription
+        self.protocolName = protocolName
+        self.securePeer = securePeer
+        self.limits = limits
+        self.onEnd = onEnd
+        encoder = WebSocketEncoder(masks: side == .client)
+        decoder = WebSocketDecoder(expectsMask: side == .server, limit: limits.messageBytes, allocator: channel.allocator)
+        liveness = Liveness(heartbeat: heartbeat, pongTime: limits.pongTime)
+    }
+
+    // MARK: MessageTransport
+
+    public var isWritable: Bool {
+        eventLoop.preconditionInEventLoop()
+        return phase == .open && (context?.channel.isWritable ?? false)
+    }
+
+    public func start(_ receiver: any MessageReceiver) {
+        eventLoop.preconditionInEventLoop()
+        precondition(self.receiver == nil, "a transport is started once")
+        if let undeliveredEnd {
+            self.undeliveredEnd = nil
+            deliver(to: receiver)
+            eventLoop.execute { receiver.closed(undeliveredEnd) }
+            return
+        }
+        self.receiver = receiver
+        deliver()
+        setReading(true)
+    }
+
+    public func write(_ messages: [ByteBuffer]) {
+        eventLoop.preconditionInEventLoop()
+        guard phase == .open, let context, !messages.isEmpty else { return }
+        encoder.encode(messages, allocator: context.channel.allocator) { context.write(wrapOutboundOut($0), promise: nil) }
+        context.flush()
+        guard phase == .open, !context.channel.isWritable else { return }
+        let waiting = (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        if waiting > limits.outboundBytes {
+            close(1008, "\(waiting) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
+        }
+    }
+
+    public func setReading(_ enabled: Bool) {
+        eventLoop.preconditionInEventLoop()
+        // While closing we read on to see the peer's CLOSE.
+        guard enabled != isReading, enabled || phase == .open else { return }
+        isReading = enabled
+        if enabled {
+            liveness.heard(at: .now())
+            if holdsRead {
+                holdsRead = false
+                context?.read()
+            }
+        }
+    }
+
+    public func close(code: UInt16, reason: String) {
+        if eventLoop.inEventLoop {
+            close(code, reason)
+        } else {
+            eventLoop.execute { self.close(code, reason) }
+        }
+    }
+
+    public func drop() {
+        if eventLoop.inEventLoop {
+            drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "dropped", initiatedLocally: true))
+        } else {
+            eventLoop.execute { self.drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "dropped", initiatedLocally: true)) }
+        }
+    }
+
+    // MARK: ChannelHandler
+
+    public func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        liveness.heard(at: .now())
+        scheduleHeartbeat(after: liveness.heartbeat)
+    }
+
+    public func handlerRemoved(context: ChannelHandlerContext) {
+        // The pipeline takes its handlers apart after channelInactive; anything else is our end too.
+        finish()
+        self.context = nil
+    }
+
+    public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard phase != .closed else { return }
+        liveness.heard(at: .now())
+        decoder.decode(unwrapInboundIn(data), into: &output)
+        if output.ping != nil || output.violation != nil || output.close != nil { handleControl() }
+    }
+
+    public func channelReadComplete(context: ChannelHandlerContext) {
+        deliver()
+    }
+
+    public func channelWritabilityChanged(context: ChannelHandlerContext) {
+        guard phase == .open else { return }
+        let isWritable = context.channel.isWritable
+        if isWritable, let payload = pendingPong {
+            pendingPong = nil
+            sendControl(.pong, payload)
+        }
+        // In a later turn and once for several changes: a write that fills and drains the socket's buffer would else call the
+        // session back in the middle of its write, over and over.
+        guard !reportsWritability else { return }
+        reportsWritability = true
+        eventLoop.execute { self.reportWritability() }
+    }
+
+    private func reportWritability() {
+        reportsWritability = false
+        guard phase == .open, let context else { return }
+        // Also if it is what it was before: a session that saw false in between waits for this call.
+        receiver?.writabilityChanged(context.channel.isWritable)
+    }
+
+    public func read(context: ChannelHandlerContext) {
+        // Channels read on their own account after each read; holding that back is what stops the socket.
+        if isReading || phase != .open {
+            context.read()
+        } else {
+            holdsRead = true
+        }
+    }
+
+    public func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        lastSystemError = NetworkErrors.describe(error)
+        context.close(promise: nil)
+    }
+
+    public func channelInactive(context: ChannelHandlerContext) {
+        finish()
+    }
+
+    // MARK: Incoming
+
+    private func deliver() {
+        guard let receiver, !output.messages.isEmpty else { return }
+        deliver(to: receiver)
+    }
+
+    private func deliver(to receiver: any MessageReceiver) {
+        guard !output.messages.isEmpty else { return }
+        var messages: [ByteBuffer] = []
+        swap(&messages, &output.messages)
+        // Who closed wants to hear no more.
+        if end?.initiatedLocally != true { receiver.received(messages) }
+    }
+
+    private func handleControl() {
+        if let payload = output.ping {
+            output.ping = nil
+            if phase == .open {
+                if context?.channel.isWritable == true { sendControl(.pong, payload) } else { pendingPong = payload }
+            }
+        }
+        if let violation = output.violation {
+            output.violation = nil
+            if phase == .open {
+                deliver()
+                close(violation.code, violation.reason)
+            }
+        }
+        if let payload = output.close {
+            output.close = nil
+            deliver()
+            handlePeerClose(payload)
+        }
+    }
+
+    private func handlePeerClose(_ payload: ByteBuffer) {
+        guard let context else { return }
+        if phase == .open {
+            let frame = CloseFrame(payload: payload)
+            end = frame.map { ConnectionEnd(code: $0.code, reason: $0.reason, initiatedLocally: false) }
+                ?? ConnectionEnd(code: 1002, reason: "the peer's CLOSE frame has an impossible code", initiatedLocally: true)
+            sendClose(CloseFrame.payload(code: frame?.code ?? 1002, reason: ""))
+        }
+        // Both CLOSE frames exist; the socket ends as soon as ours is out.
+        let channel = context.channel
+        closeWritten?.whenComplete { _ in channel.close(promise: nil) }
+    }
+
+    // MARK: Ending
+
+    private func close(_ code: UInt16, _ reason: String) {
+        guard phase == .open, context != nil else { return }
+        end = ConnectionEnd(code: code, reason: reason, initiatedLocally: true)
+        sendClose(CloseFrame.payload(code: code, reason: reason))
+    }
+
+    private func sendClose(_ payload: [UInt8]) {
+        guard let context else { return }
+        phase = .closing
+        pendingPong = nil
+        decoder.skipToClose()
+        isReading = true
+        let written = eventLoop.makePromise(of: Void.self)
+        closeWritten = written.futureResult
+        let frame = encoder.control(.close, payload, allocator: context.channel.allocator)
+        deadline?.cancel()
+        deadline = eventLoop.scheduleTask(in: limits.closeTime) { [weak self] in self?.context?.close(promise: nil) }
+        context.writeAndFlush(wrapOutboundOut(frame), promise: written)
+        if holdsRead {
+            holdsRead = false
+            context.read()
+        }
+    }
+
+    private func drop(_ end: ConnectionEnd) {
+        guard phase != .closed, let context else { return }
+        if self.end == nil { self.end = end }
+        pendingPong = nil
+        phase = .closing
+        context.close(promise: nil)
+    }
+
+    private func finish() {
+        guard phase != .closed else { return }
+        let end = self.end ?? ConnectionEnd(code: CloseFrame.abnormal, reason: lastSystemError ?? "the connection ended without a CLOSE frame", initiatedLocally: false)
+        deliver()
+        phase = .closed
+        deadline?.cancel()
+        deadline = nil
+        if let receiver {
+            self.receiver = nil
+            // A failing write ends the channel from within; the session must not be called back in the middle of its call.
+            eventLoop.execute { receiver.closed(end) }
+        } else {
+            undeliveredEnd = end
+        }
+        onEnd?(self)
+    }
+
+    // MARK: Heartbeat
+
+    private func scheduleHeartbeat(after delay: TimeAmount) {
+        deadline = eventLoop.scheduleTask(in: delay) { [weak self] in self?.checkLiveness() }
+    }
+
+    private func checkLiveness() {
+        guard phase == .open else { return }
+        switch liveness.check(at: .now(), isReading: isReading) {
+        case .wait(let delay):
+            scheduleHeartbeat(after: delay)
+        case .ping(let delay):
+            sendControl(.ping, [])
+            scheduleHeartbeat(after: delay)
+        case .dead(let waited):
+            drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "no answer to a PING within \(waited.nanoseconds / 1_000_000) ms", initiatedLocally: false))
+        }
+    }
+
+    private func sendControl(_ opcode: WebSocketEncoder.Opcode, _ payload: [UInt8]) {
+        guard let context else { return }
+        context.writeAndFlush(wrapOutboundOut(encoder.control(opcode, payload, allocator: context.channel.allocator)), promise: nil)
+    }
+}

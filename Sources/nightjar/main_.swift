@@ -1,0 +1,3 @@
+import ArgumentParser
+import Agent
+@main struct M: AsyncParsableCommand { func run() async throws { print("x") } }

@@ -1,0 +1,107 @@
+import AgentConfiguration
+import Testing
+
+@Suite("Expansion of ${…}")
+struct ExpansionTests {
+    @Test func variablesInPlainAndQuotedTexts() throws {
+        let settings = try settings(
+            "data: ${ROOT}/a${SUFFIX}\nplugins: '${ROOT}/p'\nadmin: { port: \"${PORT}\" }\nlog: { level: \"${LEVEL}\" }",
+            environment: ["ROOT": "/srv", "SUFFIX": "-7", "PORT": "5000", "LEVEL": "debug"])
+        #expect(settings.data.value == "/srv/a-7")
+        #expect(settings.plugins?.value == "/srv/p")
+        #expect(settings.admin.port.value == 5000)
+        #expect(settings.log.level == .debug)
+    }
+
+    @Test func anExpandedTextStaysATextAndIsNotExpandedAgain() throws {
+        let replicator = try settings(
+            """
+            databases: { main: {} }
+            replicators:
+              - name: r
+                database: main
+                target: wss://h/main
+                authenticator: { username: "${U}", password: "${P}" }
+            """, environment: ["U": "0123", "P": "${U}$${x}"]
+        ).replicators.first
+        #expect(replicator?.authenticator == .basic(username: Located("0123"), password: Secret("${U}$${x}")))
+    }
+
+    @Test func aDoubledDollarIsLiteral() throws {
+        #expect(try settings("data: /a$${B}/$5").data.value == "/a${B}/$5")
+    }
+
+    @Test func theProcessEnvironmentIsTheDefault() throws {
+        let settings = try AgentSettings.parse(Array("data: ${PATH}".utf8), file: "f", folder: "/")
+        #expect(!settings.data.value.isEmpty)
+    }
+
+    @Test func filesRelativeToTheConfiguration() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("s3cret line\n", to: "token")
+        try folder.write("a\r\n", to: "dos")
+        try folder.write("two\n\n", to: "two")
+        let settings = try settings("admin: { token: \"${file:token}\" }\ndata: /${file:dos}/${file:\(folder.path)/dos}", folder: folder.path)
+        #expect(settings.admin.token?.value.revealed == "s3cret line")
+        #expect(settings.data.value == "/a/a")
+        // Only one line break is the editor's.
+        #expect(try AgentSettings.parse(Array("admin: { token: \"${file:two}\" }".utf8), file: "f", folder: folder.path).admin.token?.value.revealed == "two\n")
+    }
+
+    @Test func filesAreBoundedAndMustBeText() throws {
+        let folder = try TemporaryFolder()
+        try folder.write([UInt8](repeating: 0x61, count: 65_536), to: "full")
+        try folder.write([UInt8](repeating: 0x61, count: 65_537), to: "large")
+        try folder.write([0x61, 0xFF], to: "binary")
+        folder.makeFolder("folder")
+        #expect(problems("data: ${file:full}", folder: folder.path).isEmpty)
+        for (name, part) in [("large", "larger than 65536 bytes"), ("binary", "not UTF-8"), ("folder", "not a regular file")] {
+            let found = problems("log: {}\ndata: ${file:\(name)}", folder: folder.path)
+            #expect(found.count == 1 && found.first?.line == 2 && found.first?.column == 7)
+            #expect(found.first?.message.contains(part) == true, "\(found)")
+        }
+        // Together they are bounded as well.
+        let many = problems("data: " + String(repeating: "${file:full}", count: 65), folder: folder.path)
+        #expect(many.count == 1 && many.first?.message.contains("4194304") == true)
+    }
+
+    @Test func paramsAreExpandedAndNotShown() throws {
+        let listener = try #require(
+            try settings(
+                """
+                databases: { main: {} }
+                listeners:
+                  - name: l
+                    databases: [ main ]
+                    authenticator: { plugin: a, params: { key: "${KEY}", list: [ '${KEY}' ] } }
+                """, environment: ["KEY": "hunter2"]
+            ).listeners.first)
+        let params = try #require(listener.authenticator?.params)
+        #expect(params["key"]?.scalar?.value == .string("hunter2"))
+        #expect(params["key"]?.scalar?.isExpanded == true)
+        #expect(params.description == "{key: \"${KEY}\", list: [\"${KEY}\"]}")
+    }
+
+    @Test func aPlainExpansionInParamsHasTheTypeOfItsText() throws {
+        let database = try #require(
+            try settings(
+                "databases:\n  main:\n    conflict_resolver:\n      plugin: a\n      params:\n        n: ${N}\n        empty: ${EMPTY}\n",
+                environment: ["N": "42", "EMPTY": ""]
+            ).databases.first)
+        #expect(database.conflictResolver?.params?["n"]?.scalar?.value == .integer(42))
+        #expect(database.conflictResolver?.params?["empty"]?.scalar?.value == .string(""))
+    }
+
+    @Test func printingSettingsShowsNoSecret() throws {
+        let settings = try settings(
+            sample.replacing("headers: {", with: "headers: { Authorization: opensesame,").replacing("file: users.txt", with: "key: \"${HUB_PASSWORD}\"")
+                .replacing("port: 4985 }", with: "port: 4985, token: admintoken }"),
+            environment: sampleEnvironment)
+        var dumped = ""
+        dump(settings, to: &dumped)
+        for text in [dumped, "\(settings)", String(reflecting: settings), "\(settings.replicators)"] {
+            for secret in ["hunter2", "opensesame", "admintoken", "plant-7"] { #expect(!text.contains(secret)) }
+        }
+        #expect(dumped.contains("(secret)"))
+    }
+}

@@ -1,0 +1,286 @@
+import AgentConfiguration
+import Testing
+
+/// A wrong configuration. `‸` stands before the place that the problem names.
+struct Wrong: Sendable, CustomTestStringConvertible {
+    var text: String
+    var parts: [String]
+
+    init(_ text: String, _ parts: String...) {
+        self.text = text
+        self.parts = parts
+    }
+
+    var testDescription: String { text }
+}
+
+/// A database, a listener and a replicator around what is wrong.
+private func replicator(_ lines: String, target: String = "wss://hub/main") -> String {
+    """
+    databases: { main: { collections: [ plant.readings ] } }
+    replicators:
+      - name: hub
+        database: main
+        target: \(target)
+        \(lines)
+    """
+}
+
+private func listener(_ lines: String) -> String {
+    """
+    databases: { main: {} }
+    listeners:
+      - name: edge
+        databases: [ main ]
+        \(lines)
+    """
+}
+
+private let wrong: [Wrong] = [
+    // Syntax, by libyaml.
+    Wrong("data: a\n‸\tplugins: b", "syntax", "tab character"),
+    Wrong("data: [ a, b\nlog‸: {}\n", "syntax", "did not find expected ',' or ']'", "line 1, column 7"),
+    Wrong("data: \"a\n\n‸", "syntax", "unexpected end of stream", "line 1, column 7"),
+    Wrong("listeners:\n  - name: a\n  ‸databases: [ main ]\n - x", "syntax"),
+    Wrong("data: a‸: b", "syntax", "mapping values"),
+    // What YAML has and a configuration has not.
+    Wrong("data: /a\n‸---\ndata: /b", "second document"),
+    Wrong("data: ‸&a /x", "anchors"),
+    Wrong("data: ‸*a", "aliases"),
+    Wrong("data: ‸!!str 7", "tags"),
+    Wrong("? ‸[ a ]\n: b", "a key must be a single value"),
+    Wrong("data: /a\n‸data: /b", "\"data\"", "second time", "line 1, column 1"),
+    Wrong("databases:\n  a:\n    history: { revisions: 5, ‸revisions: 6 }", "second time", "line 3, column 16"),
+    Wrong("log: " + String(repeating: "[", count: 31) + "‸[", "nested more than 32 levels"),
+    // Keys.
+    Wrong("‸prot: 1", "unknown key \"prot\"", "valid keys: data, plugins"),
+    Wrong("‸listener: []", "did you mean \"listeners\"?"),
+    Wrong("‸plugin-limits: {}", "did you mean \"plugin_limits\"?"),
+    Wrong("admin: { ‸prot: 4 }", "admin: unknown key \"prot\"; did you mean \"port\"?"),
+    Wrong("log: { domains: { ‸replicators: debug } }", "log.domains", "did you mean \"replicator\"?"),
+    Wrong("databases: { main: { history: { ‸revision: 3 } } }", "databases.main.history", "did you mean \"revisions\"?"),
+    Wrong(replicator("‸deltaSync: true"), "replicators[0]", "did you mean \"delta_sync\"?"),
+    Wrong(replicator("collections: { _default: { ‸push_fliter: x } }"), "collections._default", "did you mean \"push_filter\"?"),
+    Wrong("listeners: [ ‸{ port: 1, databases: [ main ] } ]\ndatabases: { main: {} }", "listeners[0]", "\"name\" is missing"),
+    Wrong("databases: { m: {} }\nreplicators:\n  - ‸name: r\n    database: m", "\"target\" is missing"),
+    // Types.
+    Wrong("‸- a", "expected a mapping", "found a list"),
+    Wrong("‸just words", "expected a mapping", "found \"just words\""),
+    Wrong("data: ‸[ a ]", "data: expected a path, found a list"),
+    Wrong("data: ‸12", "found 12", "put it in quotes"),
+    Wrong("data:‸", "expected a path, found nothing"),
+    Wrong("data: ‸\"\"", "not an empty one"),
+    Wrong("data: ‸\"a\\0b\"", "NUL"),
+    Wrong("databases: ‸[ main ]", "expected a mapping from database names", "found a list"),
+    Wrong("listeners: ‸{ name: a }", "expected a list of listeners, found a mapping"),
+    Wrong("databases: { main: { collections: ‸plant.readings } }", "expected a list", "as [ … ]"),
+    Wrong("databases: { main: { delta_sync: ‸yes } }", "true or false", "found \"yes\""),
+    Wrong(listener("read_only: ‸\"true\""), "expected true or false, found \"true\""),
+    Wrong(listener("port: ‸\"4984\""), "expected a whole number from 0 to 65535, found \"4984\""),
+    Wrong(listener("port: ‸49.84"), "found 49.84"),
+    // Values.
+    Wrong(listener("port: ‸65536"), "listeners[0].port", "from 0 to 65535", "found 65536"),
+    Wrong(listener("port: ‸-1"), "found -1"),
+    Wrong(listener("port: ‸99999999999999999999999"), "from 0 to 65535"),
+    Wrong(listener("max_connections: ‸0"), "from 1"),
+    Wrong(listener("interface: ‸10.0.0.256"), "network interface or an IP address", "10.0.0.256"),
+    Wrong(listener("interface: ‸\"a b\""), "network interface"),
+    Wrong(listener("client_certificates: ‸requires"), "did you mean \"require\"?"),
+    Wrong("log: { level: ‸verbose }", "one of trace, debug", "found \"verbose\""),
+    Wrong("log: { level: ‸warn }", "one of", "warning"),
+    Wrong("log: { format: ‸xml }", "text or json"),
+    Wrong("databases: { ‸Main: {} }", "expected a database name", "found \"Main\""),
+    Wrong("databases: { ‸_main: {} }", "expected a database name"),
+    Wrong("databases: { main: { collections: [ ‸a.b.c ] } }", "scope.collection"),
+    Wrong("databases: { main: { collections: [ ‸_private ] } }", "scope.collection"),
+    Wrong("databases: { main: { collections: [ ‸plant._default ] } }", "scope.collection"),
+    Wrong("databases: { main: { collections: [ a, ‸_default.a ] } }", "_default.a is listed twice", "column 37"),
+    Wrong("databases: { main: { history: { revisions: ‸1 } } }", "from 2"),
+    Wrong("databases: { main: { conflict_resolver: ‸Merge } }", "the name of a plugin", "found \"Merge\""),
+    Wrong("databases: { main: { conflict_resolver: ‸{ params: {} } } }", "\"plugin\" is missing"),
+    Wrong("databases: { main: { conflict_resolver: { plugin: a, params: ‸[ 1 ] } } }", "a mapping of parameters, found a list"),
+    Wrong(listener("push_filter: { plugin: a, shadow: ‸b }"), "shadow"),
+    Wrong("admin: { address: ‸0.0.0.0 }", "loopback", "token"),
+    Wrong("admin: { address: ‸eth0 }", "an IP address or localhost"),
+    Wrong("plugin_limits: { a: { memory: ‸16MB } }", "such as 16MiB"),
+    Wrong("plugin_limits: { a: { memory: ‸2GiB } }", "from 1MiB to 1GiB"),
+    Wrong("plugin_limits: { a: { cpu_ms: ‸0 } }", "milliseconds"),
+    Wrong("plugin_limits: { a: { ‸cpu: 5 } }", "valid keys: memory, cpu_ms"),
+    // Replicators.
+    Wrong(replicator("max_attempts: ‸-1"), "max_attempts", "from 0", "found -1"),
+    Wrong(replicator("max_attempt_wait_time: ‸-5"), "seconds", "found -5"),
+    Wrong(replicator("heartbeat: ‸0"), "from 1"),
+    Wrong(replicator("heartbeat: ‸5m"), "found \"5m\""),
+    Wrong(replicator("type: ‸both"), "one of push, pull, push_and_pull"),
+    Wrong(replicator("type: ‸push-and-pull"), "did you mean \"push_and_pull\"?"),
+    Wrong(replicator("", target: "‸ftp://hub/main"), "unknown scheme \"ftp\""),
+    Wrong(replicator("", target: "‸wsss://hub/main"), "did you mean \"wss\"?"),
+    Wrong(replicator("", target: "‸hub.example.com"), "expected a target beginning with ws://"),
+    Wrong(replicator("", target: "‸wss:hub"), "expected // after"),
+    Wrong(replicator("", target: "‸wss://hub:0/main"), "port from 1 to 65535"),
+    Wrong(replicator("", target: "‸wss://hub:70000/main"), "port from 1 to 65535"),
+    Wrong(replicator("", target: "‸wss://u:p@hub/main"), "credentials", "authenticator"),
+    Wrong(replicator("", target: "‸wss:///main"), "no host"),
+    Wrong(replicator("", target: "‸wss://hub"), "names no database"),
+    Wrong(replicator("", target: "‸wss://hub/main?x=1"), "no query"),
+    Wrong(replicator("", target: "‸ws://[::g]/main"), "not an IPv6 address"),
+    Wrong(replicator("", target: "‸\"exec: \""), "needs a command"),
+    Wrong(replicator("", target: "‸serial:ttyUSB0"), "absolute path"),
+    Wrong(replicator("collections: ‸{}"), "no collection at all"),
+    Wrong(replicator("collections: { ‸plant.reading: {} }"), "has no collection \"plant.reading\"", "did you mean \"plant.readings\"?"),
+    Wrong(replicator("collections: { _default: {}, ‸_default._default: {} }"), "second time"),
+    Wrong(replicator("collections: ‸[ plant.readings ]"), "expected a mapping from collections"),
+    Wrong(replicator("collections: { _default: { document_ids: [ ‸7 ] } }"), "document_ids[0]", "put it in quotes"),
+    Wrong(replicator("authenticator: ‸{}"), "exactly one of", "found nothing"),
+    Wrong(replicator("authenticator: ‸{ username: u, password: p, bearer: b }"), "exactly one of", "username and password beside bearer"),
+    Wrong(replicator("authenticator: ‸{ session: s, identity: i }"), "session beside identity"),
+    Wrong(replicator("authenticator: { username: ‸u }"), "needs a \"password\""),
+    Wrong(replicator("authenticator: { password: ‸p }"), "needs a \"username\""),
+    Wrong(replicator("authenticator: { cookie: ‸c }"), "needs a \"session\""),
+    Wrong(replicator("authenticator: { username: ‸\"a:b\", password: p }"), "must not contain \":\""),
+    Wrong(replicator("authenticator: ‸by-hand"), "expected a mapping with the keys username"),
+    Wrong(replicator("headers: { ‸X Site: a }"), "the name of an HTTP header"),
+    Wrong(replicator("headers: { X-Site: ‸\"a\\r\\nb: c\" }"), "cannot carry"),
+    Wrong(replicator("headers: { ‸Upgrade: x }"), "set by the connection"),
+    Wrong(replicator("headers: { X-A: a, ‸x-a: b }"), "second time"),
+    Wrong(replicator("pinned_server_certificate: ‸a.pem", target: "ws://hub/main"), "needs TLS", "the target is ws:"),
+    Wrong(replicator("accept_only_self_signed_server_certificate: ‸true", target: "http://hub/main"), "needs TLS", "http:"),
+    Wrong(replicator("authenticator: { identity: ‸me }", target: "ws://hub/main"), "an identity needs TLS"),
+    Wrong(replicator("network_interface: ‸eth0", target: "exec:cat"), "needs a network target"),
+    Wrong(replicator("headers: { ‸X-Site: a }", target: "serial:/dev/ttyS0"), "need HTTP", "serial:"),
+    // Listeners and references.
+    Wrong(listener("disable_tls: true\n    identity: ‸me"), "\"identity\" needs TLS"),
+    Wrong(listener("disable_tls: true\n    client_certificates: ‸require"), "needs TLS"),
+    Wrong(listener("roots: [ ‸ca.pem ]"), "no effect while client_certificates is none"),
+    Wrong(listener("identity: ‸{ certificate: c.pem }"), "\"key\" is missing"),
+    Wrong(listener("port: ‸4985\n    interface: 127.0.0.1"), "already that of the admin port"),
+    Wrong("databases: { main: {} }\nlisteners: [ { name: a, databases: ‸[] } ]", "at least 1"),
+    Wrong("databases: { main: {} }\nlisteners: [ { name: a, databases: [ ‸mian ] } ]", "\"mian\" is not configured; did you mean \"main\"?"),
+    Wrong("databases: { main: {} }\nlisteners: [ { name: a, databases: [ main, ‸main ] } ]", "listed twice"),
+    Wrong("databases: { main: {} }\nlisteners:\n- { name: a, databases: [ main ], port: 0 }\n- { name: ‸a, databases: [ main ], port: 0 }",
+        "a listener named \"a\"", "second time", "line 3, column 11"),
+    Wrong("databases: { main: {} }\nlisteners:\n- { name: a, databases: [ main ] }\n- { name: b, databases: [ main ], port: ‸4984 }",
+        "already that of the listener \"a\""),
+    Wrong("databases: { main: {} }\nreplicators:\n- { name: a, database: main, target: exec:x }\n- { name: ‸a, database: main, target: exec:y }",
+        "a replicator named \"a\""),
+    Wrong("replicators: [ { name: a, database: ‸main, target: exec:x } ]", "the database \"main\" is not configured"),
+    Wrong("databases: { main: {} }\nreplicators: [ { name: ‸a/b, database: main, target: exec:x } ]", "letters, digits"),
+    // Expansion.
+    Wrong(replicator("authenticator: { username: u, password: ‸\"${NOT_SET}\" }"), "the environment variable NOT_SET is not set"),
+    Wrong("data: ‸${file:/nonexistent/x}", "cannot be read", "No such file"),
+    Wrong("data: ‸${file:/dev/zero}", "not a regular file"),
+    Wrong("data: ‸${not a name}", "neither ${VARIABLE} nor ${file:PATH}"),
+    Wrong("data: ‸a${OPEN", "without \"}\""),
+    Wrong(listener("port: ‸${WORD}"), "found what \"${WORD}\" expands to"),
+]
+
+@Suite("Problems of a configuration")
+struct ProblemTests {
+    @Test(arguments: wrong)
+    func isReportedAtItsPlace(_ wrong: Wrong) throws {
+        let marker = try #require(wrong.text.unicodeScalars.firstIndex(of: "‸"))
+        let before = wrong.text.unicodeScalars[..<marker]
+        let line = before.count { $0 == "\n" } + 1
+        let column = before.count - (before.lastIndex(of: "\n").map { before.distance(from: before.startIndex, to: $0) + 1 } ?? 0) + 1
+        let text = String(before) + String(wrong.text.unicodeScalars[wrong.text.unicodeScalars.index(after: marker)...])
+
+        let found = problems(text, environment: ["WORD": "pass word"])
+        #expect(found.count == 1, "\(found)")
+        let problem = try #require(found.first)
+        #expect("\(problem.line):\(problem.column)" == "\(line):\(column)", "\(problem)")
+        for part in wrong.parts { #expect(problem.message.contains(part), "\(problem)") }
+        #expect(!problem.message.contains("pass word"))
+    }
+
+    @Test func allProblemsOfAFileAreReportedInItsOrder() {
+        let found = problems(
+            """
+            dta: /x
+            listeners:
+              - name: a
+                databases: [ nowhere ]
+                port: 70000
+            admin: { port: x }
+            log: { level: loud }
+            log: {}
+            """)
+        #expect(found.map { "\($0.line):\($0.column)" } == ["1:1", "4:18", "5:11", "6:16", "7:15", "8:1"])
+        #expect(found.first?.description.hasPrefix("nightjar.yaml:1:1: unknown key \"dta\"; did you mean \"data\"?") == true)
+    }
+
+    @Test func aWrongDatabaseIsOneProblemAlsoWhereItIsUsed() {
+        let found = problems(
+            """
+            databases: { main: { collections: [ a!b ] } }
+            replicators: [ { name: r, database: main, target: exec:x, collections: { a: {} } } ]
+            """)
+        #expect(found.count == 1, "\(found)")
+        let unset = problems(
+            """
+            databases: { main: { collections: [ "${UNSET}" ] } }
+            replicators: [ { name: r, database: main, target: exec:x, collections: { a: {} } } ]
+            """)
+        #expect(unset.count == 1, "\(unset)")
+    }
+
+    @Test func columnsCountCharacters() {
+        let found = problems("log: { format: text } # é\ndata: \"é🐦\"\nadmin: { \"é🐦\": 1 }")
+        #expect(found.map { "\($0.line):\($0.column)" } == ["3:10"])
+    }
+
+    @Test func notUTF8IsAProblemAtItsPlace() {
+        for (bytes, place, part) in [
+            (Array("data: a\nlog: ".utf8) + [0xFF], "2:6", "UTF-8"),
+            ([0xFF, 0xFE, 0x61, 0x00], "0:0", "UTF-16"),
+        ] {
+            let error = #expect(throws: ConfigurationProblems.self) { try AgentSettings.parse(bytes, file: "f", folder: "/") }
+            let problem = error?.problems.first
+            #expect("\(problem?.line ?? -1):\(problem?.column ?? -1)" == place)
+            #expect(problem?.message.contains(part) == true, "\(problem?.message ?? "")")
+        }
+    }
+
+    @Test func aByteOrderMarkIsNoProblem() throws {
+        #expect(try settings("\u{FEFF}data: /x").data.value == "/x")
+    }
+
+    @Test func boundsHoldAndAreNamed() {
+        let large = problems("# " + String(repeating: "x", count: 1 << 20))
+        #expect(large.first?.message.contains("larger than 1048576 bytes") == true)
+
+        let many = problems("data: [" + String(repeating: "a,", count: 100_001) + "]")
+        #expect(many.first?.message.contains("more than 100000 keys and values") == true)
+
+        var text = ""
+        for index in 0..<1000 { text += "k\(index): 1\n" }
+        let error = #expect(throws: ConfigurationProblems.self) { try settings(text) }
+        #expect(error?.problems.count == 200 && error?.omitted == 800)
+        #expect(error?.description.hasSuffix("and 800 more") == true)
+    }
+
+    @Test func aliasBombsAreRefused() {
+        let found = problems("a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]")
+        #expect(found.count == 1 && found.first?.message.contains("anchors") == true)
+    }
+
+    @Test func secretsAreNotInProblems() {
+        let found = problems(
+            """
+            databases: { main: {} }
+            replicators:
+              - name: r
+                database: main
+                target: wss://h/main
+                authenticator: { username: u, password: 271828 }
+              - name: s
+                database: main
+                target: "wss://h/main"
+                authenticator: { bearer: "to\\nken314" }
+                heartbeat: "${BEAT}"
+            """, environment: ["BEAT": "x161803"])
+        #expect(found.count == 3, "\(found)")
+        for problem in found {
+            for secret in ["271828", "ken314", "161803"] { #expect(!problem.description.contains(secret)) }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import NIOCore
+import Testing
+
+@testable import BLIP
+
+struct FlowControlTests {
+    @Test func tenMegabytesEachWayNeedAcknowledgements() throws {
+        var random = SeededRandom(7)
+        var body = ByteBuffer()
+        while body.readableBytes < 10_000_000 { body.writeInteger(random.next()) }
+        let pair = Pair()
+        pair.a.acknowledgesReceived = false
+        pair.b.acknowledgesReceived = false
+        pair.a.send(OutgoingRequest(profile: "blob", body: body))
+        pair.b.send(OutgoingRequest(profile: "blob", body: body, isCompressed: true))
+        var events = try pair.settle()
+        #expect(events.atA.isEmpty && events.atB.isEmpty)
+        // LiteCore stops with the frame that reaches the window.
+        for sent in [pair.a.flows, pair.b.flows].map({ $0.map(\.sent) }) {
+            #expect(sent.count == 1 && (128_000..<128_000 + 16_384).contains(sent[0]))
+        }
+        #expect(pair.a.queuedBytes > 9_800_000 && !pair.a.hasPendingOutput)
+
+        // Other messages pass.
+        pair.a.send(OutgoingRequest(profile: "small"))
+        events = try pair.settle()
+        #expect(events.atB.requests.map(\.profile) == ["small"])
+
+        pair.a.acknowledgesReceived = true
+        #expect(pair.a.hasPendingOutput)
+        pair.b.acknowledgesReceived = true
+        events = try pair.settle()
+        #expect(events.atB.requests.first?.body == body)
+        #expect(events.atA.requests.first?.body == body)
+        #expect(pair.a.queuedBytes == 0 && pair.a.flows.isEmpty && pair.b.flows.isEmpty)
+
+        pair.b.reply(to: 1, OutgoingReply(body: body))
+        pair.a.reply(to: 1, OutgoingReply(body: body, isCompressed: true))
+        events = try pair.settle()
+        #expect(events.atA.replies.first?.reply.body == body)
+        #expect(events.atB.replies.first?.reply.body == body)
+        #expect(pair.b.flows.isEmpty && !pair.a.hasPendingOutput && !pair.b.hasPendingOutput)
+    }
+
+    @Test func acknowledgementsCountWhatTravelled() throws {
+        let pair = Pair()
+        pair.a.send(OutgoingRequest(profile: "blob", body: ByteBuffer(repeating: 7, count: 100_000)))
+        var arrived = 0
+        var events: [BLIPEvent] = []
+        while !pair.b.hasDueAcknowledgements {
+            let frame = try #require(pair.a.nextFrame())
+            arrived += frame.readableBytes - 2
+            try pair.b.receive(frame, into: &events)
+        }
+        #expect((50_000..<50_000 + 16_384).contains(arrived))
+        var expected = ByteBuffer(bytes: [1, 0x34])
+        expected.writeVarint(UInt64(arrived))
+        #expect(pair.b.nextFrame() == expected)
+        #expect(pair.b.nextFrame() == nil)
+    }
+
+    @Test func acknowledgementsGoFirstAndNotForFinishedMessages() throws {
+        let pair = Pair()
+        pair.a.send(OutgoingRequest(profile: "blob", body: ByteBuffer(repeating: 7, count: 60_000)))
+        pair.b.send(OutgoingRequest(profile: "other"))
+        let frames = pair.a.drain()
+        #expect(frames.count == 4)
+        _ = try pair.b.receive(Array(frames.dropLast()))
+        #expect(pair.b.hasDueAcknowledgements || frames.dropLast().reduce(0) { $0 + $1.readableBytes } < 50_000)
+        _ = try pair.b.receive([frames[3]])
+        #expect(try pair.b.drain().map { try FrameHeader($0).type } == [0])
+
+        pair.a.send(OutgoingRequest(profile: "blob", body: ByteBuffer(repeating: 7, count: 100_000)))
+        pair.b.send(OutgoingRequest(profile: "other"))
+        _ = try pair.b.receive(Array(pair.a.drain().dropLast()))
+        #expect(try pair.b.drain().map { try FrameHeader($0).type } == [4, 0])
+    }
+
+    /// Too large, too small, unknown: nothing of it moves more than was sent.
+    @Test func strangeAcknowledgementsDoNoHarm() throws {
+        let pair = Pair()
+        pair.a.send(OutgoingRequest(profile: "blob", body: ByteBuffer(repeating: 7, count: 1_000_000)))
+        let first = pair.a.drain()
+        for frame in ["0134ffffffffffffffffff01", "013400", "0234ffff7f", "ffffffffffffffffff0135ffff7f", "0135808001"] {
+            var events: [BLIPEvent] = []
+            try pair.a.receive(buffer(hex: frame), into: &events)
+            #expect(events.isEmpty)
+        }
+        #expect(pair.a.flows.map(\.acknowledged) == pair.a.flows.map(\.sent))
+        let second = pair.a.drain()
+        #expect(second.count == first.count)
+        var events: [BLIPEvent] = []
+        #expect(throws: BLIPError.truncatedNumber) { try pair.a.receive(buffer(hex: "013480"), into: &events) }
+    }
+
+    @Test func progressIsTold() throws {
+        let pair = Pair()
+        pair.a.send(OutgoingRequest(profile: "get"))
+        _ = try pair.settle()
+        pair.b.reply(to: 1, OutgoingReply(body: ByteBuffer(repeating: 7, count: 100_000)))
+        let counts = try pair.settle().atA.compactMap { if case .replyProgress(_, let count) = $0 { count } else { nil } }
+        #expect(counts == (1...6).map { $0 * 16_378 })
+    }
+}

@@ -1,0 +1,134 @@
+import NIOCore
+import Testing
+
+@testable import BLIP
+
+/// What a hostile peer can do: an error, always, that names the limit.
+struct LimitTests {
+    private func limits(_ change: (inout BLIPLimits) -> Void) -> BLIPLimits {
+        var limits = BLIPLimits()
+        change(&limits)
+        return limits
+    }
+
+    /// Sends from a connection without limits to one with; gives the error.
+    private func refusal(_ limits: BLIPLimits, _ requests: [OutgoingRequest], frames: Int = .max) -> BLIPError? {
+        let sender = Peer(limits: self.limits { $0.sendWindow = .max })
+        let receiver = Peer(limits: limits)
+        var events: [BLIPEvent] = []
+        for request in requests { sender.send(request) }
+        var count = 0
+        while count < frames, let frame = sender.nextFrame() {
+            count += 1
+            do throws(BLIPError) { try receiver.receive(frame, into: &events) } catch { return error }
+        }
+        return nil
+    }
+
+    private func name(_ error: BLIPError?) -> String? {
+        guard case .limitExceeded(let name, let value, let maximum) = error else { return nil }
+        #expect(value > maximum)
+        #expect(error?.description.contains(name) == true)
+        return name
+    }
+
+    @Test func messageLength() {
+        for compressed in [false, true] {
+            for size in [9_000, 100_000] {
+                let small = limits { $0.maximumMessage = 8_000 }
+                #expect(name(refusal(small, [OutgoingRequest(profile: "x", body: ByteBuffer(repeating: 7, count: size), isCompressed: compressed)])) == "maximumMessage")
+                let enough = limits { $0.maximumMessage = size + 11 }
+                #expect(refusal(enough, [OutgoingRequest(profile: "x", body: ByteBuffer(repeating: 7, count: size), isCompressed: compressed)]) == nil)
+                let less = limits { $0.maximumMessage = size + 10 }
+                #expect(name(refusal(less, [OutgoingRequest(profile: "x", body: ByteBuffer(repeating: 7, count: size), isCompressed: compressed)])) == "maximumMessage")
+            }
+        }
+    }
+
+    @Test func replyLength() throws {
+        let pair = Pair(limits: limits { $0.maximumReply = 50_000 })
+        let token = pair.a.send(OutgoingRequest(profile: "get"))
+        _ = try pair.settle()
+        pair.b.reply(to: 1, OutgoingReply(body: ByteBuffer(repeating: 7, count: 50_000)))
+        #expect(throws: BLIPError.limitExceeded("maximumReply", value: 50_001, maximum: 50_000)) { try pair.settle() }
+        #expect(pair.a.fail() == [token], "the token is still owed")
+    }
+
+    @Test func unfinishedBytes() {
+        let requests = (0..<10).map { _ in OutgoingRequest(profile: "x", body: ByteBuffer(repeating: 7, count: 40_000)) }
+        #expect(name(refusal(limits { $0.maximumUnfinishedBytes = 200_000 }, requests)) == "maximumUnfinishedBytes")
+        // One after the other is another matter.
+        let alone = [OutgoingRequest(profile: "x", body: ByteBuffer(repeating: 7, count: 40_000))]
+        let sender = Peer()
+        let receiver = Peer(limits: limits { $0.maximumUnfinishedBytes = 50_000 })
+        for _ in 0..<10 {
+            sender.send(alone[0])
+            #expect((try? receiver.receive(sender.drain()).requests.count) == 1)
+        }
+        #expect(receiver.unfinishedBytes == 0)
+    }
+
+    @Test func unfinishedMessages() {
+        let requests = (0..<10).map { _ in OutgoingRequest(profile: "x", body: ByteBuffer(repeating: 7, count: 40_000)) }
+        #expect(name(refusal(limits { $0.maximumUnfinishedMessages = 9 }, requests)) == "maximumUnfinishedMessages")
+        #expect(refusal(limits { $0.maximumUnfinishedMessages = 10 }, requests) == nil)
+    }
+
+    @Test func openRequests() {
+        let requests = (0..<10).map { _ in OutgoingRequest(profile: "x") }
+        #expect(name(refusal(limits { $0.maximumOpenRequests = 9 }, requests)) == "maximumOpenRequests")
+        let quiet = (0..<10).map { _ in OutgoingRequest(profile: "x", isNoReply: true) }
+        #expect(refusal(limits { $0.maximumOpenRequests = 9 }, quiet) == nil)
+    }
+
+    @Test func frameLength() {
+        let request = OutgoingRequest(profile: "x", body: ByteBuffer(repeating: 7, count: 3_000))
+        #expect(name(refusal(limits { $0.maximumIncomingFrame = 2_000 }, [request])) == "maximumIncomingFrame")
+    }
+
+    @Test func properties() {
+        let request = OutgoingRequest(profile: "x", properties: ["key": String(repeating: "v", count: 50_000)])
+        // Known from the first frame, not only when all of it has come.
+        #expect(name(refusal(limits { $0.maximumProperties = 50_000 }, [request], frames: 1)) == "maximumProperties")
+        let short = OutgoingRequest(profile: "x", properties: ["key": String(repeating: "v", count: 500)])
+        #expect(name(refusal(limits { $0.maximumProperties = 500 }, [short])) == "maximumProperties")
+        #expect(refusal(limits { $0.maximumProperties = 515 }, [short]) == nil)
+    }
+
+    /// 16 KiB that inflate to 16 MiB, a thousand times over: bounded by the message, and by memory for all of them.
+    @Test func aDeflateBomb() throws {
+        let zeros = ByteBuffer(repeating: 0, count: 15_000_000)
+        var deflater = Deflater(level: 9)
+        var compressed = ByteBuffer()
+        let isCompressed = deflater.deflate(zeros, nil, into: &compressed)
+        #expect(isCompressed)
+        #expect(compressed.readableBytes < 16_000)
+        for flags: UInt8 in [0x08, 0x48] {
+            var frame = ByteBuffer(bytes: [1, flags])
+            frame.writeImmutableBuffer(compressed)
+            frame.writeInteger(UInt32(0))
+            let receiver = Peer(limits: limits { $0.maximumMessage = 1_000_000 })
+            var events: [BLIPEvent] = []
+            #expect(throws: BLIPError.limitExceeded("maximumMessage", value: 1_000_001, maximum: 1_000_000)) {
+                try receiver.receive(frame, into: &events)
+            }
+            #expect(receiver.scratchCapacity < 4_000_000)
+        }
+    }
+
+    /// A deflate stream with a last block cannot go on.
+    @Test func aStreamThatEnds() throws {
+        var frame = ByteBuffer(bytes: [1, 0x08, 0x03, 0x00, 0, 0, 0, 0])
+        let receiver = Peer()
+        var events: [BLIPEvent] = []
+        #expect(throws: BLIPError.compression(reason: "the stream has a last block", message: 1)) { try receiver.receive(frame, into: &events) }
+        frame.clear()
+        #expect(throws: BLIPError.connectionFailed) { try receiver.receive(frame, into: &events) }
+    }
+
+    @Test func aMessageWithoutBytes() throws {
+        let receiver = Peer()
+        var events: [BLIPEvent] = []
+        #expect(throws: BLIPError.properties(reason: .missing, message: 1)) { try receiver.receive(buffer(hex: "010000000000"), into: &events) }
+    }
+}

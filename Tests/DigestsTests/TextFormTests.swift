@@ -1,0 +1,30 @@
+import Testing
+
+import Digests
+
+@Suite struct TextFormTests {
+    @Test(arguments: [
+        ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy"),
+    ])
+    func base64OfRFC4648(plain: String, text: String) {
+        #expect(Base64.encode(Array(plain.utf8)) == text)
+        #expect(Base64.decode(text) == Array(plain.utf8))
+    }
+
+    @Test(arguments: ["Z", "Zg", "Zg=", "Zh==", "Zm9=", "Z===", "====", "Zg==Zg==", "Zm9v\n", "Zm 9", "Zm-_", "Zé="])
+    func badBase64IsRefused(text: String) { #expect(Base64.decode(text) == nil) }
+
+    @Test func randomBytesSurviveBothForms() throws {
+        for count in 0..<100 {
+            let bytes = try randomBytes(count)
+            #expect(Base64.decode(Base64.encode(bytes)) == bytes)
+            #expect(Hex.decode(Hex.encode(bytes)) == bytes)
+        }
+    }
+
+    @Test func hexTakesPairsOnly() {
+        #expect(Hex.decode("0aF") == nil)
+        #expect(Hex.decode("0g") == nil)
+        #expect(Hex.decode("0aFF") == [0x0A, 0xFF])
+    }
+}

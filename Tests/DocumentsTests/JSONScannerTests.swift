@@ -1,0 +1,80 @@
+import Testing
+
+@testable import Documents
+
+@Suite struct JSONScannerTests {
+    private func scan(_ text: String) throws -> DocumentScan { try JSONScanner.scanDocument(Array(text.utf8)) }
+
+    @Test(arguments: [
+        ("", JSONError.Kind.unexpectedEnd, 0), ("  ", .unexpectedEnd, 2), ("[]", .rootNotObject, 0), ("{", .unexpectedEnd, 1),
+        ("{\"a\":1,}", .expectedKey, 7), ("{\"a\" 1}", .expectedColon, 5), ("{\"a\":1 2}", .expectedCommaOrEnd, 7),
+        ("{\"a\":01}", .badNumber, 6), ("{\"a\":-}", .badNumber, 6), ("{\"a\":1.}", .badNumber, 7), ("{\"a\":.5}", .unexpectedCharacter, 5),
+        ("{\"a\":tru}", .badLiteral, 5), ("{\"a\":\"\\x\"}", .badEscape, 6), ("{\"a\":\"\\ud800\"}", .loneSurrogate, 6),
+        ("{\"a\":\"\n\"}", .controlCharacter, 6), ("{} x", .trailingText, 3), ("{\"a\":NaN}", .unexpectedCharacter, 5),
+        ("\u{FEFF}{}", .rootNotObject, 0),
+    ])
+    func errorsTellKindAndPlace(text: String, kind: JSONError.Kind, offset: Int) {
+        let error = #expect(throws: JSONError.self) { try scan(text) }
+        #expect(error?.kind == kind)
+        #expect(error?.offset == offset)
+    }
+
+    @Test func linesAndColumnsCountFromOne() {
+        let error = #expect(throws: JSONError.self) { try scan("{\n \"a\": 1,\n  oops}") }
+        #expect(error?.line == 3)
+        #expect(error?.column == 3)
+        #expect(error?.description.contains("line 3, column 3") == true)
+    }
+
+    @Test func nestingEndsAtTheLimit() throws {
+        func nested(_ depth: Int) -> String {
+            "{\"a\":" + String(repeating: "[", count: depth - 1) + String(repeating: "]", count: depth - 1) + "}"
+        }
+        _ = try scan(nested(128))
+        let error = #expect(throws: JSONError.self) { try scan(nested(129)) }
+        #expect(error?.kind == .tooDeep)
+    }
+
+    @Test(arguments: [
+        [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xE0, 0x80, 0x80], [0xF0, 0x80, 0x80, 0x80], [0xFF], [0x80], [0xE2, 0x82],
+    ])
+    func badUTF8IsRefused(bytes: [UInt8]) {
+        let error = #expect(throws: JSONError.self) {
+            try JSONScanner.scanDocument(Array("{\"a\":\"".utf8) + bytes + Array("\"}".utf8))
+        }
+        #expect(error?.kind == .badUTF8)
+    }
+
+    @Test func canonicalTextIsRecognised() throws {
+        #expect(try scan(#"{"a":1,"b":{"x":"é\n\u001f","y":[1,2]}}"#).isCanonical)
+        for loose in [
+            #"{"b":1,"a":1}"#, #"{"a": 1}"#, #"{"a":1,"a":1}"#, #"{"a":"\/"}"#, #"{"a":"\u001F"}"#, #"{"a":"\u0009"}"#, #"{"a":"\u00e9"}"#,
+            #" {}"#, "{\"a\":\"\u{7F}\"}", #"{"a":"\b"}"#, #"{"a":{"z":1,"y":2}}"#,
+        ] {
+            #expect(try !scan(loose).isCanonical, "\(loose)")
+        }
+    }
+
+    @Test func canonicalFormOfAnExample() throws {
+        let body = Array("{ \"b\" : [1.0, 2e3], \"a\\u0062\":\"\\u00e9\\/\u{7F}\\b\", \"a\":{\"z\":1,\"y\":{}}, \"b\":true }".utf8)
+        #expect(try text(CanonicalJSON.bytes(of: body)) == "{\"a\":{\"y\":{},\"z\":1},\"ab\":\"é/\\u007f\\u0008\",\"b\":true}")
+    }
+
+    @Test func keysOrderAsBytesNotAsUTF16() throws {
+        // U+FFFF comes before U+10000 in UTF-8 and after it in UTF-16.
+        let body = Array("{\"\u{10000}\":1,\"\u{FFFF}\":2}".utf8)
+        #expect(try text(CanonicalJSON.bytes(of: body)) == "{\"\u{FFFF}\":2,\"\u{10000}\":1}")
+    }
+
+    @Test func whatTheScanNotices() throws {
+        #expect(try scan(#"{"_id":"x"}"#).hasReservedKeys)
+        #expect(try scan(#"{"\u005Fid":"x"}"#).hasReservedKeys)
+        #expect(try !scan(#"{"a":{"_id":"x"}}"#).hasReservedKeys)
+        #expect(try scan(#"{"a":[{"@type":"blob"}]}"#).mayHoldBlobs)
+        #expect(try scan(#"{"a":[{"\u0040type":"blob"}]}"#).mayHoldBlobs)
+        #expect(try scan(#"{"_attachments":{}}"#).mayHoldBlobs)
+        #expect(try !scan(#"{"a":{"type":"blob"}}"#).mayHoldBlobs)
+        #expect(try scan("{ }").isEmpty)
+        #expect(try !scan(#"{"a":{}}"#).isEmpty)
+    }
+}

@@ -1,0 +1,213 @@
+import Logging
+import NIOCore
+import Replication
+import Synchronization
+
+@testable import Transport
+
+/// A listener's owner made of closures, which hands accepted transports to the test.
+final class TestDelegate: ListenerDelegate {
+    let authorization: @Sendable (UpgradeRequest) async -> UpgradeDecision
+    let response: @Sendable (ListenerRequest) async -> ListenerResponse
+    let transports: AsyncStream<Accepted>
+    private let continuation: AsyncStream<Accepted>.Continuation
+
+    struct Accepted: Sendable {
+        var receiver: Recorder
+        var transport: any MessageTransport
+        var request: UpgradeRequest
+    }
+
+    init(
+        authorize: @escaping @Sendable (UpgradeRequest) async -> UpgradeDecision = { _ in .accept() },
+        respond: @escaping @Sendable (ListenerRequest) async -> ListenerResponse = { .error(status: 404, error: "not_found", reason: $0.path) }
+    ) {
+        authorization = authorize
+        response = respond
+        (transports, continuation) = AsyncStream.makeStream()
+    }
+
+    func authorize(_ request: UpgradeRequest) async -> UpgradeDecision { await authorization(request) }
+    func respond(to request: ListenerRequest) async -> ListenerResponse { await response(request) }
+
+    func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
+        let receiver = Recorder(transport)
+        transport.start(receiver)
+        continuation.yield(Accepted(receiver: receiver, transport: transport, request: request))
+    }
+
+    func nextTransport() async -> Accepted? {
+        for await accepted in transports { return accepted }
+        return nil
+    }
+}
+
+/// A session that keeps what it gets.
+final class Recorder: MessageReceiver {
+    enum Event: Sendable, Equatable {
+        case messages([[UInt8]])
+        case writability(Bool)
+        case closed(ConnectionEnd)
+    }
+
+    let transport: any MessageTransport
+    private let state = Mutex(State())
+
+    private struct State {
+        var messages: [[UInt8]] = []
+        var batches: [Int] = []
+        var writability: [Bool] = []
+        var end: ConnectionEnd?
+        var ends = 0
+        var waiting: [(isDone: @Sendable (Recorder.Snapshot) -> Bool, continuation: CheckedContinuation<Snapshot, Never>)] = []
+    }
+
+    struct Snapshot: Sendable {
+        var messages: [[UInt8]]
+        var batches: [Int]
+        var writability: [Bool]
+        var end: ConnectionEnd?
+        var ends: Int
+    }
+
+    init(_ transport: any MessageTransport) {
+        self.transport = transport
+    }
+
+    var echoes: Bool {
+        get { echo.withLock { $0 } }
+        set { echo.withLock { $0 = newValue } }
+    }
+    private let echo = Mutex(false)
+
+    func received(_ messages: [ByteBuffer]) {
+        if echoes { transport.write(messages) }
+        change { state in
+            state.messages += messages.map { Array($0.readableBytesView) }
+            state.batches.append(messages.count)
+        }
+    }
+
+    func writabilityChanged(_ isWritable: Bool) { change { $0.writability.append(isWritable) } }
+
+    func closed(_ end: ConnectionEnd) {
+        change { state in
+            state.end = end
+            state.ends += 1
+        }
+    }
+
+    private func change(_ body: (inout sending State) -> Void) {
+        let (done, snapshot) = state.withLock { state -> ([CheckedContinuation<Snapshot, Never>], Snapshot) in
+            body(&state)
+            let snapshot = Self.snapshot(state)
+            let done = state.waiting.filter { $0.isDone(snapshot) }.map(\.continuation)
+            state.waiting.removeAll { $0.isDone(snapshot) }
+            return (done, snapshot)
+        }
+        for continuation in done { continuation.resume(returning: snapshot) }
+    }
+
+    private static func snapshot(_ state: borrowing State) -> Snapshot {
+        Snapshot(messages: state.messages, batches: state.batches, writability: state.writability, end: state.end, ends: state.ends)
+    }
+
+    func wait(_ isDone: @escaping @Sendable (Snapshot) -> Bool) async -> Snapshot {
+        await withCheckedContinuation { continuation in
+            let now = state.withLock { state -> Snapshot? in
+                let snapshot = Self.snapshot(state)
+                if isDone(snapshot) { return snapshot }
+                state.waiting.append((isDone, continuation))
+                return nil
+            }
+            if let now { continuation.resume(returning: now) }
+        }
+    }
+
+    func messages(_ count: Int) async -> [[UInt8]] { await wait { $0.messages.count >= count || $0.end != nil }.messages }
+    func end() async -> ConnectionEnd? { await wait { $0.end != nil }.end }
+}
+
+extension MessageTransport {
+    func onLoop<Result: Sendable>(_ body: @escaping @Sendable (Self) throws -> Result) async throws -> Result {
+        try await eventLoop.submit { try body(self) }.get()
+    }
+
+    func send(_ messages: [[UInt8]]) async throws {
+        try await onLoop { $0.write(messages.map { ByteBuffer(bytes: $0) }) }
+    }
+
+    func record() async throws -> Recorder {
+        let recorder = Recorder(self)
+        try await onLoop { $0.start(recorder) }
+        return recorder
+    }
+}
+
+/// Runs a listener on a free port of 127.0.0.1 for the length of a test.
+func withListener<Result: Sendable>(
+    _ delegate: TestDelegate = TestDelegate(), limits: TransportLimits = TransportLimits(), heartbeat: TimeAmount = .seconds(300),
+    _ body: (WebSocketListener, TestDelegate) async throws -> Result
+) async throws -> Result {
+    var configuration = WebSocketListener.Configuration(interface: "127.0.0.1", port: 0)
+    configuration.limits = limits
+    configuration.heartbeat = heartbeat
+    let listener = try await WebSocketListener.bind(configuration, delegate: delegate, group: testGroup, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    do {
+        let result = try await body(listener, delegate)
+        await listener.stop()
+        return result
+    } catch {
+        await listener.stop()
+        throw error
+    }
+}
+
+func upgradeRequest(
+    path: String = "/db/_blipsync", protocols: String? = "BLIP_3+CBMobile_3,BLIP_3+CBMobile_2", connection: String = "Upgrade", upgrade: String = "websocket",
+    version: String = "13", key: String = "dGhlIHNhbXBsZSBub25jZQ==", extra: String = ""
+) -> String {
+    "GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: \(connection)\r\nUpgrade: \(upgrade)\r\nSec-WebSocket-Version: \(version)\r\n"
+        + "Sec-WebSocket-Key: \(key)\r\n" + (protocols.map { "Sec-WebSocket-Protocol: \($0)\r\n" } ?? "") + extra + "\r\n"
+}
+
+/// A raw socket after its upgrade, and the transport at the listener's side.
+func upgraded(_ listener: WebSocketListener, _ delegate: TestDelegate, reads: Bool = true) async throws -> (RawSocket, TestDelegate.Accepted) {
+    let socket = try await RawSocket.connect(port: listener.port, reads: reads)
+    try await socket.send(upgradeRequest())
+    if reads { _ = try await socket.readHeader() }
+    guard let accepted = await delegate.nextTransport() else { throw EndOfBytes(rest: []) }
+    return (socket, accepted)
+}
+
+func client(_ port: Int, path: String = "/db", _ change: (inout WebSocketClient.Configuration) -> Void = { _ in }) throws -> WebSocketClient {
+    var configuration = WebSocketClient.Configuration(url: try EndpointURL("ws://127.0.0.1:\(port)\(path)"))
+    change(&configuration)
+    return WebSocketClient(configuration, group: testGroup)
+}
+
+/// The error that connecting ends with.
+func connectionError(_ client: WebSocketClient) async -> ReplicationError? {
+    do {
+        let transport = try await client.connect()
+        transport.drop()
+        return nil
+    } catch {
+        return error as? ReplicationError
+    }
+}
+
+/// Reproducible randomness; the seed is printed by the test that uses it.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ z >> 30) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ z >> 27) &* 0x94D0_49BB_1331_11EB
+        return z ^ z >> 31
+    }
+}

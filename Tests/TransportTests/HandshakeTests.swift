@@ -1,0 +1,115 @@
+import Testing
+
+@testable import Transport
+
+@Suite struct HandshakeTests {
+    @Test func acceptKeyOfTheSpecification() {
+        #expect(WebSocketHandshake.accept(forKey: "dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+    }
+
+    @Test(arguments: [
+        ("", "da39a3ee5e6b4b0d3255bfef95601890afd80709"), ("abc", "a9993e364706816aba3e25717850c26c9cd0d89d"),
+        (String(repeating: "a", count: 64), "0098ba824b5c16427bd7a1122a5a442a25ec644d"),
+    ])
+    func sha1(text: String, digest: String) {
+        #expect(SHA1.digest(Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() == digest)
+    }
+
+    @Test(arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")])
+    func base64(text: String, encoded: String) {
+        #expect(Base64.encode(Array(text.utf8)) == encoded)
+        #expect(Base64.decode(encoded.utf8) == Array(text.utf8))
+    }
+
+    @Test(arguments: ["Z", "Zg===", "Z=g=", "Zm9v!", "Zm9v Zm9v"])
+    func malformedBase64IsRefused(text: String) {
+        #expect(Base64.decode(text.utf8) == nil)
+    }
+
+    private func headers(_ protocols: [String], connection: String = "Upgrade", upgrade: String = "websocket", version: String = "13", key: String = "dGhlIHNhbXBsZSBub25jZQ==") -> HeaderList {
+        var headers: HeaderList = ["Connection": connection, "Upgrade": upgrade, "Sec-WebSocket-Version": version, "Sec-WebSocket-Key": key]
+        for line in protocols { headers.add("sec-websocket-protocol", line) }
+        return headers
+    }
+
+    private func check(_ headers: HeaderList, method: String = "GET") -> Result<WebSocketHandshake.Offer, WebSocketHandshake.Refusal> {
+        WebSocketHandshake.check(method: method, headers: headers, speaking: WebSocketHandshake.replicationProtocols)
+    }
+
+    @Test(arguments: [
+        (["BLIP_3+CBMobile_3,BLIP_3+CBMobile_2"], "BLIP_3+CBMobile_3"), (["BLIP_3+CBMobile_2 , BLIP_3+CBMobile_3"], "BLIP_3+CBMobile_2"),
+        (["BLIP_3+CBMobile_4,BLIP_3+CBMobile_3"], "BLIP_3+CBMobile_3"), (["BLIP_3+CBMobile_4", "BLIP_3+CBMobile_2"], "BLIP_3+CBMobile_2"),
+        (["SyncGatewaySession_x, BLIP_3+CBMobile_2"], "BLIP_3+CBMobile_2"),
+    ])
+    func theClientsOrderDecides(lines: [String], chosen: String) throws {
+        #expect(try check(headers(lines)).get().selectedProtocol == chosen)
+    }
+
+    @Test(arguments: [[], ["BLIP_3+CBMobile_4"], ["BLIP_3"], ["blip_3+cbmobile_3"], [""]])
+    func noCommonProtocolSaysWhatIsSpoken(lines: [String]) {
+        guard case .failure(let refusal) = check(headers(lines)) else { return #expect(Bool(false), "accepted") }
+        #expect(refusal.status == 400)
+        #expect(refusal.reason.contains("BLIP_3+CBMobile_3, BLIP_3+CBMobile_2"))
+    }
+
+    @Test func listsInConnectionAndUpgradeAreTolerated() throws {
+        _ = try check(headers(["BLIP_3+CBMobile_3"], connection: "keep-alive, upgrade", upgrade: "h2c, WebSocket")).get()
+    }
+
+    @Test func incompleteRequestsAreRefused() {
+        let offers = ["BLIP_3+CBMobile_3"]
+        #expect(throws: WebSocketHandshake.Refusal.self) { try check(headers(offers, connection: "close")).get() }
+        #expect(throws: WebSocketHandshake.Refusal.self) { try check(headers(offers, upgrade: "h2c")).get() }
+        #expect(throws: WebSocketHandshake.Refusal.self) { try check(headers(offers, version: "8")).get() }
+        #expect(throws: WebSocketHandshake.Refusal.self) { try check(headers(offers, key: "c2hvcnQ=")).get() }
+        #expect(throws: WebSocketHandshake.Refusal.self) { try check(headers(offers), method: "POST").get() }
+    }
+
+    @Test(arguments: [
+        ("Basic dXNlcjpwYXNz", BasicCredentials(username: "user", password: "pass")), ("basic  dXNlcjpwOmE=", BasicCredentials(username: "user", password: "p:a")),
+        ("Basic dXNlcg==", nil), ("Bearer dXNlcjpwYXNz", nil), ("Basic !!!", nil), ("Basic", nil),
+    ] as [(String, BasicCredentials?)])
+    func basicCredentials(value: String, expected: BasicCredentials?) {
+        #expect(WebSocketHandshake.basicCredentials(["Authorization": value]) == expected)
+    }
+
+    @Test(arguments: [
+        ("/db/_blipsync", "db"), ("/base/path/my%20db/_blipsync", "my db"), ("/db/_blipsync/", nil), ("/_blipsync", ""), ("/db/x_blipsync", nil), ("/db/doc", nil),
+    ] as [(String, String?)])
+    func databaseOfThePath(path: String, database: String?) {
+        #expect(RequestTarget.replicationDatabase(path: path).flatMap { RequestTarget.decode($0) } == database)
+    }
+
+    @Test func brokenEscapesNameNoDatabase() {
+        for text in ["%", "%4", "%zz", "%ff"] { #expect(RequestTarget.decode(Substring(text).utf8) == nil) }
+    }
+
+    @Test(arguments: [
+        (#"{"error":"Unauthorized","reason":"Invalid login"}"#, "Invalid login"), (#"{"x":{"reason":"inner"},"reason":"a \"b\" \u00e4"}"#, "a \"b\" ä"),
+        (#"{"reason":7}"#, nil), (#"["reason","x"]"#, nil), (#"{"reason":"cut"#, nil), ("", nil), (#"{"a":"reason","b":"x"}"#, nil),
+    ] as [(String, String?)])
+    func reasonOfAnErrorBody(body: String, reason: String?) {
+        #expect(JSONText.string(forKey: "reason", in: Array(body.utf8)) == reason)
+    }
+
+    @Test func quotedTextSurvives() {
+        let text = "a\"b\\c\nd\u{1}é"
+        #expect(JSONText.quoted(text) == #""a\"b\\c\nd\u0001é""#)
+    }
+
+    @Test(arguments: [
+        ("ws://h/db", "/db/_blipsync", 80, "h"), ("wss://h.example:4984/base/db/", "/base/db/_blipsync", 4984, "h.example:4984"), ("ws://[::1]:4984/db/_blipsync", "/db/_blipsync", 4984, "[::1]:4984"),
+        ("WSS://h/db?client=cbl2", "/db/_blipsync?client=cbl2", 443, "h"),
+    ])
+    func urls(text: String, target: String, port: Int, authority: String) throws {
+        let url = try EndpointURL(text)
+        #expect(url.replicationTarget == target)
+        #expect(url.port == port)
+        #expect(url.authority == authority)
+    }
+
+    @Test(arguments: ["", "h/db", "ftp://h/db", "ws://", "ws:///db", "ws://u:p@h/db", "ws://h:0/db", "ws://h:99999/db", "ws://[::1/db", "ws://h/d b", "ws://h\r\n/db"])
+    func wrongURLs(text: String) {
+        #expect(throws: (any Error).self) { try EndpointURL(text) }
+    }
+}
