@@ -64,7 +64,7 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Replication",
+                "Digests", "Replication",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -78,7 +78,10 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "PluginHost", "Replication", "Transport",
+                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -88,7 +91,11 @@ let package = Package(
         ),
         .executableTarget(
             name: "nightjar",
-            dependencies: ["Agent", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            dependencies: [
+                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             swiftSettings: strict
         ),
         .executableTarget(
@@ -99,5 +106,10 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+
+        // Tests beside each room, and of the house as a whole.
+        .testTarget(name: "DigestsTests", dependencies: ["Digests"], swiftSettings: strict),
+        .testTarget(name: "DocumentsTests", dependencies: ["Documents", "Digests"], swiftSettings: strict),
+        .testTarget(name: "AgentConfigurationTests", dependencies: ["AgentConfiguration"], swiftSettings: strict),
     ]
 )

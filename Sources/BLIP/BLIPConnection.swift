@@ -30,11 +30,11 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var checksumIn = RunningChecksum()
     var lastRequestNumber: UInt64 = 0
     var unfinishedRequests: [UInt64: PartialMessage] = [:]
-    var unfinishedReplies = 0
+    var unfinishedReplies: [UInt64: PartialMessage] = [:]
     /// Bytes in all unfinished messages.
     var unfinishedBytes = 0
-    /// Requests sent completely, by number.
-    var awaited: [UInt64: AwaitedReply] = [:]
+    /// Requests sent completely, by number, until their reply is complete.
+    var awaited: [UInt64: RequestToken] = [:]
     /// Complete requests of the peer that want a reply; the value tells whether they are urgent.
     var unanswered: [UInt64: Bool] = [:]
     /// Where a compressed frame is inflated to; kept to save allocations.
@@ -59,6 +59,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         var limits = limits
         limits.maximumFrame = min(max(limits.maximumFrame, BLIPLimits.smallestFrame), BLIPLimits.largestFrame)
         limits.maximumFrameBeforeUrgent = min(max(limits.maximumFrameBeforeUrgent, BLIPLimits.smallestFrame), limits.maximumFrame)
+        limits.maximumProperties = min(max(limits.maximumProperties, 0), Int(UInt32.max))
         self.limits = limits
         deflater = Deflater(level: compressionLevel)
     }
@@ -153,7 +154,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// queued. Nothing works afterwards.
     public mutating func fail() -> [RequestToken] {
         isFailed = true
-        var tokens: [RequestToken] = awaited.values.map(\.token)
+        var tokens: [RequestToken] = Array(awaited.values)
         while let message = outbox.dequeue() {
             if let token = message.token { tokens.append(token) }
         }
@@ -165,7 +166,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         unanswered = [:]
         unfinishedRequests = [:]
         dueAcknowledgements.removeAll()
-        unfinishedReplies = 0
+        unfinishedReplies = [:]
         unfinishedBytes = 0
         queuedBytes = 0
         queuedRequests = 0
@@ -184,7 +185,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         queuedRequests -= 1
         guard let token = message.token else { return }
         queuedTokens -= 1
-        awaited[message.number] = AwaitedReply(token: token)
+        awaited[message.number] = token
     }
 }
 
@@ -212,10 +213,4 @@ struct PartialMessage {
     func isDue(_ threshold: Int) -> Bool {
         !acknowledgementIsDue && received - acknowledged >= threshold
     }
-}
-
-/// A request of ours, sent completely.
-struct AwaitedReply {
-    var token: RequestToken
-    var partial: PartialMessage?
 }

@@ -52,6 +52,19 @@ public struct IncomingRequest: Sendable {
     public var isUrgent: Bool
     /// Whether its first frame was compressed.
     public var isCompressed: Bool
+
+    public init(
+        number: UInt64, profile: String, properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(),
+        isNoReply: Bool = false, isUrgent: Bool = false, isCompressed: Bool = false
+    ) {
+        self.number = number
+        self.profile = profile
+        self.properties = properties
+        self.body = body
+        self.isNoReply = isNoReply
+        self.isUrgent = isUrgent
+        self.isCompressed = isCompressed
+    }
 }
 
 /// A reply to send. It takes its urgency from the request.
@@ -101,6 +114,12 @@ public struct IncomingReply: Sendable {
     public var body: ByteBuffer
     /// Set if it is an error reply. A missing domain reads as `BLIP`, a missing or malformed code as 0.
     public var error: BLIPErrorReply?
+
+    public init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), error: BLIPErrorReply? = nil) {
+        self.properties = properties
+        self.body = body
+        self.error = error
+    }
 }
 
 /// Stands for a request that was sent and awaits its reply. (Request numbers are no use here: a request gets its number

@@ -49,7 +49,7 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
                 append(key, newValue)
                 return
             }
-            guard Self.isClean(newValue), block.readableBytes - range.count + newValue.utf8.count <= Self.maximumBytes else {
+            guard !newValue.utf8.contains(0), block.readableBytes - range.count + newValue.utf8.count <= Self.maximumBytes else {
                 return remove(key)
             }
             var changed = ByteBuffer()
@@ -66,15 +66,26 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
     /// ``maximumBytes``: real peers drop the whole block or the connection for those.
     @discardableResult
     public mutating func append(_ key: String, _ value: String) -> Bool {
-        let count = key.utf8.count + value.utf8.count + 2
-        guard block.readableBytes + count <= Self.maximumBytes, Self.isClean(key), Self.isClean(value), find(key) == nil else {
-            return false
+        var key = key
+        var value = value
+        return key.withUTF8 { key in
+            value.withUTF8 { append(UnsafeRawBufferPointer(key), UnsafeRawBufferPointer($0)) }
         }
-        if block.readableBytes == 0 { block.reserveCapacity(max(128, count)) }
-        block.writeString(key)
-        block.writeInteger(0, as: UInt8.self)
-        block.writeString(value)
-        block.writeInteger(0, as: UInt8.self)
+    }
+
+    private mutating func append(_ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool {
+        let count = key.count + value.count + 2
+        guard block.readableBytes + count <= Self.maximumBytes,
+            PropertyBlock.terminator(key, from: 0) == nil, PropertyBlock.terminator(value, from: 0) == nil,
+            block.withUnsafeReadableBytes({ PropertyBlock.find(key, in: $0) }) == nil
+        else { return false }
+        block.writeWithUnsafeMutableBytes(minimumWritableBytes: max(count, block.readableBytes == 0 ? 200 : 0)) { room in
+            room.copyMemory(from: key)
+            room[key.count] = 0
+            UnsafeMutableRawBufferPointer(rebasing: room[(key.count + 1)...]).copyMemory(from: value)
+            room[count - 1] = 0
+            return count
+        }
         return true
     }
 
@@ -121,10 +132,6 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
         return key.withUTF8 { wanted in
             block.withUnsafeReadableBytes { PropertyBlock.find(UnsafeRawBufferPointer(wanted), in: $0) }
         }
-    }
-
-    private static func isClean(_ string: String) -> Bool {
-        !string.utf8.contains(0)
     }
 }
 

@@ -66,31 +66,25 @@ extension BLIPConnection {
     private mutating func acceptReply(_ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]) throws(BLIPError) {
         let number = header.number
         let bound = Bound(name: "maximumReply", bytes: limits.maximumReply)
-        guard var entry = awaited.removeValue(forKey: number) else { throw .unexpectedReply(number: number) }
-        do {
-            if entry.partial == nil && header.isLast {
-                let message = try wholeMessage(frame, header, bound)
-                events.append(.reply(entry.token, try finishReply(message, number, header.bits)))
-                return
-            }
-            if entry.partial == nil {
-                try checkUnfinishedCount()
-                unfinishedReplies += 1
-            }
-            var partial = entry.partial.take() ?? PartialMessage(bits: header.bits)
-            try extend(&partial, MessageKey(number: number, isReply: true), frame, header, bound)
-            if header.isLast {
-                unfinishedReplies -= 1
-                events.append(.reply(entry.token, try finishReply(partial.bytes, number, partial.bits)))
-            } else {
-                events.append(.replyProgress(entry.token, receivedBytes: partial.bytes.readableBytes))
-                entry.partial = partial
-                awaited[number] = entry
-            }
-        } catch {
-            // Its token is still owed to the owner, who gets it from fail().
-            awaited[number] = AwaitedReply(token: entry.token)
-            throw error
+        // The token stays here until its reply is complete: if that fails, fail() still owes it to the owner.
+        guard let token = awaited[number] else { throw .unexpectedReply(number: number) }
+        let begun = unfinishedReplies.isEmpty ? nil : unfinishedReplies.removeValue(forKey: number)
+        if begun == nil && header.isLast {
+            let reply = try finishReply(try wholeMessage(frame, header, bound), number, header.bits)
+            awaited[number] = nil
+            events.append(.reply(token, reply))
+            return
+        }
+        if begun == nil { try checkUnfinishedCount() }
+        var partial = begun ?? PartialMessage(bits: header.bits)
+        try extend(&partial, MessageKey(number: number, isReply: true), frame, header, bound)
+        if header.isLast {
+            let reply = try finishReply(partial.bytes, number, partial.bits)
+            awaited[number] = nil
+            events.append(.reply(token, reply))
+        } else {
+            events.append(.replyProgress(token, receivedBytes: partial.bytes.readableBytes))
+            unfinishedReplies[number] = partial
         }
     }
 
@@ -202,7 +196,7 @@ extension BLIPConnection {
     }
 
     private func checkUnfinishedCount() throws(BLIPError) {
-        let count = unfinishedRequests.count + unfinishedReplies
+        let count = unfinishedRequests.count + unfinishedReplies.count
         guard count < limits.maximumUnfinishedMessages else {
             throw .limitExceeded("maximumUnfinishedMessages", value: count + 1, maximum: limits.maximumUnfinishedMessages)
         }
@@ -218,9 +212,9 @@ extension BLIPConnection {
             unfinishedRequests[number]?.acknowledgementIsDue = true
             dueAcknowledgements.append(MessageKey(number: number, isReply: false))
         }
-        let replies = awaited.filter { $0.value.partial?.isDue(threshold) == true }.keys.sorted()
+        let replies = unfinishedReplies.filter { $0.value.isDue(threshold) }.keys.sorted()
         for number in replies {
-            awaited[number]?.partial?.acknowledgementIsDue = true
+            unfinishedReplies[number]?.acknowledgementIsDue = true
             dueAcknowledgements.append(MessageKey(number: number, isReply: true))
         }
     }

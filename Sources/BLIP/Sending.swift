@@ -144,9 +144,9 @@ extension BLIPConnection {
     private mutating func acknowledgement(of key: MessageKey, _ allocator: ByteBufferAllocator) -> ByteBuffer? {
         let count: Int
         if key.isReply {
-            guard let received = awaited[key.number]?.partial?.received else { return nil }
-            awaited[key.number]?.partial?.acknowledged = received
-            awaited[key.number]?.partial?.acknowledgementIsDue = false
+            guard let received = unfinishedReplies[key.number]?.received else { return nil }
+            unfinishedReplies[key.number]?.acknowledged = received
+            unfinishedReplies[key.number]?.acknowledgementIsDue = false
             count = received
         } else {
             guard let received = unfinishedRequests[key.number]?.received else { return nil }

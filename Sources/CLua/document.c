@@ -34,9 +34,8 @@ uint64_t nj_begin_document(nj_state *S, int slot, const nj_document *d) {
         doc->length = 2;
     }
     doc->root = (uint32_t)(nj_space(doc->body, doc->body + doc->length) - doc->body);
-    doc->cursor = doc->root + 1;
-    doc->members = 0;
-    doc->scan = NJ_SCAN_START;
+    doc->search = (nj_search){.at = doc->root};
+    doc->marks = 0;
     if (slot >= S->documents) S->documents = slot + 1;
     return (uint64_t)S->generation << 32 | (uint64_t)slot << NJ_OFFSET_BITS | (doc->root & NJ_MAX_BODY);
 }
@@ -74,56 +73,8 @@ static inline bool key_equals(const uint8_t *raw, uint32_t length, bool escaped,
     return escaped_equals(raw, raw + length, key, key_length);
 }
 
-// The top level: places found on the way are kept, and the scan goes on where the last one stopped. The value of the
-// last key is skipped only when something behind it is asked for.
-static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char *key, size_t length) {
-    const nj_member *member = doc->index, *indexed = doc->index + doc->members;
-    for (; member < indexed; member++) {
-        if (member->length == length) {
-            if (memcmp(doc->body + member->key, key, length) == 0) return member->value;
-        } else if ((member->length & NJ_ESCAPED) != 0) {
-            if (key_equals(doc->body + member->key, member->length & ~NJ_ESCAPED, true, key, length)) return member->value;
-        }
-    }
-    if (doc->scan == NJ_SCAN_DONE) return NJ_NOT_FOUND;
-    const uint8_t *body = doc->body, *end = body + doc->length, *p = body + doc->cursor, *start = p;
-    if (doc->scan == NJ_SCAN_START && (doc->root >= doc->length || body[doc->root] != '{')) return NJ_BAD_TEXT;
-    bool first = doc->scan == NJ_SCAN_START;
-    for (;;) {
-        if (!first) {
-            p = nj_value_end(p, end);
-            if (p == NULL) return NJ_BAD_TEXT;
-        }
-        bool closed, escaped;
-        const uint8_t *last = p;
-        p = nj_step(p, end, first, &closed);
-        first = false;
-        if (p == NULL) {
-            if (!closed) return NJ_BAD_TEXT;
-            if (doc->members < NJ_INDEX_MEMBERS) doc->scan = NJ_SCAN_DONE;
-            nj_charge(L, S, (size_t)(last - start) >> 4);
-            return NJ_NOT_FOUND;
-        }
-        const uint8_t *raw;
-        uint32_t raw_length;
-        p = nj_key_at(p, end, &raw, &raw_length, &escaped);
-        if (p == NULL) return NJ_BAD_TEXT;
-        uint32_t value = (uint32_t)(p - body);
-        if (doc->members < NJ_INDEX_MEMBERS) {
-            doc->index[doc->members++] =
-                (nj_member){(uint32_t)(raw - body), raw_length | (escaped ? NJ_ESCAPED : 0), value};
-            doc->scan = NJ_SCAN_AT_VALUE;
-            doc->cursor = value;
-        }
-        if (key_equals(raw, raw_length, escaped, key, length)) {
-            nj_charge(L, S, (size_t)(p - start) >> 4);
-            return value;
-        }
-    }
-}
-
-// Inside a nested object. `after` is where to begin: its opening bracket.
-static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
+// Token by token: for objects with escapes in their strings, where a key may be written in another way.
+static uint32_t walk_to_member(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
     const uint8_t *body = doc->body, *end = body + doc->length, *start = body + object, *p = start + 1;
     for (bool first = true;; first = false) {
         bool closed, escaped;
@@ -147,6 +98,65 @@ static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint32_t obj
             return (uint32_t)(p - body);
         }
     }
+}
+
+// The search compares raw bytes; a wanted key with a backslash would match the text of an escape.
+static inline uint32_t confirmed(
+    lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length, uint32_t value, bool has_escapes) {
+    if (__builtin_expect(!has_escapes, 1) || memchr(key, '\\', length) == NULL) return value;
+    return walk_to_member(L, S, doc, object, key, length);
+}
+
+// The top level: places found on the way are kept, and the search goes on where the last one stopped.
+static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char *key, size_t length) {
+    const uint8_t *body = doc->body;
+    if (__builtin_expect(doc->root >= doc->length || body[doc->root] != '{', 0)) return NJ_BAD_TEXT;
+    nj_wanted wanted = nj_want(key, length);
+    uint32_t value = 0;
+    for (uint32_t i = 0; i < doc->marks; i++) {
+        value = nj_value_of(body, doc->length, doc->mark[i], &wanted);
+        if (value != 0) return confirmed(L, S, doc, doc->root, key, length, value, doc->search.has_escapes);
+    }
+    nj_search search = doc->search;
+    uint32_t from = search.at, marks = doc->marks;
+    bool keeps = true;
+    while (!search.closed && value == 0) {
+        if (search.at >= doc->length) return NJ_BAD_TEXT;
+        uint32_t base;
+        uint64_t opens = nj_search_block(&search, body, doc->length, &base);
+        if (marks + 32 > NJ_MARKS) keeps = false; // a block has at most 32 strings
+        for (; opens != 0; opens &= opens - 1) {
+            uint32_t quote = base + (uint32_t)__builtin_ctzll(opens);
+            if (keeps) doc->mark[marks++] = quote;
+            if (value == 0) value = nj_value_of(body, doc->length, quote, &wanted);
+        }
+        if (keeps) {
+            doc->search = search;
+            doc->marks = marks;
+        }
+    }
+    nj_charge(L, S, (search.at - from) >> 5);
+    if (value != 0) return confirmed(L, S, doc, doc->root, key, length, value, search.has_escapes);
+    return search.has_escapes ? walk_to_member(L, S, doc, doc->root, key, length) : NJ_NOT_FOUND;
+}
+
+static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
+    nj_wanted wanted = nj_want(key, length);
+    nj_search search = {.at = object};
+    while (!search.closed) {
+        if (search.at >= doc->length) return NJ_BAD_TEXT;
+        uint32_t base;
+        uint64_t opens = nj_search_block(&search, doc->body, doc->length, &base);
+        for (; opens != 0; opens &= opens - 1) {
+            uint32_t value = nj_value_of(doc->body, doc->length, base + (uint32_t)__builtin_ctzll(opens), &wanted);
+            if (value != 0) {
+                nj_charge(L, S, (search.at - object) >> 5);
+                return confirmed(L, S, doc, object, key, length, value, search.has_escapes);
+            }
+        }
+    }
+    nj_charge(L, S, (search.at - object) >> 5);
+    return search.has_escapes ? walk_to_member(L, S, doc, object, key, length) : NJ_NOT_FOUND;
 }
 
 // MARK: Elements of an array
@@ -328,7 +338,7 @@ int nj_document_next(lua_State *L) {
             if (p != NULL && key_equals(raw, length, escaped, key, key_length)) value = p;
         }
         if (value == NULL) {
-            uint32_t found = find_nested(L, S, doc, offset, key, key_length);
+            uint32_t found = walk_to_member(L, S, doc, offset, key, key_length);
             if (found == NJ_BAD_TEXT) return raise_bad(L);
             if (found == NJ_NOT_FOUND) return luaL_error(L, "there is no field '%s' to go on from", key);
             value = body + found;

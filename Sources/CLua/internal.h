@@ -9,6 +9,8 @@
 #include <lualib.h>
 #include <string.h>
 
+#include "search.h"
+
 // Document handles. A document, or an object or array inside one, is a light userdata whose value is
 //   generation of the call (32 bits) | document slot (6) | offset of the value in the body (26)
 // so handing one out allocates nothing, equal places are equal handles, and a handle that outlives its call is
@@ -20,32 +22,22 @@ enum { NJ_OFFSET_BITS = 26, NJ_DOCUMENT_SLOTS = 64, NJ_MAX_BODY = (1 << NJ_OFFSE
 
 enum {
     NJ_HOOK_COUNT = 100,     // instructions between two looks at the clock
-    NJ_INDEX_MEMBERS = 64,   // top-level members whose place is remembered
     NJ_CURSORS = 16,         // arrays and objects whose last place is remembered
     NJ_MESSAGE_BYTES = 2048,
-    NJ_DEEPEST = 128         // hard bound of any nesting limit: conversions recurse in C
+    NJ_DEEPEST = NJ_DEEPEST_RESULT // hard bound of any nesting limit
 };
-
-typedef struct {
-    uint32_t key;     // offset of the first byte after the quote
-    uint32_t length;  // raw bytes; the top bit marks escapes
-    uint32_t value;
-} nj_member;
-#define NJ_ESCAPED 0x80000000u
 
 typedef struct {
     const uint8_t *body;
     uint32_t length;
     uint32_t root;    // offset of the opening brace
-    uint32_t cursor;  // where the scan of the top level goes on
-    uint16_t members;
-    uint8_t scan;     // NJ_SCAN_…
     bool is_deleted;
     nj_bytes id, revision;
     void *owned;      // freed at the end of the call
-    nj_member index[NJ_INDEX_MEMBERS];
+    nj_search search; // of the top level; marks holds what it has found so far
+    uint32_t marks;
+    uint32_t mark[NJ_MARKS]; // quotes that open a string directly inside the root object
 } nj_doc;
-enum { NJ_SCAN_START = 0, NJ_SCAN_AT_VALUE, NJ_SCAN_DONE };
 
 typedef struct {
     uint64_t handle;

@@ -171,14 +171,13 @@ static const uint8_t *match(nj_matcher *m, const nj_item *item, const uint8_t *s
             continue;
         case '*':
         case '+': {
-            const uint8_t *p = s;
-            while (p < m->end && fits(item, *p)) {
+            ptrdiff_t n = 0, least = item->repeat == '+';
+            while (n < m->end - s && fits(item, s[n])) {
                 step(m);
-                p++;
+                n++;
             }
-            const uint8_t *least = item->repeat == '+' ? s + 1 : s;
-            for (; p >= least; p--) {
-                const uint8_t *end = match(m, item + 1, p);
+            for (; n >= least; n--) {
+                const uint8_t *end = match(m, item + 1, s + n);
                 if (end != NULL) return end;
             }
             return NULL;

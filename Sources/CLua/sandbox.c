@@ -181,10 +181,8 @@ static int charged(lua_State *L) {
     for (int i = 1; i <= 2; i++) {
         if (lua_type(L, i) == LUA_TSTRING) nj_charge(L, S, lua_rawlen(L, i) >> 1);
     }
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-    return lua_gettop(L);
+    // Called as plain C, in this very frame, so that its errors name the script's line and the function.
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
 // Replaces the function at the top by its charged form.
@@ -195,16 +193,10 @@ static void wrap_charged(lua_State *L) { lua_pushcclosure(L, charged, 1); }
 static int os_date(lua_State *L) {
     const char *format = luaL_optstring(L, 1, "%c");
     if (*format == '!') format++;
-    lua_settop(L, 2);
-    lua_pushvalue(L, lua_upvalueindex(1));
+    if (lua_gettop(L) == 0) lua_pushnil(L);
     lua_pushfstring(L, "!%s", format); // always UTC: the answer must not depend on the machine
-    if (lua_isnil(L, 2)) {
-        lua_call(L, 1, 1);
-    } else {
-        lua_pushvalue(L, 2);
-        lua_call(L, 2, 1);
-    }
-    return 1;
+    lua_replace(L, 1);
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
 static int date_field(lua_State *L, const char *name, lua_Integer otherwise) {

@@ -109,7 +109,7 @@ static int gmatch(lua_State *L) {
 
 // MARK: gsub
 
-// Adds what replaces one match. Gives false when the match stays as it is.
+// Adds what replaces one match, or the match itself when the replacement is nil or false.
 static void add_replacement(nj_matcher *m, luaL_Buffer *out, const uint8_t *from, const uint8_t *to, int type) {
     lua_State *L = m->L;
     if (type == LUA_TSTRING) {
@@ -216,7 +216,7 @@ static int rep(lua_State *L) {
     const char *separator = luaL_optlstring(L, 3, "", &separator_length);
     size_t each = length + separator_length;
     if (times <= 0 || each == 0) return lua_pushliteral(L, ""), 1;
-    size_t most = (size_t)nj_of(L)->limits.block;
+    size_t most = (size_t)nj_of(L)->limits.block - 64; // a string's own header
     if ((lua_Unsigned)times > most / each + 1 || each * (size_t)times - separator_length > most) {
         return luaL_error(L, "resulting string too large (limit block: %d bytes)", (int)most);
     }
@@ -254,10 +254,7 @@ static int format(lua_State *L) {
         }
     }
     nj_charge(L, nj_of(L), length >> 2);
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, top, 1);
-    return 1;
+    return lua_tocfunction(L, lua_upvalueindex(1))(L); // in this frame: its errors name the script's line
 }
 
 void nj_open_strings(lua_State *L) {

@@ -19,8 +19,10 @@ public final class Database: Sendable {
 
     private let lock: LockFile
     private let writes = JobQueue<WriteJob>()
-    private let reads = JobQueue<ReadJob>()
-    private let threads: Mutex<[Thread]>
+    let reads = JobQueue<ReadJob>()
+    /// Readers first, the writer last: the last connection to close moves the log into the database, which
+    /// a reader cannot.
+    private let threads: Mutex<(readers: [Thread], writer: [Thread])>
     private let known: Mutex<[CollectionName: Collection]>
     private let signals: ChangeSignals
 
@@ -50,20 +52,22 @@ public final class Database: Sendable {
         let writer = Handover(try Writer(session: session, queue: writes) { signals.committed($0) })
         for (collection, sequence) in facts.sequences { signals.start(collection, sequence) }
 
-        var started: [Thread] = []
+        var readers: [Thread] = []
+        let writing: Thread
         do {
             for number in 0..<max(options.readers, 1) {
                 let reader = Handover(try Session(path: path, writer: false, options: options))
-                started.append(try Thread(name: "read\(number) \(name)") { [reads] in Reader.run(reader.value, reads) })
+                readers.append(try Thread(name: "read\(number) \(name)") { [reads] in
+                    if let session = reader.take() { Reader.run(session, reads) }
+                })
             }
-            started.append(try Thread(name: "write \(name)") { writer.value.run() })
+            writing = try Thread(name: "write \(name)") { writer.take()?.run() }
         } catch {
             reads.close()
-            writes.close()
-            for thread in started { thread.join() }
+            for thread in readers { thread.join() }
             throw error
         }
-        threads = Mutex(started)
+        threads = Mutex((readers, [writing]))
     }
 
     deinit { close() }
@@ -92,11 +96,11 @@ public final class Database: Sendable {
         writes.close()
         reads.close()
         let running = threads.withLock { threads in
-            defer { threads = [] }
+            defer { threads = ([], []) }
             return threads
         }
-        guard !running.isEmpty else { return }
-        for thread in running { thread.join() }
+        guard !running.writer.isEmpty else { return }
+        for thread in running.readers + running.writer { thread.join() }
         blobs.close()
         signals.finish()
         lock.release()

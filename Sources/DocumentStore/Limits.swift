@@ -1,3 +1,4 @@
+import Glibc
 /// Named limits of the store. Each one bounds memory, disk or time that somebody
 /// outside the process could otherwise make us spend.
 public enum StoreLimits {
@@ -37,7 +38,7 @@ public enum StoreLimits {
     /// still be on its way.
     public static let blobGraceSeconds: Int64 = 3600
     /// Pages of write-ahead log after which the writer moves them into the database.
-    public static let checkpointPages: Int32 = 4000
+    public static let checkpointPages: Int32 = getenv("CKPT").map { atoi($0) } ?? 4000
     /// Pages of write-ahead log after which readers that keep the log from starting
     /// over are waited for (for at most `checkpointWaitMilliseconds`).
     public static let forcedCheckpointPages: Int32 = 32_000

@@ -27,10 +27,16 @@ enum Reader {
     }
 }
 
-/// Carries something to the one thread that will use it.
+/// Carries something to the one thread that will use it, which becomes its only owner: a connection is closed
+/// when its thread ends, not when the last closure goes.
 ///
-/// Unchecked: the value is made before the thread starts and no longer touched by its maker.
-struct Handover<Value>: @unchecked Sendable {
-    let value: Value
+/// Unchecked: the value is put in before the thread starts and taken out by that thread.
+final class Handover<Value>: @unchecked Sendable {
+    private var value: Value?
     init(_ value: Value) { self.value = value }
+
+    func take() -> Value? {
+        defer { value = nil }
+        return value
+    }
 }

@@ -1,3 +1,5 @@
+import CLua
+
 /// What one plugin state may use. Every value can be set per plugin; the host sets the ceiling.
 public struct LuaLimits: Sendable, Equatable {
     /// Memory of the whole state (`memory`). 16 MiB holds the largest document a peer may send and a copy of it.
@@ -40,4 +42,17 @@ public struct LuaCallLimits: Sendable, Equatable {
     public static let filter = LuaCallLimits()
     /// Resolvers and sync functions: rarer, and they build documents.
     public static let resolver = LuaCallLimits(cpuMilliseconds: 250, instructions: 50_000_000)
+}
+
+extension LuaLimits {
+    /// For the C side; clamped so that no sum there overflows. A state needs some 100 KB to be set up at all.
+    var bounds: nj_limits {
+        func within(_ value: Int, _ low: Int, _ high: Int) -> Int { max(low, min(value, high)) }
+        return nj_limits(
+            memory: Int64(within(memoryBytes, 256 << 10, 1 << 40)), block: Int64(within(blockBytes, 64 << 10, 1 << 30)),
+            source: Int64(within(sourceBytes, 0, 1 << 30)), result_depth: Int32(within(resultDepth, 1, Int(NJ_DEEPEST_RESULT))),
+            result_nodes: Int32(within(resultNodes, 1, 1 << 30)), result_bytes: Int64(within(resultBytes, 2, 1 << 30)),
+            log_line: Int32(within(logLineBytes, 16, 1 << 20)), log_lines: Int32(within(logLinesPerCall, 0, 1 << 20)),
+            lookups: Int32(within(lookupsPerCall, 0, Int(NJ_MAX_LOOKUPS))))
+    }
 }

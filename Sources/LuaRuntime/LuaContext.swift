@@ -51,3 +51,16 @@ public struct LuaUse: Sendable, Equatable {
     let reference: Int32
     let stateSerial: UInt64
 }
+
+extension LuaContext {
+    /// What Lua sees, as one object.
+    var value: LuaValue {
+        func text(_ text: String?) -> LuaValue { text.map { .text($0) } ?? .missing }
+        return .members([
+            ("params", params == .missing ? .object([]) : params), ("database", text(database)), ("scope", text(scope)),
+            ("collection", text(collection)), ("direction", text(direction)), ("replicator", text(replicator)),
+            ("listener", text(listener)), ("remote", text(remote)), ("user", text(user)), ("plugin", text(plugin)),
+            ("version", text(version)),
+        ])
+    }
+}

@@ -1,3 +1,5 @@
+import CLua
+
 /// One plugin in its own sandboxed Lua state.
 ///
 /// Not Sendable: confined to one thread at a time, which must have at least 1 MB of stack (Lua uses up to 0.4 MB).
@@ -15,6 +17,10 @@ public final class LuaPluginState {
     public let limitDeclarations: LuaValue
     public let limits: LuaLimits
 
+    private let state: OpaquePointer
+    private let bridge: HostBridge
+    private let serial: UInt64
+
     /// Compiles the source (text only), runs its load-time code under `limits.load` and checks the returned table.
     ///
     /// - Parameters:
@@ -24,56 +30,209 @@ public final class LuaPluginState {
         name: String, chunkName: String, source: [UInt8], modules: any LuaModuleLoader = LuaNoModules(),
         host: any LuaHost = LuaBareHost(), limits: LuaLimits = LuaLimits()
     ) throws(LuaFailure) {
-        fatalError("being written")
+        let bridge = HostBridge(host: host, modules: modules)
+        var bounds = limits.bounds
+        guard let state = nj_open(&bounds, HostBridge.callback, Unmanaged.passUnretained(bridge).toOpaque()) else {
+            throw LuaFailure(
+                kind: .memory, message: "\(chunkName): no memory for a new Lua state (limit memory: \(limits.memoryBytes) bytes)")
+        }
+        do throws(LuaFailure) {
+            var budget = limits.load.budget
+            let status = withBytes(chunkName) { name in withBytes(source) { nj_load(state, name, $0, &budget) } }
+            try check(status, state)
+            description = try LuaPluginState.declaration("description", state).text
+            parameterDeclarations = try LuaPluginState.declaration("params", state)
+            limitDeclarations = try LuaPluginState.declaration("limits", state)
+        } catch {
+            nj_close(state)
+            throw error
+        }
+        let mask = nj_hook_mask(state)
+        hooks = Set(LuaHook.allCases.filter { mask & 1 << UInt32($0.index) != 0 })
+        self.name = name
+        self.limits = limits
+        self.state = state
+        self.bridge = bridge
+        serial = Serial.next()
+    }
+
+    deinit {
+        nj_close(state) // runs no script: finalizers cannot be set
+    }
+
+    private static func declaration(_ key: StaticString, _ state: OpaquePointer) throws(LuaFailure) -> LuaValue {
+        try check(nj_declaration(state, key.utf8Start), state)
+        let output = nj_output(state)
+        guard output.length > 0 else { return .missing }
+        return LuaValue(json: output.array) ?? .missing
     }
 
     /// Prepares `ctx` for one use. Costs some 10 µs and a few KB of the state's memory; release it when the use ends.
-    public func makeUse(_ context: LuaContext) throws(LuaFailure) -> LuaUse { fatalError("being written") }
+    public func makeUse(_ context: LuaContext) throws(LuaFailure) -> LuaUse {
+        var reference: Int32 = -1
+        try check(withBytes(context.value.jsonBytes) { nj_make_use(state, $0, &reference) }, state)
+        return LuaUse(reference: reference, stateSerial: serial)
+    }
 
     /// Frees a use; releasing twice does nothing.
-    public func release(_ use: LuaUse) { fatalError("being written") }
+    public func release(_ use: LuaUse) {
+        guard use.stateSerial == serial else { return }
+        nj_release_use(state, use.reference)
+    }
 
     /// Asks a filter hook about one document. The hot path: nothing is allocated in Swift.
     public func callFilter(
         _ hook: LuaHook, document: borrowing LuaDocument, use: LuaUse, flags: LuaFlags = [], limits: LuaCallLimits = .filter
-    ) throws(LuaFailure) -> Bool { fatalError("being written") }
+    ) throws(LuaFailure) -> Bool {
+        var passed = false
+        let reference = reference(of: use)
+        let status = withDocument(document) { document in
+            var document = document
+            var budget = limits.budget
+            return nj_call_filter(state, hook.index, reference, flags.rawValue, &document, &budget, &passed)
+        }
+        try check(status, state)
+        return passed
+    }
 
     /// The same over borrowed bytes, which are only read during the call.
     public func callFilter(
         _ hook: LuaHook, id: UnsafeRawBufferPointer, revision: UnsafeRawBufferPointer, isDeleted: Bool,
         body: UnsafeRawBufferPointer, use: LuaUse, flags: LuaFlags = [], limits: LuaCallLimits = .filter
-    ) throws(LuaFailure) -> Bool { fatalError("being written") }
+    ) throws(LuaFailure) -> Bool {
+        var passed = false
+        var document = nj_document(
+            id: nj_bytes(bytes: id.baseAddress, length: id.count),
+            revision: nj_bytes(bytes: revision.baseAddress, length: revision.count),
+            body: nj_bytes(bytes: body.baseAddress, length: body.count), is_deleted: isDeleted, is_present: true)
+        var budget = limits.budget
+        try check(
+            nj_call_filter(state, hook.index, reference(of: use), flags.rawValue, &document, &budget, &passed), state)
+        return passed
+    }
 
     /// Asks `resolve`.
     public func callResolve(
         _ conflict: borrowing LuaConflict, use: LuaUse, limits: LuaCallLimits = .resolver
-    ) throws(LuaFailure) -> LuaResolution { fatalError("being written") }
+    ) throws(LuaFailure) -> LuaResolution {
+        var decision: Int32 = 0
+        let reference = reference(of: use)
+        let (local, remote, base) = (conflict.local, conflict.remote, conflict.base)
+        let (localRevision, remoteRevision) = (conflict.localRevision, conflict.remoteRevision)
+        let baseRevision = conflict.baseRevision
+        let hasBaseRevision = baseRevision != nil
+        let status = withBytes(conflict.id) { id in
+            withBytes(localRevision) { localRevision in
+                withBytes(remoteRevision) { remoteRevision in
+                    withBytes(baseRevision ?? "") { baseRevision in
+                        withDocument(local) { local in
+                            withDocument(remote) { remote in
+                                withDocument(base) { base in
+                                    var conflict = nj_conflict(
+                                        local: local, remote: remote, base: base, id: id, local_revision: localRevision,
+                                        remote_revision: remoteRevision,
+                                        base_revision: hasBaseRevision ? baseRevision : nj_bytes())
+                                    var budget = limits.budget
+                                    return nj_call_resolve(state, reference, &conflict, &budget, &decision)
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        try check(status, state)
+        switch Int(decision) {
+        case NJ_LOCAL: return .local
+        case NJ_REMOTE: return .remote
+        case NJ_DELETE: return .delete
+        default: return .merged(nj_output(state).array)
+        }
+    }
 
     /// Asks `authenticate_password`. The bytes are given to Lua as they are.
     public func callPassword(
         username: [UInt8], password: [UInt8], use: LuaUse, limits: LuaCallLimits = .filter
-    ) throws(LuaFailure) -> LuaPrincipal { fatalError("being written") }
+    ) throws(LuaFailure) -> LuaPrincipal {
+        var verdict: Int32 = 0
+        let reference = reference(of: use)
+        let status = withBytes(username) { username in
+            withBytes(password) { password in
+                var budget = limits.budget
+                return nj_call_password(state, reference, username, password, &budget, &verdict)
+            }
+        }
+        try check(status, state)
+        switch Int(verdict) {
+        case NJ_REFUSED: return .refused
+        case NJ_ACCEPTED: return .accepted(.missing)
+        default:
+            let principal = LuaValue(json: nj_output(state).array) ?? .missing
+            if let fault = principalFault(principal) {
+                throw LuaFailure(kind: .result, message: "\(hookName(.authenticatePassword)) returned a principal table \(fault)")
+            }
+            return .accepted(principal)
+        }
+    }
 
     // MARK: Plugin tests (`NAME.test.lua`)
 
     /// Compiles a test file in this state and returns its case names, ascending by bytes.
-    public func loadTests(chunkName: String, source: [UInt8]) throws(LuaFailure) -> [String] { fatalError("being written") }
+    public func loadTests(chunkName: String, source: [UInt8]) throws(LuaFailure) -> [String] {
+        var budget = limits.load.budget
+        try check(withBytes(chunkName) { name in withBytes(source) { nj_load_tests(state, name, $0, &budget) } }, state)
+        guard case .array(let names)? = LuaValue(json: nj_output(state).array) else { return [] }
+        return names.compactMap(\.text)
+    }
 
     /// Runs one case of the last `loadTests`. `t.push_filter(doc, ctx?)`, `t.pull_filter(doc, ctx?)`, `t.resolve(conflict, ctx?)`,
     /// `t.authenticate_password(username, password, ctx?)` call this plugin's hooks; `t.accept`, `t.reject`, `t.equal(a, b)`,
     /// `t.fails(function)` check. A failed check is a failure of kind `error` with the line of the check.
-    public func runTest(_ name: String, context: LuaContext, limits: LuaCallLimits = .resolver) throws(LuaFailure) { fatalError("being written") }
+    public func runTest(_ name: String, context: LuaContext, limits: LuaCallLimits = .resolver) throws(LuaFailure) {
+        var budget = limits.budget
+        let status = withBytes(name) { name in
+            withBytes(context.value.jsonBytes) { nj_run_test(state, name, $0, &budget) }
+        }
+        try check(status, state)
+    }
 
     // MARK: What it uses
 
     /// Bytes the state holds now.
-    public var memoryBytes: Int { fatalError("being written") }
+    public var memoryBytes: Int { nj_memory(state) }
     /// The most it has held.
-    public var peakMemoryBytes: Int { fatalError("being written") }
+    public var peakMemoryBytes: Int { nj_peak_memory(state) }
     /// After a `memory` failure, or with more than 7/8 of the memory held between calls: build a new state and drop this one.
-    public var needsRebuild: Bool { fatalError("being written") }
-    /// Modules that `require` has loaded so far, by the names asked for (a reload watches their files).
-    public var requiredModules: [String] { fatalError("being written") }
-    /// Lua instructions of the last call, in steps of 1,000, with library charges.
-    public var lastInstructions: Int { fatalError("being written") }
+    public var needsRebuild: Bool { nj_needs_rebuild(state) }
+    /// Modules that `require` has been asked for so far (a reload watches their files).
+    public var requiredModules: [String] { bridge.requiredModules }
+    /// Lua instructions of the last call, in steps of 100, with library charges.
+    public var lastInstructions: Int { Int(nj_last_instructions(state)) }
+
+    /// For benchmarks: protected calls of an empty function in this state, to compare a filter's cost with.
+    public func callEmptyFunction(times: Int, isLua: Bool) { nj_measure_empty_call(state, Int64(times), isLua) }
+
+    @inline(__always)
+    private func reference(of use: LuaUse) -> Int32 { use.stateSerial == serial ? use.reference : -1 }
+
+    private func hookName(_ hook: LuaHook) -> String { "\(name).lua: \(hook.rawValue)" }
+}
+
+/// Throws what a status of the C side stands for.
+@inline(__always)
+func check(_ status: Int32, _ state: OpaquePointer) throws(LuaFailure) {
+    guard status != NJ_OK else { return }
+    throw failure(status, state)
+}
+
+@inline(never)
+private func failure(_ status: Int32, _ state: OpaquePointer) -> LuaFailure {
+    let kind: LuaFailureKind = switch Int(status) {
+    case NJ_TIMEOUT: .timeout
+    case NJ_MEMORY: .memory
+    case NJ_RESULT: .result
+    case NJ_LOAD: .load
+    default: .error
+    }
+    return LuaFailure(kind: kind, message: String(decoding: nj_message(state).array, as: UTF8.self))
 }

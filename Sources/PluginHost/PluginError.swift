@@ -37,3 +37,16 @@ public enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 }
+
+extension PluginError {
+    /// What a use lacks in a new version, for the version's refusal.
+    var reasonForRefusal: String {
+        switch self {
+        case .noHook(_, _, let hook, let has, let usedBy):
+            "\(usedBy) needs \(hook), which this version does not have; it has \(has.isEmpty ? "no hooks" : has.joined(separator: ", "))"
+        case .parameters(_, _, let problems, let usedBy):
+            "\(usedBy): " + problems.map(\.description).joined(separator: "; ")
+        default: description
+        }
+    }
+}

@@ -70,8 +70,7 @@ struct QueueTests {
             let sender = Peer(limits: limits, compressionLevel: level)
             let receiver = Peer(limits: limits)
             for _ in 0..<10 {
-                var body = ByteBuffer()
-                for _ in 0..<random.below(maximum) { body.writeInteger(random.next()) }
+                let body = random.noise(random.below(8 * maximum))
                 sender.send(OutgoingRequest(profile: "noise", body: body, isCompressed: true))
             }
             let frames = sender.drain()
@@ -98,7 +97,7 @@ struct QueueTests {
             model.insert(message, at: 1)
         }
 
-        for _ in 0..<20_000 {
+        for _ in 0..<5_000 {
             switch random.below(10) {
             case 0..<4:
                 serial += 1

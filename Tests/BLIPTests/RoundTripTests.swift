@@ -10,7 +10,7 @@ struct RoundTripTests {
         var token: RequestToken?
     }
 
-    @Test(arguments: 0..<12)
+    @Test(arguments: 0..<8)
     func traffic(round: Int) throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         let place = Comment(rawValue: "seed \(seed)")
@@ -27,7 +27,7 @@ struct RoundTripTests {
         var answered = 0
         var expectedAnswers = 0
         var received = 0
-        let total = 300
+        let total = 100
 
         func check(_ events: [BLIPEvent], atA: Bool) throws {
             for event in events {
@@ -57,7 +57,7 @@ struct RoundTripTests {
                 let fromA = Bool.random(using: &random)
                 var properties: BLIPProperties = ["id": "\(serial)"]
                 for index in 0..<random.below(5) { properties.append("p\(index)", String(repeating: "x", count: random.below(100))) }
-                let size = [0, 10, 400, 5_000, 200_000][random.below(5)]
+                let size = min([0, 10, 400, 5_000, 200_000][random.below(5)], 200 * limits.maximumFrame)
                 let request = OutgoingRequest(
                     profile: "profile", properties: properties, body: random.body(size == 0 ? 0 : random.below(size)),
                     isCompressed: Bool.random(using: &random), isUrgent: random.below(4) == 0, isNoReply: random.below(4) == 0
@@ -70,7 +70,7 @@ struct RoundTripTests {
             if !toAnswer.isEmpty, random.below(2) == 0 {
                 let (fromA, request) = toAnswer.remove(at: random.below(toAnswer.count))
                 let token = try #require(sent[fromA]?[request.properties["id"] ?? ""]?.token, place)
-                var reply = OutgoingReply(properties: ["r": "1"], body: random.body(random.below(30_000)), isCompressed: Bool.random(using: &random))
+                var reply = OutgoingReply(properties: ["r": "1"], body: random.body(random.below(min(30_000, 200 * limits.maximumFrame))), isCompressed: Bool.random(using: &random))
                 if random.below(5) == 0 { reply = OutgoingReply(error: BLIPErrorReply(domain: "HTTP", code: 503, message: "later")) }
                 replies[fromA]?[token] = reply
                 #expect(fromA ? pair.b.reply(to: request.number, reply) : pair.a.reply(to: request.number, reply), place)
@@ -99,7 +99,7 @@ struct RoundTripTests {
         let place = Comment(rawValue: "seed \(seed)")
         var random = SeededRandom(seed)
         var detected = 0
-        for _ in 0..<1_500 {
+        for _ in 0..<1_200 {
             var limits = BLIPLimits()
             limits.maximumFrame = 64 + random.below(400)
             let sender = Peer(limits: limits)
@@ -140,7 +140,7 @@ struct RoundTripTests {
             if mayPass || victim == frames.count - 1 { continue }
             #expect(events.requests.sorted { $0.number < $1.number }.map(\.body) == bodies, "damage passed unseen, \(place)")
         }
-        #expect(detected > 1_000, place)
+        #expect(detected > 800, place)
     }
 
     /// Bytes of any kind.

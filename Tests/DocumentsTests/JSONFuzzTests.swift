@@ -8,7 +8,7 @@ import Testing
         let seed = makeSeed("JSONFuzzTests")
         var maker = JSONMaker(random: SeededRandom(seed: seed))
         var accepted = 0
-        for round in 0..<6_000 {
+        for round in 0..<2_400 {
             let right = maker.document()
             let body = round % 2 == 0 ? right : maker.damage(right)
             let model = NaiveJSON.read(body)
@@ -38,7 +38,7 @@ import Testing
             let stripped = try ReservedKeys.strip(from: body)
             #expect(try ReservedKeys.all(in: stripped).allSatisfy { $0 == "_attachments" }, note)
         }
-        #expect(accepted > 3_000)
+        #expect(accepted > 1_200)
     }
 
     private func holdsType(_ model: NaiveJSON) -> Bool {

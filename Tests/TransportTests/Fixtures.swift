@@ -152,7 +152,7 @@ func withListener<Result: Sendable>(
     var configuration = WebSocketListener.Configuration(interface: "127.0.0.1", port: 0)
     configuration.limits = limits
     configuration.heartbeat = heartbeat
-    let listener = try await WebSocketListener.bind(configuration, delegate: delegate, group: testGroup, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    let listener = try await WebSocketListener.bind(configuration, delegate: delegate, group: testGroup, logger: quietLogger())
     do {
         let result = try await body(listener, delegate)
         await listener.stop()
@@ -210,4 +210,8 @@ struct SeededGenerator: RandomNumberGenerator {
         z = (z ^ z >> 27) &* 0x94D0_49BB_1331_11EB
         return z ^ z >> 31
     }
+}
+
+func quietLogger() -> Logger {
+    Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 }

@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("/db/_blipsync", "db"), ("/base/path/my%20db/_blipsync", "my db"), ("/db/_blipsync/", nil), ("/_blipsync", ""), ("/db/x_blipsync", nil), ("/db/doc", nil),
+        ("/db/_blipsync", "db"), ("/base/path/my%20db/_blipsync", "my db"), ("/db/_blipsync/", nil), ("/_blipsync", nil), ("/db/x_blipsync", nil), ("/db/doc", nil),
     ] as [(String, String?)])
     func databaseOfThePath(path: String, database: String?) {
         #expect(RequestTarget.replicationDatabase(path: path).flatMap { RequestTarget.decode($0) } == database)

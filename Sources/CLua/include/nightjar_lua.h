@@ -39,6 +39,7 @@ typedef struct {
 } nj_document;
 
 enum { NJ_HOOKS = 6, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3 };
+enum { NJ_DEEPEST_RESULT = 128 }; // conversions recurse in C
 enum { NJ_MAX_LOOKUPS = 56 }; // of 64 document slots in a handle; the rest are the call's own
 
 // Failure kinds; the order of LuaFailureKind.

@@ -184,7 +184,7 @@ private struct FolderReader {
     /// Names in a folder, ascending, without hidden files and those of editors; links are followed.
     private mutating func entries(of folder: String) -> [(name: String, isFolder: Bool)] {
         let opened: Int32
-        do {
+        do throws(FileRefusal) {
             let descriptor = try Descriptor(at: root, folder.isEmpty ? "." : folder, flags: O_DIRECTORY)
             let real = try descriptor.realPath()
             guard folder.isEmpty || BoundedFile.lies(real, in: rootPath) else {

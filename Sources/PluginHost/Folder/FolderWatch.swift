@@ -29,9 +29,9 @@ struct FolderWatch: ~Copyable {
 
     private var interests: [Int32: Interest] = [:]
 
-    private static let entryChanges = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO
-    private static let selfChanges = IN_DELETE_SELF | IN_MOVE_SELF
-    private static let contentChanges = IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB
+    private static let entryChanges = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
+    private static let selfChanges = UInt32(IN_DELETE_SELF | IN_MOVE_SELF)
+    private static let contentChanges = UInt32(IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB)
 
     init() {
         let made = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
@@ -49,23 +49,24 @@ struct FolderWatch: ~Copyable {
     mutating func watch(folder: String, directories: [String], files: [String]) {
         guard let number else { return }
         var wanted: [Int32: Interest] = [:]
-        func add(_ path: String, _ mask: Int, _ interest: Interest) {
-            let descriptor = inotify_add_watch(number, path, UInt32(mask | Int(bitPattern: UInt(IN_MASK_ADD)) | IN_ONLYDIR))
+        func add(_ path: String, _ mask: UInt32, _ interest: Interest) {
+            let descriptor = inotify_add_watch(number, path, mask | UInt32(IN_MASK_ADD) | UInt32(IN_ONLYDIR))
             guard descriptor >= 0 else { return }
             if wanted[descriptor]?.add(interest) == nil { wanted[descriptor] = interest }
         }
-        var parents = [folder]
-        parents.append(contentsOf: files)
-        for path in parents {
+        func addFolders(above path: String, _ nearest: UInt32) {
             var above = path
-            while let slash = above.utf8.lastIndex(of: UInt8(ascii: "/")), above.utf8.count > 1 {
+            var mask = nearest
+            while above.utf8.count > 1, let slash = above.utf8.lastIndex(of: UInt8(ascii: "/")) {
                 let name = String(above[above.index(after: slash)...])
                 above = slash == above.startIndex ? "/" : String(above[..<slash])
-                // The file itself may be written in place; of the folders above only their entries matter.
-                let mask = path == folder || name.isEmpty ? 0 : Self.contentChanges
-                add(above, Self.entryChanges | (above.utf8.count + 1 + name.utf8.count >= path.utf8.count ? mask : 0), .names([name]))
+                add(above, mask, .names([name]))
+                mask = Self.entryChanges
             }
         }
+        addFolders(above: folder, Self.entryChanges)
+        // A file may be written in place; of the folders further up only their entries matter.
+        for file in files { addFolders(above: file, Self.entryChanges | Self.contentChanges) }
         for directory in directories {
             add(
                 directory.isEmpty ? folder : "\(folder)/\(directory)",
@@ -93,12 +94,12 @@ struct FolderWatch: ~Copyable {
                 let end = min(count, at + header + Int(event.len))
                 let name = String(decoding: buffer[(at + header)..<end].prefix { $0 != 0 }, as: UTF8.self)
                 at = end
-                let mask = Int(event.mask)
-                if mask & IN_Q_OVERFLOW != 0 {
+                let mask = event.mask
+                if mask & UInt32(IN_Q_OVERFLOW) != 0 {
                     matters = true
                 } else if let interest = interests[event.wd] {
-                    if mask & (Self.selfChanges | IN_IGNORED | IN_UNMOUNT) != 0 || interest.covers(name) { matters = true }
-                    if mask & IN_IGNORED != 0 { interests[event.wd] = nil }
+                    if mask & (Self.selfChanges | UInt32(IN_IGNORED | IN_UNMOUNT)) != 0 || interest.covers(name) { matters = true }
+                    if mask & UInt32(IN_IGNORED) != 0 { interests[event.wd] = nil }
                 }
             }
         }

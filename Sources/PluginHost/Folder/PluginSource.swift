@@ -17,6 +17,8 @@ struct PluginSource: Sendable {
     /// First 12 hexadecimal digits of a SHA-256: of the file itself, as `sha256sum` prints it, or where there are several
     /// files of `sha256sum`'s lines over them, ascending by path.
     let version: String
+    /// Like `version`, with the tests.
+    let identity: String
 
     /// - Parameters:
     ///   - own: modules of the plugin's own folder; all of them belong to the version.
@@ -38,6 +40,7 @@ struct PluginSource: Sendable {
         }
         modules = reached
         version = Self.version(of: [main] + reached.values)
+        identity = Self.version(of: [main] + reached.values + (tests.map { [$0] } ?? []))
     }
 
     var byteCount: Int { modules.values.reduce(main.bytes.count) { $0 + $1.bytes.count } }

@@ -18,8 +18,13 @@ final class PluginRecord: Sendable {
     private let fields = Mutex(Fields())
 
     struct Refused: Sendable, Equatable {
+        /// Empty where the files could not even be read.
         var version: String
+        /// Of the files with the tests beside them.
+        var identity: String
         var problem: PluginProblem
+        /// The same files will be refused again.
+        var isFinal: Bool
     }
 
     /// One place that names the plugin.

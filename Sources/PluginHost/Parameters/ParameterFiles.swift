@@ -22,7 +22,7 @@ struct ParameterFiles: Sendable {
         let candidates = given.utf8.first == UInt8(ascii: "/") ? [given] : folders.map { "\($0)/\(given)" }
         var missing: FileRefusal?
         for path in candidates {
-            do {
+            do throws(FileRefusal) {
                 let content = try BoundedFile.read(
                     path, inside: roots, limit: limits.parameterFileBytes, limitName: "parameter file")
                 guard String(validating: content.bytes, as: UTF8.self) != nil else { throw FileRefusal(message: "is not UTF-8 text") }

@@ -52,49 +52,37 @@ final class PasswordJob: PluginJob {
 }
 
 extension Principal {
-    /// Reads `{ name=…, read_only=…, channels={…}, roles={…}, collections={…} }`. Anything else is a failure: a misspelt
-    /// `read_only` must not grant writing.
+    /// Reads `{ name=…, read_only=…, channels={…}, roles={…}, collections={…} }`. The runtime has refused other members
+    /// already; should one get here, it is a failure: a misspelt `read_only` must not grant writing.
     fileprivate init(_ table: LuaValue, chunk: String) throws(LuaFailure) {
         self.init()
-        func failure(_ message: String) -> LuaFailure {
-            LuaFailure(kind: .result, message: "\(chunk): authenticate_password returned a principal \(message)")
-        }
-        func texts(_ member: LuaMember) throws(LuaFailure) -> [String]? {
-            switch member.value {
-            case .missing, .null: return nil
-            case .object(let members) where members.isEmpty: return []
-            case .array(let items):
-                var texts: [String] = []
-                for item in items {
-                    guard let text = item.text else { throw failure("whose \(member.key) hold a \(item.typeName); expected strings") }
-                    texts.append(text)
-                }
-                return texts
-            default: throw failure("whose \(member.key) is a \(member.value.typeName); expected a list of strings")
-            }
-        }
-        let members: [LuaMember]
-        switch table {
-        case .missing, .null: members = []
-        case .array(let items) where items.isEmpty: members = []
-        case .object(let found): members = found
-        default: throw failure("that is a \(table.typeName); expected true or a table")
+        guard case .object(let members) = table else {
+            if table == .missing { return }
+            throw Self.failure(chunk, "principal", table)
         }
         for member in members {
-            switch member.key {
-            case "name":
-                if member.value == .null { break }
-                guard let text = member.value.text, !text.isEmpty else { throw failure("whose name is a \(member.value.typeName); expected a string") }
-                name = text
-            case "read_only":
-                guard let flag = member.value.bool else { throw failure("whose read_only is a \(member.value.typeName); expected true or false") }
-                isReadOnly = flag
-            case "channels": channels = try texts(member)
-            case "roles": roles = try texts(member)
-            case "collections": collections = try texts(member)
-            default:
-                throw failure("with an unknown member \"\(member.key)\"; expected name, read_only, channels, roles, collections")
+            switch (member.key, member.value) {
+            case ("name", .string): name = member.value.text
+            case ("read_only", .bool(let flag)): isReadOnly = flag
+            case ("channels", _): channels = try Self.texts(member, chunk)
+            case ("roles", _): roles = try Self.texts(member, chunk)
+            case ("collections", _): collections = try Self.texts(member, chunk)
+            default: throw Self.failure(chunk, member.key, member.value)
             }
         }
+    }
+
+    private static func texts(_ member: LuaMember, _ chunk: String) throws(LuaFailure) -> [String] {
+        if case .array(let items) = member.value {
+            let texts = items.compactMap(\.text)
+            if texts.count == items.count { return texts }
+        }
+        // An empty Lua table is an object.
+        guard member.value == .object([]) else { throw failure(chunk, member.key, member.value) }
+        return []
+    }
+
+    private static func failure(_ chunk: String, _ what: String, _ value: LuaValue) -> LuaFailure {
+        LuaFailure(kind: .result, message: "\(chunk): authenticate_password returned a principal whose \(what) is a \(value.typeName)")
     }
 }

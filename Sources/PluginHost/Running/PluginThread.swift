@@ -25,7 +25,7 @@ struct PluginThread: Sendable {
             status = pthread_create(&id, &attributes, { argument in
                 guard let argument else { return nil }
                 let start = Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
-                pthread_setname_np(pthread_self(), String(start.name.utf8.prefix(15)) ?? "plugin")
+                nameThisThread(start.name)
                 start.body()
                 return nil
             }, start.toOpaque())
@@ -44,7 +44,8 @@ struct PluginThread: Sendable {
         }
     }
 
-    private func detach() { pthread_detach(id) }
+    /// Lets it end on its own.
+    func detach() { pthread_detach(id) }
 
     /// Runs `body` once on a thread of its own and waits without blocking the caller's executor.
     static func run<Result: Sendable>(
@@ -59,6 +60,15 @@ struct PluginThread: Sendable {
         }
         return try outcome.get()
     }
+}
+
+/// What `pthread_setname_np` does, which the Glibc module does not show.
+private func nameThisThread(_ name: String) {
+    let file = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
+    guard file >= 0 else { return }
+    let bytes = Array(name.utf8)
+    _ = write(file, bytes, bytes.count)
+    close(file)
 }
 
 /// Nanoseconds of a clock that never goes back.

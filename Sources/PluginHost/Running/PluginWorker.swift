@@ -47,7 +47,8 @@ final class VersionState {
 
     /// The state and its `ctx` for this use, made if they are not there.
     func enter(_ prepared: PreparedUse, _ context: CallContext) throws(LuaFailure) -> (lua: LuaPluginState, use: LuaUse) {
-        let lua = try self.lua ?? build()
+        let lua: LuaPluginState
+        if let known = self.lua { lua = known } else { lua = try build() }
         host.enter(context)
         if let index = contexts.firstIndex(where: { $0.serial == prepared.serial && $0.context == context }) {
             // The one used last stands in front, so that the search is short and the oldest is last.

@@ -10,10 +10,14 @@ final class StateHost: LuaHost {
     private let record: PluginRecord
     /// Where the running call comes from; nil while load-time code runs.
     private let context = Mutex<CallContext?>(nil)
+    private let passwords = PasswordService()
 
     init(_ record: PluginRecord) { self.record = record }
 
-    func enter(_ context: CallContext) { self.context.withLock { $0 = context } }
+    func enter(_ context: CallContext) {
+        self.context.withLock { $0 = context }
+        passwords.newTurn()
+    }
 
     func log(level: LuaLogLevel, message: String, fields: LuaValue) { record.log(level, message, fields) }
 
@@ -27,9 +31,9 @@ final class StateHost: LuaHost {
     func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
         Digests.hmacSHA256(key: Array(key), message: Array(message))
     }
-    func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try PasswordService.hash(password) }
+    func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try passwords.hash(password) }
     func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
-        try PasswordService.verify(password, hash: hash)
+        try passwords.verify(password, hash: hash)
     }
 
     func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {
@@ -63,27 +67,6 @@ final class StateHost: LuaHost {
 
     func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) {
         do { try record.services.writeState(plugin: record.name, key: key, value: value) } catch { throw LuaHostRefusal(error.message) }
-    }
-}
-
-/// `nightjar.password`.
-enum PasswordService {
-    static func hash(_ password: [UInt8]) throws(LuaHostRefusal) -> String {
-        guard let text = String(validating: password, as: UTF8.self) else { throw LuaHostRefusal("the password is not UTF-8 text") }
-        do { return try PasswordHash.make(password: text) } catch { throw LuaHostRefusal("\(error)") }
-    }
-
-    /// A password that is not UTF-8 is no hash's.
-    static func verify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
-        do {
-            guard let text = String(validating: password, as: UTF8.self) else {
-                try PasswordHash.validate(hash)
-                return false
-            }
-            return try PasswordHash.verify(password: text, hash: hash)
-        } catch {
-            throw LuaHostRefusal("\(error)")
-        }
     }
 }
 

@@ -121,7 +121,11 @@ public actor Replicator {
     }
 
     private nonisolated func update(_ change: (inout ReplicatorStatus) -> Void) {
-        shared.withLock { change(&$0.status) }
+        shared.withLock { shared in
+            let before = shared.status.activity
+            change(&shared.status)
+            if shared.status.activity != before { shared.status.since = wallClockSeconds() }
+        }
         publish()
     }
 
@@ -283,6 +287,39 @@ public actor Replicator {
             }
         }
         return pending
+    }
+
+    /// How many sequences are newer than what has been pushed: cheap enough for every look at the status. Counts
+    /// tombstones, and documents that a filter will keep back.
+    public nonisolated func pendingEstimate() async throws -> Int {
+        guard configuration.type.pushes else { return 0 }
+        var count = 0
+        for wanted in configuration.collections {
+            guard let collection = configuration.database.collection(wanted.collection) else { continue }
+            count += try await pendingCount(wanted, collection, limit: 10_000)
+        }
+        return count
+    }
+
+    private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection, limit: Int) async throws -> Int {
+        let database = configuration.database
+        let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+        let key = configuration.remoteKey
+        let ids = wanted.documentIDs
+        return try await database.read { transaction in
+            let body = try transaction.checkpoint(.own, id: id, collection: collection)?.body
+            var since = body.map { CheckpointBody(parsing: $0).local } ?? 0
+            guard try transaction.lastSequence(collection) > since else { return 0 }
+            let remote = try transaction.existingRemote(for: key)
+            var count = 0
+            while count < limit {
+                let rows = try transaction.changes(collection, since: since, limit: 1_000, includeBodies: false, ids: ids, remote: remote)
+                guard let last = rows.last else { break }
+                since = last.sequence
+                count += rows.count { $0.remoteRevision != $0.revision }
+            }
+            return count
+        }
     }
 
     /// Documents that are held because a filter failed, both directions.

@@ -72,6 +72,8 @@ public struct ReplicatorStatus: Sendable {
     public var attempt: Int
     /// Seconds until the next attempt, while offline.
     public var retryInSeconds: Int?
+    /// When the activity became what it is (seconds since 1970).
+    public var since: Int64
     /// Runs that ended well, or reached idle, at this time (seconds since 1970).
     public var lastSuccess: Int64?
 
@@ -79,5 +81,6 @@ public struct ReplicatorStatus: Sendable {
         self.activity = activity
         counts = ReplicationCounts()
         attempt = 0
+        since = wallClockSeconds()
     }
 }

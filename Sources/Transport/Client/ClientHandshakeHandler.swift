@@ -116,8 +116,12 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
             pipeline.removeHandler(context: context, promise: nil)
             pipeline.removeHandler(context: encoder, promise: nil)
             // Frames that came with the answer go on to the WebSocket when the decoder leaves.
-            pipeline.removeHandler(context: decoder, promise: nil)
-            promise.succeed(.upgraded(connection))
+            let removed = context.eventLoop.makePromise(of: Void.self)
+            removed.futureResult.assumeIsolated().whenComplete { [promise] _ in
+                connection.begin()
+                promise.succeed(.upgraded(connection))
+            }
+            pipeline.removeHandler(context: decoder, promise: removed)
         } catch {
             promise.fail(NetworkErrors.replicationError(error, target: "\(attempt.url)"))
             channel.close(promise: nil)

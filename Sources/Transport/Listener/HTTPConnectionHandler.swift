@@ -356,13 +356,17 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             try pipeline.addHandler(connection, position: .after(context.handler))
             pipeline.removeHandler(context: context, promise: nil)
             // Bytes that came behind the request go on to the WebSocket when the decoder leaves.
-            pipeline.removeHandler(context: decoder, promise: nil)
+            let removed = context.eventLoop.makePromise(of: Void.self)
+            removed.futureResult.whenComplete { _ in
+                connection.begin()
+                delegate.accepted(connection, request: request, context: decisionContext)
+                if readWasHeld { channel.read() }
+            }
+            pipeline.removeHandler(context: decoder, promise: removed)
         } catch {
             state.removed(connection)
             channel.close(promise: nil)
             return
         }
-        delegate.accepted(connection, request: request, context: decisionContext)
-        if readWasHeld { channel.read() }
     }
 }

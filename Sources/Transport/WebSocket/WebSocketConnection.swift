@@ -41,6 +41,8 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     private var closeWritten: EventLoopFuture<Void>?
     private var deadline: Scheduled<Void>?
 
+    /// What comes while the HTTP handlers are still leaving the pipeline: an answer to it would run into them.
+    private var early: [ByteBuffer]? = []
     private var isReading = false
     private var holdsRead = false
     private var pendingPong: [UInt8]?
@@ -90,10 +92,16 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         encoder.encode(messages, allocator: context.channel.allocator) { context.write(wrapOutboundOut($0), promise: nil) }
         context.flush()
         guard phase == .open, !context.channel.isWritable else { return }
-        let waiting = (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        let waiting = waitingBytes()
         if waiting > limits.outboundBytes {
             close(1008, "\(waiting) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
         }
+    }
+
+    /// Bytes that the socket has not taken yet. Event loop only.
+    func waitingBytes() -> Int {
+        eventLoop.preconditionInEventLoop()
+        return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 
     public func setReading(_ enabled: Bool) {
@@ -142,8 +150,23 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard phase != .closed else { return }
+        if early != nil {
+            early?.append(unwrapInboundIn(data))
+        } else {
+            take(unwrapInboundIn(data))
+        }
+    }
+
+    /// Called when the HTTP handlers are gone, before the connection is handed out. Event loop only.
+    func begin() {
+        guard let early else { return }
+        self.early = nil
+        for piece in early { print("EARLY", piece.getString(at: piece.readerIndex, length: piece.readableBytes) ?? "", Array(piece.readableBytesView)); take(piece) }
+    }
+
+    private func take(_ piece: ByteBuffer) {
         liveness.heard(at: .now())
-        decoder.decode(unwrapInboundIn(data), into: &output)
+        decoder.decode(piece, into: &output)
         if output.ping != nil || output.violation != nil || output.close != nil { handleControl() }
     }
 

@@ -262,7 +262,7 @@ struct WebSocketDecoder {
         // Longer ones are violations whose bytes nobody needs.
         guard control.count + bytes.count <= 125 else { return }
         for (i, byte) in bytes.enumerated() {
-            control.append(isMasked ? byte ^ UInt8(truncatingIfNeeded: key >> UInt32((phase &+ i) & 3) * 8) : byte)
+            control.append(isMasked ? byte ^ UInt8(truncatingIfNeeded: key >> (UInt32((phase &+ i) & 3) * 8)) : byte)
         }
     }
 

@@ -1,5 +1,5 @@
 /// Just enough JSON to read test vectors. Objects keep their order.
-indirect enum JSON: Equatable {
+indirect enum JSON: Equatable, Sendable {
     case object([Member])
     case array([JSON])
     case string(String)
@@ -7,7 +7,7 @@ indirect enum JSON: Equatable {
     case bool(Bool)
     case null
 
-    struct Member: Equatable {
+    struct Member: Equatable, Sendable {
         var key: String
         var value: JSON
     }

@@ -56,7 +56,7 @@ final class Peer {
     var scratchCapacity: Int { connection.inflatedScratch.capacity }
 
     /// Pretends that request `number` was sent; the reply comes with a token of that serial.
-    func pretendSent(_ number: UInt64) { connection.awaited[number] = AwaitedReply(token: RequestToken(serial: number)) }
+    func pretendSent(_ number: UInt64) { connection.awaited[number] = RequestToken(serial: number) }
 
     /// Pretends that request `number` was received.
     func pretendReceived(_ number: UInt64) { connection.unanswered[number] = false }

@@ -1,5 +1,7 @@
 import NIOCore
 
+@testable import BLIP
+
 /// Repeatable randomness (SplitMix64). Tests put the seed into their failures.
 struct SeededRandom: RandomNumberGenerator {
     var state: UInt64
@@ -18,14 +20,30 @@ struct SeededRandom: RandomNumberGenerator {
 
     /// Text-like bytes (compressible) or noise.
     mutating func body(_ count: Int) -> ByteBuffer {
+        if Bool.random(using: &self) { return noise(count) }
+        let period = ByteBuffer(string: "{\"key\":\(next()),\"value\":[1,2,\(next())]}")
+        return Self.cycle(period, from: 0, count)
+    }
+
+    /// Bytes that do not compress: nothing repeats within deflate's window.
+    mutating func noise(_ count: Int) -> ByteBuffer {
+        Self.cycle(Self.pool, from: below(Self.pool.readableBytes), count)
+    }
+
+    private static let pool: ByteBuffer = {
+        var random = SeededRandom(1)
+        return ByteBuffer(bytes: (0..<100_000).map { _ in UInt8(truncatingIfNeeded: random.next()) })
+    }()
+
+    private static func cycle(_ period: ByteBuffer, from start: Int, _ count: Int) -> ByteBuffer {
         var buffer = ByteBuffer()
         buffer.reserveCapacity(count)
-        if Bool.random(using: &self) {
-            let period = Array("{\"key\":\(next()),\"value\":[1,2,\(next())]}".utf8)
-            while buffer.readableBytes + period.count <= count { buffer.writeBytes(period) }
+        var position = start
+        while buffer.readableBytes < count {
+            let length = min(period.readableBytes - position, count - buffer.readableBytes)
+            buffer.writeImmutableBuffer(period.slice(position, length))
+            position = 0
         }
-        while buffer.readableBytes + 8 <= count { buffer.writeInteger(next()) }
-        while buffer.readableBytes < count { buffer.writeInteger(UInt8(truncatingIfNeeded: next())) }
         return buffer
     }
 }

@@ -1,0 +1,172 @@
+import AgentConfiguration
+import Documents
+import DocumentStore
+import PluginHost
+import Replication
+
+/// The status as JSON, in the shape that tools rely on.
+extension Agent {
+    public nonisolated func statusReport() async -> JSONValue {
+        var databases: [JSONValue] = []
+        for database in self.databases {
+            databases.append(await Self.report(database))
+        }
+        let uptime = uptimeStart.duration(to: .now)
+        return JSONOutput.object([
+            "version": .string(AgentVersion.number),
+            "started_at": .string(Timestamp.format(startedAt)),
+            "uptime_seconds": JSONOutput.number(Double(uptime.components.seconds) + Double(uptime.components.attoseconds / 1_000_000_000_000_000) / 1_000),
+            "resident_bytes": JSONOutput.number(System.residentBytes),
+            "ready": .bool(isReady),
+            "databases": .array(databases),
+            "listeners": .array(listeners.map { Self.report($0) }),
+            "replicators": .array(await replicatorReports()),
+            "plugins": .array((plugins?.status() ?? []).map { Self.report($0) }),
+            "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
+        ])
+    }
+
+    public nonisolated func replicatorReports() async -> [JSONValue] {
+        var reports: [JSONValue] = []
+        for replicator in replicators { reports.append(await Self.report(replicator)) }
+        return reports
+    }
+
+    private static func report(_ database: Database) async -> JSONValue {
+        let statistics = (try? await database.statistics()) ?? []
+        return JSONOutput.object([
+            "name": .string(database.name),
+            "folder": .string(database.folder),
+            "size_bytes": JSONOutput.number(database.sizeBytes()),
+            "collections": .array(
+                statistics.map { collection in
+                    JSONOutput.object([
+                        "name": .string(collection.name.description),
+                        "documents": JSONOutput.number(collection.documents),
+                        "deleted": JSONOutput.number(collection.deleted),
+                        "last_sequence": JSONOutput.number(collection.lastSequence),
+                        "conflicts_pending": JSONOutput.number(collection.conflictsPending),
+                        "held": JSONOutput.number(collection.held),
+                    ])
+                }),
+            "conflicts_pending": JSONOutput.number(statistics.reduce(0) { $0 + $1.conflictsPending }),
+            "held": JSONOutput.number(statistics.reduce(0) { $0 + $1.held }),
+        ])
+    }
+
+    static func report(_ listener: PeerListener) -> JSONValue {
+        let peers = listener.peers
+        let names = listener.settings.databases.map(\.value)
+        return JSONOutput.object([
+            "name": .string(listener.settings.name.value),
+            "urls": .array(listener.addresses.flatMap { address in names.map { .string("ws://\(address)/\($0)") } }),
+            "port": JSONOutput.number(listener.port),
+            "tls": .null,
+            "connections": JSONOutput.number(peers.count),
+            "active_connections": JSONOutput.number(peers.count { $0.isActive }),
+            "peers": .array(
+                peers.map { peer in
+                    JSONOutput.object([
+                        "address": .string(peer.address),
+                        "user": JSONOutput.text(peer.user),
+                        "since": .string(Timestamp.format(peer.since)),
+                        "database": .string(peer.database),
+                        "protocol": .string(peer.subprotocol),
+                        "pulled_by_peer": JSONOutput.number(peer.counts.pushed),
+                        "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
+                    ])
+                }),
+        ])
+    }
+
+    static func report(_ replicator: Replicator) async -> JSONValue {
+        let configuration = replicator.configuration
+        let status = replicator.status
+        let held = (try? await replicator.heldDocuments().count) ?? 0
+        let pending = (try? await replicator.pendingEstimate()) ?? 0
+        return JSONOutput.object([
+            "name": .string(configuration.name),
+            "database": .string(configuration.database.name),
+            "target": .string(configuration.target),
+            "type": .string(configuration.type.rawValue),
+            "continuous": .bool(configuration.isContinuous),
+            "activity": .string(status.activity.rawValue),
+            "progress": JSONOutput.object([
+                "completed": JSONOutput.number(status.counts.completed), "total": JSONOutput.number(status.counts.total),
+            ]),
+            "pushed": JSONOutput.number(status.counts.pushed),
+            "pulled": JSONOutput.number(status.counts.pulled),
+            "rejected": JSONOutput.number(status.counts.rejected),
+            "failed": JSONOutput.number(status.counts.failed),
+            "conflicts_resolved": JSONOutput.number(status.counts.resolved),
+            "pending": JSONOutput.number(pending),
+            "held": JSONOutput.number(held),
+            "attempt": JSONOutput.number(status.attempt),
+            "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
+            "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),
+            "delta": JSONOutput.object([
+                "sent": JSONOutput.number(0), "received": JSONOutput.number(0), "bytes_saved": JSONOutput.number(0),
+            ]),
+            "error": status.error.map { report($0) } ?? .null,
+        ])
+    }
+
+    static func report(_ error: ReplicationError) -> JSONValue {
+        JSONOutput.object([
+            "domain": .string(error.domain.rawValue),
+            "code": JSONOutput.number(error.code),
+            "public_code": JSONOutput.number(error.publicCode),
+            "message": .string(error.message),
+            "transient": .bool(error.isTransient),
+        ])
+    }
+
+    static func report(_ plugin: PluginStatus) -> JSONValue {
+        JSONOutput.object([
+            "name": .string(plugin.name),
+            "description": JSONOutput.text(plugin.description),
+            "version": JSONOutput.text(plugin.version),
+            "generation": JSONOutput.number(plugin.generation),
+            "state": .string(plugin.state.rawValue),
+            "hooks": .array(plugin.hooks.map { .string($0) }),
+            "used_by": .array(plugin.usedBy.map { .string($0) }),
+            "calls": JSONOutput.number(plugin.calls),
+            "errors": JSONOutput.number(plugin.errors),
+            "rejected": JSONOutput.number(plugin.rejected),
+            "p99_ms": plugin.p99Milliseconds.map { JSONOutput.number($0) } ?? .null,
+            "last_failure": JSONOutput.text(plugin.lastFailure),
+            "limits_hit": JSONOutput.object([
+                "timeouts": JSONOutput.number(plugin.limitHits.timeouts),
+                "memory": JSONOutput.number(plugin.limitHits.memory),
+                "results": JSONOutput.number(plugin.limitHits.results),
+                "log_lines_dropped": JSONOutput.number(plugin.limitHits.logLinesDropped),
+                "states_rebuilt": JSONOutput.number(plugin.limitHits.statesRebuilt),
+            ]),
+            "refused": plugin.refused.map {
+                JSONOutput.object(["version": .string($0.version), "error": .string($0.error)])
+            } ?? .null,
+        ])
+    }
+
+    /// Why the agent is not healthy, a reason each; empty when it is.
+    public nonisolated func healthProblems() async -> [String] {
+        guard isReady else { return ["the agent is starting or stopping"] }
+        var reasons: [String] = []
+        for database in databases {
+            do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {
+                reasons.append("database \(database.name): \(error)")
+            }
+        }
+        for replicator in replicators {
+            let status = replicator.status
+            if status.activity == .stopped, let error = status.error {
+                reasons.append("replicator \(replicator.configuration.name) stopped: \(error)")
+            }
+        }
+        for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
+            if let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
+            if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
+        }
+        return reasons
+    }
+}

@@ -1,0 +1,292 @@
+import AgentConfiguration
+import Documents
+import DocumentStore
+import Glibc
+import Logging
+import NIOCore
+import NIOPosix
+import PluginHost
+import Replication
+import Synchronization
+import Transport
+
+/// The agent: databases, plugins, listeners and replicators of one configuration, started in order, stopped in reverse, and
+/// changed while they run.
+public actor Agent {
+    public nonisolated let logs: LogSink
+    nonisolated let group: MultiThreadedEventLoopGroup
+    nonisolated let startedAt: Int64
+    nonisolated let uptimeStart = ContinuousClock.now
+    nonisolated let shared: Mutex<Shared>
+
+    /// What status and requests read without waiting for the actor.
+    struct Shared {
+        var settings: AgentSettings
+        var databases: [String: Database] = [:]
+        var listeners: [PeerListener] = []
+        var replicators: [Replicator] = []
+        var plugins: PluginHost?
+        var isReady = false
+    }
+
+    private let log: Logger
+    private var keepers: [ConflictKeeper] = []
+    private var pluginWatch: Task<Void, Never>?
+
+    public init(settings: AgentSettings, logs: LogSink) {
+        self.logs = logs
+        logs.apply(settings.log)
+        group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, min(System.coreCount, 4)))
+        startedAt = Timestamp.seconds()
+        shared = Mutex(Shared(settings: settings))
+        log = logs.logger(.database)
+    }
+
+    // MARK: - Start and stop
+
+    /// Opens, loads, binds and starts everything. What was started before an error is stopped again.
+    public func start() async throws {
+        do {
+            let settings = shared.withLock { $0.settings }
+            if let problem = ConfigurationCheck.unavailable(settings).first { throw problem }
+            try Folders.make(settings.data.value)
+            for database in settings.databases { try open(database, settings) }
+            try await loadPlugins(settings)
+            for listener in settings.listeners { try await startListener(listener) }
+            for replicator in settings.replicators { try await startReplicator(replicator) }
+            startKeepers(settings)
+            shared.withLock { $0.isReady = true }
+        } catch {
+            await stop()
+            throw error
+        }
+    }
+
+    /// Stops everything within about five seconds: peers are asked to come back later (4001), databases are closed.
+    public func stop() async {
+        let state = shared.withLock { state in
+            state.isReady = false
+            return state
+        }
+        pluginWatch?.cancel()
+        for keeper in keepers { await keeper.stop() }
+        await Deadline.run(seconds: 4) {
+            await withTaskGroup(of: Void.self) { tasks in
+                for replicator in state.replicators { tasks.addTask { await replicator.stop() } }
+                for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }
+            }
+        }
+        await state.plugins?.shutdown()
+        for database in state.databases.values { database.close() }
+        shared.withLock {
+            $0.databases = [:]
+            $0.listeners = []
+            $0.replicators = []
+        }
+        try? await group.shutdownGracefully()
+    }
+
+    private func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {
+        var options = DatabaseOptions()
+        options.historyDepth = wanted.history.revisions
+        let database = try Database.open(
+            folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
+        shared.withLock { $0.databases[wanted.name.value] = database }
+        for collection in wanted.collections { _ = try database.createCollection(CollectionName(collection.value)) }
+        log.info("database open", metadata: ["database": "\(wanted.name.value)", "folder": "\(database.folder)"])
+    }
+
+    private func loadPlugins(_ settings: AgentSettings) async throws {
+        guard let folder = settings.plugins?.value else { return }
+        let logger = logs.logger(.plugin)
+        let host = try PluginHost(
+            folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
+            services: DatabaseServices { [weak self] in self?.database($0) }, logger: logger)
+        shared.withLock { $0.plugins = host }
+        await host.start()
+        let events = host.events()
+        pluginWatch = Task { [weak self] in
+            for await event in events {
+                guard let self else { return }
+                switch event {
+                case .reloaded, .restored, .returned, .loaded: await self.retryConflicts()
+                default: break
+                }
+            }
+        }
+    }
+
+    private func policies() -> PolicySource {
+        shared.withLock { PolicySource(settings: $0.settings, plugins: $0.plugins) }
+    }
+
+    private func startListener(_ settings: ListenerSettings) async throws {
+        let source = policies()
+        let name = "listener \(settings.name.value)"
+        let listener = PeerListener(
+            settings: settings,
+            policies: ListenerPolicies(
+                authenticator: try settings.authenticator.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
+                pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
+                pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") }),
+            databases: { [weak self] in self?.database($0) }, logger: logs.logger(.listener))
+        do { try await listener.start(group: group) } catch {
+            throw AgentError(.failed, "listener \"\(settings.name.value)\": \(error)")
+        }
+        shared.withLock { $0.listeners.append(listener) }
+    }
+
+    private func startReplicator(_ settings: ReplicatorSettings) async throws {
+        guard let database = database(settings.database.value) else {
+            throw ConfigurationProblem(at: settings.database.position, "there is no database \"\(settings.database.value)\"")
+        }
+        let replicator = try ReplicatorBuilding.make(
+            settings, database: database, policies: policies(), group: group, logger: logs.logger(.replicator))
+        shared.withLock { $0.replicators.append(replicator) }
+        await replicator.start()
+    }
+
+    // MARK: - Conflicts
+
+    /// Conflicts that no running replicator looks after are decided here too.
+    private func startKeepers(_ settings: AgentSettings) {
+        let source = policies()
+        for replicator in settings.replicators where replicator.direction.pulls {
+            guard let database = database(replicator.database.value) else { continue }
+            for wanted in replicator.collections {
+                let reference = wanted.conflictResolver ?? settings.database(named: replicator.database.value)?.conflictResolver
+                guard let collection = database.collection(CollectionName(wanted.collection.value)) else { continue }
+                let resolver = try? reference.map {
+                    try source.resolver($0, usedBy: "replicator \(replicator.name.value) pending conflicts")
+                }
+                if reference != nil, resolver == nil { continue }
+                keepers.append(
+                    ConflictKeeper(
+                        ConflictDecider(
+                            database: database, collection: collection, resolver: resolver,
+                            context: PolicyContext(
+                                database: database.name, collection: collection.name, direction: .pull,
+                                replicator: replicator.name.value, remote: replicator.target.value.text)),
+                        logger: logs.logger(.replicator)))
+            }
+        }
+        for keeper in keepers { Task { await keeper.retry() } }
+    }
+
+    /// Tries pending conflicts again: a plugin changed, or the operator asked.
+    public func retryConflicts() async {
+        for keeper in keepers { await keeper.retry() }
+    }
+
+    // MARK: - Finding things
+
+    public nonisolated func database(_ name: String) -> Database? { shared.withLock { $0.databases[name] } }
+    public nonisolated var databases: [Database] {
+        shared.withLock { state in state.settings.databases.compactMap { state.databases[$0.name.value] } }
+    }
+    public nonisolated var listeners: [PeerListener] { shared.withLock { $0.listeners } }
+    public nonisolated var replicators: [Replicator] { shared.withLock { $0.replicators } }
+    public nonisolated var plugins: PluginHost? { shared.withLock { $0.plugins } }
+    public nonisolated var settings: AgentSettings { shared.withLock { $0.settings } }
+    public nonisolated var isReady: Bool { shared.withLock { $0.isReady } }
+
+    public nonisolated func replicator(_ name: String) throws(AgentError) -> Replicator {
+        guard let found = replicators.first(where: { $0.configuration.name.utf8.elementsEqual(name.utf8) }) else {
+            let names = replicators.map(\.configuration.name)
+            throw AgentError(
+                .notFound,
+                "there is no replicator \"\(name)\"; there \(names.isEmpty ? "are none" : "is \(names.joined(separator: ", "))")")
+        }
+        return found
+    }
+
+    // MARK: - Reload
+
+    /// Applies another configuration: what did not change goes on untouched.
+    ///
+    /// - Returns: what was done, a line each.
+    public func reload(_ new: AgentSettings) async throws -> [String] {
+        if let problem = ConfigurationCheck.unavailable(new).first { throw problem }
+        let report = try await ConfigurationCheck.run(new)
+        if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
+        let old = settings
+        let change = new.difference(from: old)
+        guard !change.isEmpty else {
+            shared.withLock { $0.settings = new }
+            return ["nothing changed"]
+        }
+        var done: [String] = []
+        if !change.global.isDisjoint(with: [.data, .plugins, .admin]) || !change.pluginLimits.isEmpty {
+            log.warning("changes of data, plugins, admin and plugin_limits take effect at the next start")
+            done.append("data, plugins, admin, plugin_limits: at the next start")
+        }
+        if change.global.contains(.log) {
+            logs.apply(new.log)
+            done.append("log levels applied")
+        }
+        let touchedDatabases = Set(change.databases.removed + change.databases.changed.map(\.name))
+        let reopened = Set(
+            change.databases.removed
+                + change.databases.changed.filter { !Set($0.keys).isSubset(of: ["collections", "conflict_resolver"]) }.map(\.name))
+        var goneReplicators = Set(change.replicators.removed + change.replicators.changed.map(\.name))
+        for replicator in old.replicators where touchedDatabases.contains(replicator.database.value) {
+            goneReplicators.insert(replicator.name.value)
+        }
+        var goneListeners = Set(change.listeners.removed + change.listeners.changed.map(\.name))
+        for listener in old.listeners where listener.databases.contains(where: { reopened.contains($0.value) }) {
+            goneListeners.insert(listener.name.value)
+        }
+        for keeper in keepers { await keeper.stop() }
+        keepers = []
+        done += await stopReplicators(goneReplicators)
+        done += await stopListeners(goneListeners, removed: Set(change.listeners.removed))
+        for name in reopened {
+            shared.withLock { $0.databases.removeValue(forKey: name) }?.close()
+        }
+        shared.withLock { $0.settings = new }
+        for database in new.databases {
+            if let open = self.database(database.name.value) {
+                for collection in database.collections { _ = try open.createCollection(CollectionName(collection.value)) }
+            } else {
+                try open(database, new)
+                done.append("database \(database.name.value) opened")
+            }
+        }
+        let listening = Set(listeners.map(\.settings.name.value))
+        for listener in new.listeners where !listening.contains(listener.name.value) {
+            try await startListener(listener)
+            done.append("listener \(listener.name.value) started")
+        }
+        let running = Set(replicators.map(\.configuration.name))
+        for replicator in new.replicators where !running.contains(replicator.name.value) {
+            try await startReplicator(replicator)
+            done.append("replicator \(replicator.name.value) started")
+        }
+        startKeepers(new)
+        for line in done { log.info("configuration reloaded: \(line)") }
+        return done
+    }
+
+    private func stopReplicators(_ names: Set<String>) async -> [String] {
+        let gone = shared.withLock { state in
+            let gone = state.replicators.filter { names.contains($0.configuration.name) }
+            state.replicators.removeAll { names.contains($0.configuration.name) }
+            return gone
+        }
+        for replicator in gone { await replicator.stop() }
+        return gone.map { "replicator \($0.configuration.name) stopped" }
+    }
+
+    private func stopListeners(_ names: Set<String>, removed: Set<String>) async -> [String] {
+        let gone = shared.withLock { state in
+            let gone = state.listeners.filter { names.contains($0.settings.name.value) }
+            state.listeners.removeAll { names.contains($0.settings.name.value) }
+            return gone
+        }
+        for listener in gone {
+            // A listener taken out of the configuration is gone for good; a changed one comes back at once.
+            await listener.stop(code: removed.contains(listener.settings.name.value) ? 1001 : 4001)
+        }
+        return gone.map { "listener \($0.settings.name.value) stopped" }
+    }
+}

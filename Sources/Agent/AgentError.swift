@@ -1,0 +1,25 @@
+/// Why the agent cannot do what it was asked to, in words for the operator.
+public struct AgentError: Error, Sendable, CustomStringConvertible {
+    public enum Kind: Sendable {
+        /// The configuration is wrong (exit status 78).
+        case configuration
+        /// What was named does not exist.
+        case notFound
+        /// Somebody else was faster.
+        case conflict
+        /// The request makes no sense.
+        case invalid
+        /// Something failed.
+        case failed
+    }
+
+    public var kind: Kind
+    public var message: String
+
+    public init(_ kind: Kind, _ message: String) {
+        self.kind = kind
+        self.message = message
+    }
+
+    public var description: String { message }
+}

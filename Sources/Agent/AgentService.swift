@@ -1,0 +1,110 @@
+import AgentConfiguration
+import Glibc
+import Logging
+import ServiceLifecycle
+import Synchronization
+import UnixSignals
+
+/// Runs an agent until it is told to stop: SIGTERM and SIGINT stop it in order, SIGHUP reads the configuration again.
+public struct AgentService: Sendable {
+    let agent: Agent
+    let logs: LogSink
+    /// Reads the configuration anew.
+    let load: @Sendable () throws -> AgentSettings
+    /// Told once, when everything accepts: every bound address.
+    let ready: @Sendable ([String]) -> Void
+
+    public init(
+        settings: AgentSettings, logs: LogSink, load: @escaping @Sendable () throws -> AgentSettings,
+        ready: @escaping @Sendable ([String]) -> Void
+    ) {
+        self.logs = logs
+        self.load = load
+        self.ready = ready
+        agent = Agent(settings: settings, logs: logs)
+    }
+
+    /// Returns after an orderly stop.
+    public func run() async throws {
+        try await agent.start()
+        let agent = agent
+        let load = load
+        let admin = AdminServer(agent: agent) { try await agent.reload(try load()) }
+        let announcer = Announcer(expected: 2) { addresses in
+            let listeners = agent.listeners.flatMap { listener in
+                listener.addresses.map { "\(listener.settings.name.value)=\($0)" }
+            }
+            ready(listeners + addresses.map { "admin=\($0)" })
+        }
+        let adminServices: [any Service]
+        do {
+            adminServices = try admin.services { address in announcer.add(address) }
+        } catch {
+            await agent.stop()
+            throw error
+        }
+        var logger = Logger(label: "nightjar.lifecycle") { _ in SwiftLogNoOpLogHandler() }
+        logger.logLevel = .critical
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: (adminServices + [Stopping(agent: agent), Reloading(agent: agent, load: load, logger: logs.logger(.database))])
+                    .map { .init(service: $0) },
+                gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
+        do {
+            try await group.run()
+        } catch {
+            await agent.stop()
+            unlink(AdminServer.socketPath(data: agent.settings.data.value))
+            throw error
+        }
+        unlink(AdminServer.socketPath(data: agent.settings.data.value))
+    }
+}
+
+/// Stops the agent when the group shuts down.
+private struct Stopping: Service {
+    let agent: Agent
+
+    func run() async throws {
+        try await gracefulShutdown()
+        await agent.stop()
+    }
+}
+
+/// Applies the configuration again at each SIGHUP.
+private struct Reloading: Service {
+    let agent: Agent
+    let load: @Sendable () throws -> AgentSettings
+    let logger: Logger
+
+    func run() async throws {
+        for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+            do {
+                let done = try await agent.reload(try load())
+                logger.notice("SIGHUP: \(done.joined(separator: "; "))")
+            } catch {
+                logger.error("SIGHUP: the configuration is refused, the old one stays in force: \(error)")
+            }
+        }
+    }
+}
+
+/// Waits for both sides of the admin API, then says once where everything listens.
+private final class Announcer: Sendable {
+    private let state: Mutex<(missing: Int, addresses: [String])>
+    private let announce: @Sendable ([String]) -> Void
+
+    init(expected: Int, announce: @escaping @Sendable ([String]) -> Void) {
+        state = Mutex((expected, []))
+        self.announce = announce
+    }
+
+    func add(_ address: String) {
+        let all = state.withLock { state -> [String]? in
+            state.missing -= 1
+            if !address.isEmpty { state.addresses.append(address) }
+            return state.missing == 0 ? state.addresses : nil
+        }
+        if let all { announce(all) }
+    }
+}

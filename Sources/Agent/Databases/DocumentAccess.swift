@@ -1,0 +1,244 @@
+import Documents
+import DocumentStore
+import Digests
+
+/// Reading and editing documents of one collection as JSON, the way CouchDB writes them: `_id`, `_rev`, `_deleted`, then
+/// the body.
+public struct DocumentAccess: Sendable {
+    public let database: Database
+    public let collection: Collection
+
+    /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
+    public init(_ database: Database, collection name: CollectionName) throws(AgentError) {
+        guard let collection = database.collection(name) else {
+            throw AgentError(.notFound, "database \(database.name) has no collection \(name)")
+        }
+        self.database = database
+        self.collection = collection
+    }
+
+    /// `DB`, `DB.COLLECTION` or `DB.SCOPE.COLLECTION`, in its parts.
+    public static func parse(_ text: String) throws(AgentError) -> (database: String, collection: CollectionName) {
+        guard let dot = text.utf8.firstIndex(of: UInt8(ascii: ".")) else { return (text, .default) }
+        do {
+            return (String(text[..<dot]), try CollectionName(parsing: String(text[text.utf8.index(after: dot)...])))
+        } catch {
+            throw AgentError(.invalid, "\(text): \(error)")
+        }
+    }
+
+    /// The JSON of a document.
+    public static func json(id: DocumentID, revision: RevisionID, isDeleted: Bool, body: [UInt8]) -> [UInt8] {
+        var json = Array("{\"_id\":".utf8)
+        JSONValue.string(id.text).serialize(into: &json)
+        json += Array(",\"_rev\":\"\(revision.text)\"\(isDeleted ? ",\"_deleted\":true" : "")".utf8)
+        // The body's own bytes follow, without its opening brace.
+        guard let brace = body.firstIndex(of: UInt8(ascii: "{")) else { return json + [UInt8(ascii: "}")] }
+        let rest = body[(brace + 1)...]
+        let isEmpty = rest.first { $0 > 0x20 } == UInt8(ascii: "}")
+        if !isEmpty { json.append(UInt8(ascii: ",")) }
+        json += rest
+        return json
+    }
+
+    // MARK: - One document
+
+    /// Nil when there is none, or it is deleted.
+    public func get(_ id: String) async throws -> [UInt8]? {
+        let id = try documentID(id)
+        let document = try await database.read { [collection] in try $0.document(collection, id) }
+        guard let document, !document.isDeleted else { return nil }
+        return Self.json(id: document.id, revision: document.revision, isDeleted: false, body: document.body)
+    }
+
+    /// What a JSON document says of itself, and the rest of it.
+    private struct Parts {
+        var id: String?
+        var revision: RevisionID?
+        var isDeleted = false
+        var body: [UInt8]
+    }
+
+    private func parts(_ json: [UInt8]) throws -> Parts {
+        let scan: DocumentScan
+        do { scan = try JSONScanner.scanDocument(json) } catch { throw AgentError(.invalid, "the document is not a JSON object: \(error)") }
+        guard scan.hasReservedKeys else { return Parts(body: json) }
+        guard case .object(var object) = try JSONValue(parsing: json) else { return Parts(body: json) }
+        var parts = Parts(body: json)
+        if let id = object["_id"] {
+            guard let text = id.asString else { throw AgentError(.invalid, "_id is a string") }
+            parts.id = text
+        }
+        if let revision = object["_rev"], !revision.isNull {
+            guard let text = revision.asString else { throw AgentError(.invalid, "_rev is a string") }
+            do { parts.revision = try RevisionID(text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
+        }
+        parts.isDeleted = object["_deleted"]?.asBool ?? false
+        for key in ["_id", "_rev", "_deleted"] { object[key] = nil }
+        parts.body = JSONValue.object(object).serialize()
+        return parts
+    }
+
+    /// Saves a document; `_rev` in it, or `parent`, names the revision it follows.
+    public func put(_ id: String, _ json: [UInt8], parent: String? = nil) async throws -> SavedRevision {
+        let id = try documentID(id)
+        let parts = try parts(json)
+        if let own = parts.id, !own.utf8.elementsEqual(id.text.utf8) {
+            throw AgentError(.invalid, "_id in the document is \"\(own)\", but it is saved as \"\(id)\"")
+        }
+        var revision = parts.revision
+        if let parent {
+            do { revision = try RevisionID(parent) } catch { throw AgentError(.invalid, "\(error)") }
+        }
+        return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision)
+    }
+
+    private func save(_ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?) async throws -> SavedRevision {
+        do {
+            return try await database.write { [collection] in
+                try $0.save(collection, id: id, body: body, deleted: isDeleted, parent: parent)
+            }
+        } catch StoreError.conflict(_, let current) {
+            throw AgentError(
+                .conflict,
+                "document \"\(id)\" \(current.map { "is at revision \($0)" } ?? "does not exist"); "
+                    + (parent == nil ? "name it as _rev to replace it" : "the change was based on \(parent.map(\.text) ?? "")"))
+        } catch let error as StoreError {
+            throw AgentError(error.kind, "\(error)")
+        }
+    }
+
+    /// Deletes a document: the newest revision, or the one named if it is the newest.
+    public func remove(_ id: String, revision: String? = nil) async throws -> SavedRevision {
+        let id = try documentID(id)
+        let current = try await database.read { [collection] in try $0.document(collection, id) }
+        guard let current, !current.isDeleted else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
+        var parent = current.revision
+        if let revision {
+            do { parent = try RevisionID(revision) } catch { throw AgentError(.invalid, "\(error)") }
+        }
+        return try await save(id, Array("{}".utf8), isDeleted: true, parent: parent)
+    }
+
+    private func documentID(_ text: String) throws(AgentError) -> DocumentID {
+        do { return try DocumentID(text) } catch { throw AgentError(.invalid, "\(error)") }
+    }
+
+    // MARK: - All documents
+
+    /// Current revisions in the order of their last change, in pages.
+    ///
+    /// - Parameter since: the sequence of the last row of the page before; 0 for the first page.
+    public func page(since: SequenceNumber, limit: Int, includesDeleted: Bool, includesBodies: Bool) async throws -> [ChangeRow] {
+        try await database.read { [collection] in
+            try $0.changes(
+                collection, since: since, limit: limit, includeBodies: includesBodies, includeDeleted: includesDeleted)
+        }
+    }
+
+    /// The outcome of an import.
+    public struct ImportCounts: Sendable, Equatable {
+        public var lines = 0
+        public var saved = 0
+        public var unchanged = 0
+        public var conflicts = 0
+        public var failed = 0
+        /// The first problems, each with its line number.
+        public var problems: [String] = []
+
+        public init() {}
+
+        mutating func note(_ line: Int, _ message: String) {
+            if problems.count < 20 { problems.append("line \(line): \(message)") }
+        }
+    }
+
+    /// One line of an import, ready to be stored.
+    private struct ImportLine: Sendable {
+        var number: Int
+        var id: DocumentID
+        var revision: RevisionID?
+        var isDeleted: Bool
+        var body: [UInt8]
+    }
+
+    /// Imports JSON Lines, one batch in one transaction.
+    ///
+    /// A line without `_rev` is a new document. One with `_rev` continues that revision where it is the current one; where
+    /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere.
+    public func importLines(_ lines: [[UInt8]], counts: inout ImportCounts) async throws {
+        var batch: [ImportLine] = []
+        for line in lines {
+            counts.lines += 1
+            if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
+            do {
+                let parts = try parts(line)
+                let id = try documentID(parts.id ?? Hex.encode(randomBytes(16)))
+                batch.append(
+                    ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body))
+            } catch {
+                counts.failed += 1
+                counts.note(counts.lines, "\(error)")
+            }
+        }
+        let work = batch
+        let results = try await database.write { [collection] transaction in
+            try work.map { try Self.store($0, collection, transaction) }
+        }
+        for (line, result) in zip(batch, results) {
+            switch result {
+            case .saved: counts.saved += 1
+            case .unchanged: counts.unchanged += 1
+            case .conflict(let why):
+                counts.conflicts += 1
+                counts.note(line.number, why)
+            case .failed(let why):
+                counts.failed += 1
+                counts.note(line.number, why)
+            }
+        }
+    }
+
+    private enum LineResult: Sendable {
+        case saved
+        case unchanged
+        case conflict(String)
+        case failed(String)
+    }
+
+    private static func store(_ line: ImportLine, _ collection: Collection, _ transaction: WriteTransaction) throws -> LineResult {
+        do throws(StoreError) {
+            if line.revision == nil {
+                _ = try transaction.save(collection, id: line.id, body: line.body, deleted: line.isDeleted, parent: nil)
+                return .saved
+            }
+            guard let revision = line.revision else { return .unchanged }
+            guard let current = try transaction.document(collection, line.id) else {
+                let incoming = IncomingRevision(
+                    id: line.id, revision: revision, history: [], isDeleted: line.isDeleted, body: line.body)
+                _ = try transaction.insert(incoming, into: collection, conflicts: .refuse)
+                return .saved
+            }
+            if current.revision == revision, current.isDeleted == line.isDeleted, current.body == line.body { return .unchanged }
+            _ = try transaction.save(collection, id: line.id, body: line.body, deleted: line.isDeleted, parent: revision)
+            return .saved
+        } catch .conflict(_, let current) {
+            return .conflict("document \"\(line.id)\" exists\(current.map { " at revision \($0)" } ?? "")")
+        } catch {
+            guard error.kind == .invalid else { throw error }
+            return .failed("\(error)")
+        }
+    }
+}
+
+extension StoreError {
+    /// In the agent's terms.
+    var kind: AgentError.Kind {
+        switch self {
+        case .conflict, .conflictMoved, .checkpointConflict: .conflict
+        case .notFound, .unknownCollection: .notFound
+        case .bodyTooLarge, .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: .invalid
+        default: .failed
+        }
+    }
+}

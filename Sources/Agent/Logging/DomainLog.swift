@@ -1,0 +1,95 @@
+import AgentConfiguration
+import Glibc
+import Logging
+import Synchronization
+
+/// Where log lines go and which ones: one level a domain, changeable while the agent runs.
+public final class LogSink: Sendable {
+    private struct State {
+        var level = Logger.Level.info
+        var domains: [LogSettings.Domain: Logger.Level] = [:]
+        var format = LogSettings.Format.text
+    }
+
+    private let state = Mutex(State())
+
+    public init() {}
+
+    /// Takes the levels and the format of a configuration.
+    public func apply(_ settings: LogSettings) {
+        state.withLock { state in
+            state.level = Logger.Level(settings.level)
+            state.format = settings.format
+            state.domains = [:]
+            for domain in LogSettings.Domain.allCases {
+                if let level = settings.domains[domain] { state.domains[domain] = Logger.Level(level) }
+            }
+        }
+    }
+
+    /// Only errors, whatever the configuration says: for commands whose output is read by programs.
+    public func quiet() { state.withLock { $0.level = .error } }
+
+    /// A logger of one domain.
+    public func logger(_ domain: LogSettings.Domain) -> Logger {
+        Logger(label: "nightjar.\(domain.rawValue)") { _ in DomainLogHandler(sink: self, domain: domain) }
+    }
+
+    func level(_ domain: LogSettings.Domain) -> Logger.Level { state.withLock { $0.domains[domain] ?? $0.level } }
+
+    func write(_ domain: LogSettings.Domain, _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata) {
+        let format = state.withLock { $0.format }
+        let time = Timestamp.now()
+        var line: String
+        let fields = metadata.sorted { $0.key < $1.key }
+        switch format {
+        case .text:
+            line = "\(time) \(level.rawValue) \(domain.rawValue): \(oneLine(message))"
+            for (key, value) in fields { line += " \(key)=\(oneLine("\(value)"))" }
+        case .json:
+            line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONOutput.quoted(message))"
+            for (key, value) in fields { line += ",\(JSONOutput.quoted(key)):\(JSONOutput.quoted("\(value)"))" }
+            line += "}"
+        }
+        line += "\n"
+        // One write a line: lines of several threads do not mix.
+        var bytes = Array(line.utf8)
+        bytes.withUnsafeMutableBytes { _ = Glibc.write(2, $0.baseAddress, $0.count) }
+    }
+
+    /// A log line stays one line, whatever a peer or a plugin put into it.
+    private func oneLine(_ text: String) -> String {
+        guard text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { return text }
+        var escaped = ""
+        for scalar in text.unicodeScalars {
+            if scalar == "\n" { escaped += "\\n" } else if scalar.value < 0x20 || scalar.value == 0x7F { escaped += "?" } else { escaped.unicodeScalars.append(scalar) }
+        }
+        return escaped
+    }
+}
+
+extension Logger.Level {
+    init(_ level: LogSettings.Level) { self = Logger.Level(rawValue: level.rawValue) ?? .info }
+}
+
+private struct DomainLogHandler: LogHandler {
+    let sink: LogSink
+    let domain: LogSettings.Domain
+    var metadata: Logger.Metadata = [:]
+
+    /// The sink decides, so that a reload reaches loggers that exist already.
+    var logLevel: Logger.Level {
+        get { sink.level(domain) }
+        set {}
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let all = event.metadata.map { metadata.merging($0) { _, new in new } } ?? metadata
+        sink.write(domain, event.level, "\(event.message)", all)
+    }
+}

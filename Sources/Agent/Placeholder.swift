@@ -1,5 +1,0 @@
-import Hummingbird
-import Metrics
-import ServiceLifecycle
-import Logging
-func touch() -> Any { Router() }

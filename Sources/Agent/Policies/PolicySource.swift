@@ -1,0 +1,110 @@
+import AgentConfiguration
+import LuaRuntime
+import PluginHost
+import Replication
+
+/// Turns the plugin references of a configuration into policies, and their problems into problems of the configuration.
+struct PolicySource: Sendable {
+    let settings: AgentSettings
+    /// Nil where the configuration has no plugins folder.
+    let plugins: PluginHost?
+
+    func pushFilter(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any DocumentFilter {
+        try at(reference) { host, params throws(PluginError) in
+            try host.pushFilter(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
+    func pullFilter(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any DocumentFilter {
+        try at(reference) { host, params throws(PluginError) in
+            try host.pullFilter(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
+    func resolver(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any ConflictResolver {
+        try at(reference) { host, params throws(PluginError) in
+            try host.resolver(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
+    func passwordAuthenticator(
+        _ reference: PluginReference, usedBy: String
+    ) throws(ConfigurationProblem) -> any PasswordAuthenticator {
+        try at(reference) { host, params throws(PluginError) in
+            try host.passwordAuthenticator(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
+    private func at<Policy>(
+        _ reference: PluginReference, _ make: (PluginHost, LuaValue) throws(PluginError) -> Policy
+    ) throws(ConfigurationProblem) -> Policy {
+        guard let plugins else {
+            throw ConfigurationProblem(
+                at: reference.plugin.position,
+                "plugin \"\(reference.plugin.value)\" is used, but there is no plugins folder: set \"plugins\" to the folder that holds \(reference.plugin.value).lua")
+        }
+        do {
+            return try make(plugins, LuaValue(reference.params))
+        } catch {
+            throw ConfigurationProblem(at: reference.place(of: error), "\(error)")
+        }
+    }
+}
+
+extension PluginReference {
+    /// A wrong parameter is shown where it stands.
+    func place(of error: PluginError) -> SourcePosition {
+        if case .parameters(_, _, let problems, _) = error, let first = problems.first,
+            let entry = params?.entries?.first(where: { $0.key.utf8.elementsEqual(first.parameter.utf8) })
+        {
+            return entry.keyPosition
+        }
+        return plugin.position
+    }
+}
+
+extension LuaValue {
+    /// Parameters as the configuration has them.
+    init(_ node: ConfigurationNode?) {
+        guard let node else {
+            self = .missing
+            return
+        }
+        switch node.content {
+        case .mapping(let entries):
+            self = .object(entries.map { LuaMember(key: $0.key, value: LuaValue($0.value)) })
+        case .sequence(let elements):
+            self = .array(elements.map { LuaValue($0) })
+        case .scalar(let scalar):
+            switch scalar.value {
+            case .null: self = .null
+            case .bool(let value): self = .bool(value)
+            case .integer(let value): self = .integer(value)
+            case .number(let value): self = .number(value)
+            case .string(let value): self = .text(value)
+            }
+        }
+    }
+}
+
+extension PluginHostLimits {
+    /// The host's limits with what the configuration sets for single plugins.
+    init(_ settings: [PluginLimitSettings]) {
+        self.init()
+        for wanted in settings {
+            var limits = PluginLimits()
+            if let memory = wanted.memory { limits.state.memoryBytes = memory.value }
+            if let value = wanted.cpuMilliseconds {
+                limits.filter.cpuMilliseconds = value.value
+                limits.authenticator.cpuMilliseconds = value.value
+            }
+            if let value = wanted.instructions {
+                limits.filter.instructions = value.value
+                limits.authenticator.instructions = value.value
+            }
+            if let value = wanted.resolverCPUMilliseconds { limits.resolver.cpuMilliseconds = value.value }
+            if let value = wanted.resolverInstructions { limits.resolver.instructions = value.value }
+            perPlugin[wanted.name.value] = limits
+        }
+    }
+}

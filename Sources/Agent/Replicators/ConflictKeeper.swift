@@ -1,0 +1,54 @@
+import Documents
+import Logging
+import Replication
+
+/// Decides the pending conflicts of one collection while no replication is under way: after the start, and after a plugin
+/// changed.
+actor ConflictKeeper {
+    private let decider: ConflictDecider
+    private let logger: Logger
+    private var task: Task<Void, Never>?
+    private var isWanted = false
+    private var isStopped = false
+
+    init(_ decider: ConflictDecider, logger: Logger) {
+        self.decider = decider
+        self.logger = logger
+    }
+
+    /// Looks at everything that is pending, once more if asked meanwhile.
+    func retry() {
+        isWanted = true
+        guard task == nil, !isStopped else { return }
+        task = Task { await self.run() }
+    }
+
+    func stop() async {
+        isStopped = true
+        isWanted = false
+        await task?.value
+    }
+
+    private func run() async {
+        while isWanted {
+            isWanted = false
+            var after: DocumentID?
+            repeat {
+                do {
+                    let page = try await decider.conflicted(after: after, limit: 50)
+                    after = page.count < 50 ? nil : page.last
+                    for outcome in try await decider.decide(page) {
+                        if let failure = outcome.failure {
+                            logger.warning(
+                                "conflict of \(outcome.id) stays pending: \(failure.message)", metadata: ["plugin": "\(failure.plugin)"])
+                        }
+                    }
+                } catch {
+                    logger.error("\(error)")
+                    after = nil
+                }
+            } while after != nil && !isStopped
+        }
+        task = nil
+    }
+}

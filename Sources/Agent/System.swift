@@ -1,0 +1,54 @@
+import Glibc
+
+/// Facts of the machine and the process.
+public enum System {
+    public static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
+
+    /// Resident memory of this process in bytes; 0 where the system does not tell.
+    public static var residentBytes: Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var total = 0
+        var resident = 0
+        guard withUnsafeMutablePointer(to: &total, { t in withUnsafeMutablePointer(to: &resident) { r in
+            withVaList([t, r]) { vfscanf(file, "%ld %ld", $0) }
+        } }) == 2 else { return 0 }
+        return resident * Int(sysconf(Int32(_SC_PAGESIZE)))
+    }
+}
+
+/// Folders that the agent keeps its data in.
+enum Folders {
+    /// Makes a folder and those above it.
+    static func make(_ path: String) throws(AgentError) {
+        var built = path.hasPrefix("/") ? "" : "."
+        for part in path.split(separator: "/") {
+            built += "/\(part)"
+            if mkdir(built, 0o700) != 0, errno != EEXIST {
+                throw AgentError(.failed, "cannot make the data folder \(path): \(String(cString: strerror(errno))) at \(built)")
+            }
+        }
+        var facts = stat()
+        guard stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR else {
+            throw AgentError(.failed, "the data folder \(path) is not a folder")
+        }
+    }
+}
+
+/// Work with an end: what is not done in time goes on without anybody waiting for it.
+enum Deadline {
+    static func run(seconds: Int, _ work: @escaping @Sendable () async -> Void) async {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+        let worker = Task {
+            await work()
+            continuation.finish()
+        }
+        let timer = Task {
+            try? await Task.sleep(for: .seconds(seconds))
+            continuation.finish()
+        }
+        for await _ in stream {}
+        timer.cancel()
+        worker.cancel()
+    }
+}

@@ -1,0 +1,47 @@
+import CLua
+
+/// Lends the bytes of a text for one call; native strings are not copied.
+@inline(__always)
+func withBytes<Result>(_ text: String, _ body: (nj_bytes) -> Result) -> Result {
+    if let result = text.utf8.withContiguousStorageIfAvailable({ body(nj_bytes(bytes: $0.baseAddress, length: $0.count)) }) {
+        return result
+    }
+    return Array(text.utf8).withUnsafeBytes { body(nj_bytes(bytes: $0.baseAddress, length: $0.count)) }
+}
+
+@inline(__always)
+func withBytes<Result>(_ bytes: [UInt8], _ body: (nj_bytes) -> Result) -> Result {
+    bytes.withUnsafeBytes { body(nj_bytes(bytes: $0.baseAddress, length: $0.count)) }
+}
+
+/// Lends a document for one call.
+@inline(__always)
+func withDocument<Result>(_ document: borrowing LuaDocument, _ body: (nj_document) -> Result) -> Result {
+    let isDeleted = document.isDeleted
+    return withBytes(document.id) { id in
+        withBytes(document.revision) { revision in
+            withBytes(document.body) { bytes in
+                body(nj_document(id: id, revision: revision, body: bytes, is_deleted: isDeleted, is_present: true))
+            }
+        }
+    }
+}
+
+func withDocument<Result>(_ document: LuaDocument?, _ body: (nj_document) -> Result) -> Result {
+    guard let document else { return body(nj_document()) }
+    return withDocument(document, body)
+}
+
+extension nj_bytes {
+    var array: [UInt8] { Array(UnsafeRawBufferPointer(start: bytes, count: length)) }
+}
+
+extension LuaCallLimits {
+    @inline(__always)
+    var budget: nj_budget {
+        // Clamped so that the C side's sums cannot overflow: at most an hour, and at least a moment.
+        nj_budget(
+            cpu_nanoseconds: Int64(max(1, min(cpuMilliseconds, 3_600_000))) * 1_000_000,
+            instructions: Int64(max(1, min(instructions, 1 << 50))))
+    }
+}

@@ -1,0 +1,37 @@
+import Logging
+import Synchronization
+
+/// What the parts of a plugin host share.
+final class HostCore: Sendable {
+    /// Absolute, links not resolved: each reading follows them anew.
+    let folder: String
+    let limits: PluginHostLimits
+    let services: any PluginServices
+    let proof: any PluginProof
+    let logger: Logger
+    let files: ParameterFiles
+    let pool: WorkerPool
+    let events = EventHub<PluginEvent>(kept: 1024)
+    let records = Mutex<[String: PluginRecord]>([:])
+    let folderProblems = Mutex<[PluginProblem]>([])
+
+    init(
+        folder: String, configurationFolder: String?, limits: PluginHostLimits, services: any PluginServices, proof: any PluginProof,
+        logger: Logger
+    ) throws(PluginError) {
+        self.folder = Self.absolute(folder)
+        self.limits = limits
+        self.services = services
+        self.proof = proof
+        self.logger = logger
+        files = ParameterFiles(folders: (configurationFolder.map { [Self.absolute($0)] } ?? []) + [self.folder], limits: limits)
+        pool = try WorkerPool(limits)
+    }
+
+    /// The path from the root, without following links.
+    static func absolute(_ path: String) -> String { AbsolutePath.make(path) }
+
+    func record(named name: String) -> PluginRecord? { records.withLock { $0[name] } }
+
+    func allRecords() -> [PluginRecord] { records.withLock { $0.values.sorted { $0.name < $1.name } } }
+}

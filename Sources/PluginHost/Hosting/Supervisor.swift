@@ -1,0 +1,133 @@
+import Glibc
+import Synchronization
+
+/// The thread that reads the folder: at the beginning, after each notice once it has been quiet, on demand, and now and then.
+final class Supervisor: Sendable {
+    enum Command: Sendable {
+        /// Read everything; what is refused is tried again.
+        case reload(String?, CheckedContinuation<[ReloadVerdict], Never>?)
+        /// The uses of a plugin changed: what was refused because of them may do now, what was only kept for them may go.
+        case usesChanged
+        case stop
+    }
+
+    private struct Inbox {
+        var commands: [Command] = []
+        var isStopped = false
+        var stopWaiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let inbox = Mutex(Inbox())
+    private let wakeRead: Int32
+    private let wakeWrite: Int32
+    private let core: HostCore
+
+    init(_ core: HostCore) throws(PluginError) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw .system("cannot make a pipe: \(String(cString: strerror(errno)))") }
+        for end in ends {
+            _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+            _ = fcntl(end, F_SETFL, O_NONBLOCK)
+        }
+        wakeRead = ends[0]
+        wakeWrite = ends[1]
+        self.core = core
+        try PluginThread(name: "plugins", stackBytes: core.limits.stackBytes) { [self] in
+            work()
+            let left = inbox.withLock { inbox in
+                defer { (inbox.commands, inbox.stopWaiters) = ([], []) }
+                inbox.isStopped = true
+                return (commands: inbox.commands, waiters: inbox.stopWaiters)
+            }
+            for case .reload(_, let continuation) in left.commands { continuation?.resume(returning: []) }
+            for waiter in left.waiters { waiter.resume() }
+        }.detach()
+    }
+
+    deinit {
+        close(wakeRead)
+        close(wakeWrite)
+    }
+
+    func post(_ command: Command) {
+        let isStopped = inbox.withLock { inbox in
+            if !inbox.isStopped { inbox.commands.append(command) }
+            return inbox.isStopped
+        }
+        if isStopped {
+            if case .reload(_, let continuation) = command { continuation?.resume(returning: []) }
+            return
+        }
+        var byte: UInt8 = 1
+        // A full pipe wakes as well.
+        _ = write(wakeWrite, &byte, 1)
+    }
+
+    /// Stops the thread and the workers and waits for their end.
+    func stop() async {
+        post(.stop)
+        await withCheckedContinuation { continuation in
+            let isStopped = inbox.withLock { inbox in
+                if !inbox.isStopped { inbox.stopWaiters.append(continuation) }
+                return inbox.isStopped
+            }
+            if isStopped { continuation.resume() }
+        }
+    }
+
+    // MARK: On the thread
+
+    private func work() {
+        var watch = FolderWatch()
+        let reloader = Reloader(core)
+        let quiet = UInt64(core.limits.quietMilliseconds) * 1_000_000
+        let longest = UInt64(core.limits.longestQuietMilliseconds) * 1_000_000
+        // Without inotify the regular reading is all there is.
+        let interval = UInt64(watch.number == nil ? min(5, core.limits.rescanSeconds) : core.limits.rescanSeconds) * 1_000_000_000
+        var nextRescan = monotonicNanoseconds() + interval
+        var firstNotice: UInt64?
+        var lastNotice: UInt64 = 0
+
+        while true {
+            let now = monotonicNanoseconds()
+            var wakeAt = nextRescan
+            if let firstNotice { wakeAt = min(wakeAt, min(lastNotice + quiet, firstNotice + longest)) }
+            var polled = [pollfd(fd: wakeRead, events: Int16(POLLIN), revents: 0)]
+            if let number = watch.number { polled.append(pollfd(fd: number, events: Int16(POLLIN), revents: 0)) }
+            _ = poll(&polled, nfds_t(polled.count), wakeAt > now ? Int32(clamping: (wakeAt - now) / 1_000_000 + 1) : 0)
+
+            if watch.drain() {
+                lastNotice = monotonicNanoseconds()
+                if firstNotice == nil { firstNotice = lastNotice }
+            }
+            drainPipe()
+            let commands = inbox.withLock { inbox in
+                defer { inbox.commands = [] }
+                return inbox.commands
+            }
+            let isStopping = commands.contains { if case .stop = $0 { true } else { false } }
+            if isStopping {
+                for case .reload(_, let continuation) in commands { continuation?.resume(returning: []) }
+                core.pool.close()
+                core.events.finish()
+                return
+            }
+
+            let moment = monotonicNanoseconds()
+            let isQuiet = firstNotice.map { moment >= lastNotice + quiet || moment >= $0 + longest } ?? false
+            guard !commands.isEmpty || isQuiet || moment >= nextRescan else { continue }
+            if isQuiet || !commands.isEmpty { firstNotice = nil }
+            nextRescan = moment + interval
+            let isForced = commands.contains { if case .reload = $0 { true } else { false } }
+            let verdicts = reloader.rescan(isForced: isForced, &watch)
+            for case .reload(let name, let continuation) in commands {
+                continuation?.resume(returning: name.map { name in verdicts.filter { $0.plugin == name } } ?? verdicts)
+            }
+        }
+    }
+
+    private func drainPipe() {
+        var bytes = [UInt8](repeating: 0, count: 64)
+        while read(wakeRead, &bytes, bytes.count) > 0 {}
+    }
+}

@@ -1,0 +1,66 @@
+import LuaRuntime
+
+/// What `nightjar check` finds in a plugins folder: the plugins that load, and everything that is wrong.
+public struct PluginCheck: Sendable {
+    public let plugins: [PluginListing]
+    /// Ascending by file.
+    public let problems: [PluginProblem]
+    private let versions: [String: LoadedVersion]
+    private let folder: String
+    private let files: ParameterFiles
+
+    /// Loads every plugin in a sandbox without services and forgets it again; runs no hook.
+    public static func run(
+        folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
+        proof: any PluginProof = NoPluginProof()
+    ) async throws(PluginError) -> PluginCheck {
+        try await PluginThread.run(name: "plugin-check", stackBytes: limits.stackBytes) {
+            PluginCheck(folder: AbsolutePath.make(folder), configurationFolder.map(AbsolutePath.make), limits, proof)
+        }
+    }
+
+    private init(folder: String, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof) {
+        let scan = FolderScan.read(folder, limits)
+        var problems = scan.problems + scan.refused.values
+        if let failure = scan.failure { problems.append(PluginProblem(file: "", message: failure)) }
+        var versions: [String: LoadedVersion] = [:]
+        for (name, source) in scan.sources {
+            switch VersionLoader.load(source, limits: limits.limits(for: name), pool: nil) {
+            case .failure(let problem): problems.append(problem)
+            case .success(let version):
+                versions[name] = version
+                if let problem = proof.prove(PluginCandidate(version)) { problems.append(problem) }
+            }
+        }
+        self.folder = folder
+        self.versions = versions
+        self.problems = problems.sorted { ($0.file, $0.line ?? 0) < ($1.file, $1.line ?? 0) }
+        plugins = versions.values.map { PluginListing($0) }.sorted { $0.name < $1.name }
+        files = ParameterFiles(folders: (configurationFolder.map { [$0] } ?? []) + [folder], limits: limits)
+    }
+
+    /// Why a use would be refused: no such plugin, no such hook, wrong parameters, unreadable files. Nil if it would work.
+    public func problem(plugin: String, hook: LuaHook, params: LuaValue, usedBy: String) -> PluginError? {
+        guard let version = versions[plugin] else {
+            if !PluginName.isValid(plugin) { return .invalidName(plugin) }
+            if let problem = problems.first(where: { $0.plugin == plugin }) { return .refused(plugin: plugin, problem: problem) }
+            return .unknown(plugin: plugin, folder: folder, nearest: PluginName.nearest(to: plugin, among: versions.keys.sorted()))
+        }
+        do {
+            _ = try UsePreparation(version, hook: hook, params: params, usedBy: usedBy, files: files)
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
+
+extension PluginCandidate {
+    init(_ source: PluginSource, _ limits: PluginLimits) {
+        self.init(
+            name: source.name, version: source.version, file: source.main.path, source: source.main.bytes,
+            tests: source.tests.map { ($0.path, $0.bytes) }, modules: PluginSource.Loader(source: source), limits: limits)
+    }
+
+    init(_ version: LoadedVersion) { self.init(version.source, version.limits) }
+}

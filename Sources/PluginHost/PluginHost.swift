@@ -1,0 +1,163 @@
+import Logging
+import LuaRuntime
+import Replication
+
+/// The plugins of one folder: loads them, keeps them in line with the files, and runs their hooks on threads of its own.
+///
+/// Every answer of a hook that cannot be had is a failure (`FilterVerdict.failed` and its like), never a yes.
+public final class PluginHost: Sendable {
+    private let core: HostCore
+    private let supervisor: Supervisor
+
+    /// Starts the threads; nothing is loaded before `start()`.
+    ///
+    /// - Parameters:
+    ///   - folder: holds `NAME.lua`, `NAME/init.lua` and `lib/`. It or a folder above it may be a link that flips. It need not exist yet.
+    ///   - configurationFolder: where paths in parameters of type "file" begin; the plugins folder comes second.
+    ///   - proof: asked before a version comes into force.
+    public init(
+        folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
+        services: any PluginServices = NoPluginServices(), proof: any PluginProof = NoPluginProof(),
+        logger: Logger = Logger(label: "plugin")
+    ) throws(PluginError) {
+        core = try HostCore(
+            folder: folder, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof, logger: logger)
+        do {
+            supervisor = try Supervisor(core)
+        } catch {
+            core.pool.close()
+            throw error
+        }
+    }
+
+    deinit { supervisor.post(.stop) }
+
+    /// Loads every plugin and begins to watch the folder. What is wrong shows in `status()` and events; it does not throw.
+    public func start() async { _ = await reload() }
+
+    /// Ends the threads. Calls that run finish, those that wait are refused.
+    public func shutdown() async { await supervisor.stop() }
+
+    // MARK: Uses
+
+    /// One use of a plugin's push_filter.
+    ///
+    /// - Parameters:
+    ///   - params: an object, or `.missing` for none.
+    ///   - usedBy: the place, as status shows it and errors begin: "replicator hub push_filter".
+    ///   - limits: for each call; nil for the plugin's own.
+    /// - Returns: keeps working over reloads; the plugin forgets it when it is released.
+    public func pushFilter(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any DocumentFilter {
+        PluginFilter(use: try use(plugin, .pushFilter, params, usedBy, limits))
+    }
+
+    /// One use of a plugin's pull_filter; see `pushFilter`.
+    public func pullFilter(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any DocumentFilter {
+        PluginFilter(use: try use(plugin, .pullFilter, params, usedBy, limits))
+    }
+
+    /// One use of a plugin's resolve; see `pushFilter`.
+    public func resolver(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any ConflictResolver {
+        PluginResolver(use: try use(plugin, .resolve, params, usedBy, limits))
+    }
+
+    /// One use of a plugin's authenticate_password; see `pushFilter`.
+    public func passwordAuthenticator(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any PasswordAuthenticator {
+        PluginPasswordAuthenticator(use: try use(plugin, .authenticatePassword, params, usedBy, limits))
+    }
+
+    /// What is wrong with parameters for the version in force; empty if nothing is. Files that parameters name are not read.
+    public func validate(params: LuaValue, forPlugin plugin: String) throws(PluginError) -> [ParameterProblem] {
+        try versionInForce(try known(plugin)).declarations.problems(in: params)
+    }
+
+    private func use(
+        _ plugin: String, _ hook: LuaHook, _ params: LuaValue, _ usedBy: String, _ limits: LuaCallLimits?
+    ) throws(PluginError) -> PluginUse {
+        while true {
+            let record = try known(plugin)
+            let version = try versionInForce(record)
+            let preparation = try UsePreparation(version, hook: hook, params: params, usedBy: usedBy, files: core.files)
+            let number = LoadedVersion.nextSerial()
+            let versions = EventHub<String>(kept: 16)
+            let most = core.limits.usesPerPlugin
+            enum Entry { case made, again, full }
+            let entry = record.change { fields -> Entry in
+                // Another version came into force, or the plugin was removed, since we looked.
+                guard !fields.isRemoved, fields.inForce?.serial == version.serial else { return .again }
+                guard fields.uses.count < most else { return .full }
+                fields.uses[number] = PluginRecord.Registration(
+                    usedBy: usedBy, hook: hook, params: params, texts: preparation.texts, fileProblems: [:], versions: versions)
+                fields.prepared[number] = preparation.prepared
+                return .made
+            }
+            switch entry {
+            case .again: continue
+            case .full: throw .limit(name: "uses of a plugin", limit: most, plugin: plugin)
+            case .made: break
+            }
+            // Only files have to be watched at once; a refused or missing version may be waiting for its uses to change.
+            if !preparation.texts.isEmpty { supervisor.post(.usesChanged) }
+            return PluginUse(record, number: number, hook: hook, limits: limits, pool: core.pool, versions: versions) {
+                [weak supervisor] record in
+                if record.read({ $0.isMissing || $0.refused != nil }) { supervisor?.post(.usesChanged) }
+            }
+        }
+    }
+
+    private func known(_ plugin: String) throws(PluginError) -> PluginRecord {
+        if let record = core.record(named: plugin), !record.read({ $0.isRemoved }) { return record }
+        guard PluginName.isValid(plugin) else { throw .invalidName(plugin) }
+        let names = core.allRecords().map(\.name)
+        throw .unknown(plugin: plugin, folder: core.folder, nearest: PluginName.nearest(to: plugin, among: names))
+    }
+
+    private func versionInForce(_ record: PluginRecord) throws(PluginError) -> LoadedVersion {
+        let (version, refused) = record.read { ($0.inForce, $0.refused) }
+        if let version { return version }
+        throw .refused(
+            plugin: record.name,
+            problem: refused?.problem ?? PluginProblem(plugin: record.name, file: "\(record.name).lua", message: "is not loaded yet"))
+    }
+
+    // MARK: What is there
+
+    /// Reads the folder now, trying refused versions again.
+    ///
+    /// - Parameter name: whose verdict is wanted; all plugins are brought up to date in any case. Empty if there is no such plugin.
+    public func reload(_ name: String? = nil) async -> [ReloadVerdict] {
+        await withCheckedContinuation { supervisor.post(.reload(name, $0)) }
+    }
+
+    /// The plugins in force, ascending by name.
+    public func list() -> [PluginListing] {
+        core.allRecords().compactMap { record in
+            record.read { $0.inForce }.map { PluginListing($0) }
+        }
+    }
+
+    /// Every plugin, also those that are refused or gone, ascending by name.
+    public func status() -> [PluginStatus] { core.allRecords().map { $0.status() } }
+
+    /// What is wrong with the folder itself and with files that are no plugin's.
+    public func folderProblems() -> [PluginProblem] { core.folderProblems.withLock { $0 } }
+
+    /// What happens from now on. A listener that does not keep up loses the oldest events.
+    public func events() -> AsyncStream<PluginEvent> { core.events.stream() }
+}
+
+extension PluginListing {
+    init(_ version: LoadedVersion) {
+        self.init(
+            name: version.source.name, file: version.source.main.path, version: version.source.version,
+            description: version.description, hooks: version.hookNames, parameters: version.declarations.all)
+    }
+}

@@ -1,0 +1,60 @@
+import Digests
+import LuaRuntime
+import Synchronization
+
+/// `nightjar.password` for one state.
+///
+/// scrypt takes more CPU time than a call may use, on purpose. It runs on a thread of its own, whose time is not the
+/// call's, and is bounded by number instead.
+final class PasswordService: Sendable {
+    /// In one turn of a state: a login needs one, or a second against a made-up hash. Each takes some 60 ms and 32 MiB.
+    static let operationsPerTurn = 4
+
+    private let operations = Atomic<Int>(0)
+
+    /// A new turn of the state on its worker begins.
+    func newTurn() { operations.store(0, ordering: .relaxed) }
+
+    func hash(_ password: [UInt8]) throws(LuaHostRefusal) -> String {
+        guard let text = String(validating: password, as: UTF8.self) else { throw LuaHostRefusal("the password is not UTF-8 text") }
+        return try run { () throws(DigestError) in try PasswordHash.make(password: text) }
+    }
+
+    /// A password that is not UTF-8 is no hash's.
+    func verify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
+        try run { () throws(DigestError) in
+            guard let text = String(validating: password, as: UTF8.self) else {
+                try PasswordHash.validate(hash)
+                return false
+            }
+            return try PasswordHash.verify(password: text, hash: hash)
+        }
+    }
+
+    private func run<Value: Sendable>(
+        _ work: @escaping @Sendable () throws(DigestError) -> Value
+    ) throws(LuaHostRefusal) -> Value {
+        guard operations.add(1, ordering: .relaxed).newValue <= Self.operationsPerTurn else {
+            throw LuaHostRefusal("more than password operations = \(Self.operationsPerTurn) in one call")
+        }
+        let box = OutcomeBox<Value>()
+        do {
+            try PluginThread(name: "plugin-scrypt", stackBytes: 1 << 20) {
+                let result = Result { () throws(DigestError) in try work() }
+                box.value.withLock { $0 = result }
+            }.join()
+        } catch {
+            throw LuaHostRefusal("\(error)")
+        }
+        switch box.value.withLock({ $0 }) {
+        case .success(let value): return value
+        case .failure(let error): throw LuaHostRefusal("\(error)")
+        case nil: throw LuaHostRefusal("scrypt gave no answer")
+        }
+    }
+
+    /// A `Mutex` cannot be captured; a class that holds one can.
+    private final class OutcomeBox<Value: Sendable>: Sendable {
+        let value = Mutex<Result<Value, DigestError>?>(nil)
+    }
+}

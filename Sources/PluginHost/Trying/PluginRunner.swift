@@ -1,0 +1,218 @@
+import Documents
+import LuaRuntime
+import Synchronization
+
+/// Calls one hook in the real sandbox outside any agent: `nightjar plugin run`.
+public enum PluginRunner {
+    public enum Input: Sendable {
+        /// JSON text of one object for a filter; `_id`, `_rev` and `_deleted` are taken out of it.
+        case document([UInt8])
+        /// JSON text `{ "local_doc": …, "remote_doc": …, "base_doc": … }` for resolve, each optional or null.
+        case conflict([UInt8])
+        case login(username: String, password: String)
+    }
+
+    public struct Request: Sendable {
+        public var folder: String
+        public var plugin: String
+        public var hook: LuaHook
+        public var input: Input
+        public var params: LuaValue
+        /// How often the hook is called, in one state; each call has its report.
+        public var times: Int
+        /// Nil for the folder of the call.
+        public var configurationFolder: String?
+        public var limits: PluginHostLimits
+        /// What `ctx` holds beside params.
+        public var database = "trial"
+        public var user: String?
+
+        public init(
+            folder: String, plugin: String, hook: LuaHook, input: Input, params: LuaValue = .missing, times: Int = 1,
+            configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits()
+        ) {
+            self.folder = folder
+            self.plugin = plugin
+            self.hook = hook
+            self.input = input
+            self.params = params
+            self.times = times
+            self.configurationFolder = configurationFolder
+            self.limits = limits
+        }
+    }
+
+    public struct LogLine: Sendable, Equatable {
+        public var level: String
+        public var message: String
+        public var fields: LuaValue
+    }
+
+    /// One call.
+    public struct Report: Sendable {
+        /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
+        /// false, true or the principal. Nil where the call failed.
+        public var result: JSONValue?
+        /// For resolve: local, remote, merged or delete.
+        public var decision: String?
+        public var failure: LuaFailure?
+        public var log: [LogLine]
+        public var milliseconds: Double
+        /// Held by the plugin's state after the call.
+        public var memoryBytes: Int
+
+        /// `{"result", "error": {"kind", "message"}, "log", "time_ms", "memory_bytes"}`, and "decision" for resolve.
+        public var json: JSONValue {
+            var object = JSONObject()
+            object["result"] = result ?? .null
+            if let decision { object["decision"] = .string(decision) }
+            object["error"] = failure.map { ["kind": .string($0.kind.rawValue), "message": .string($0.message)] } ?? .null
+            object["log"] = .array(log.map { line in
+                var entry = JSONObject()
+                entry["level"] = .string(line.level)
+                entry["message"] = .string(line.message)
+                if line.fields != .missing { entry["fields"] = line.fields.json }
+                return .object(entry)
+            })
+            object["time_ms"] = JSONNumber((milliseconds * 1000).rounded() / 1000).map { .number($0) } ?? .null
+            object["memory_bytes"] = .int(memoryBytes)
+            return .object(object)
+        }
+    }
+
+    /// Input that is no JSON object or does not suit the hook.
+    public struct InputProblem: Error, Sendable, Equatable, CustomStringConvertible {
+        public var description: String
+    }
+
+    /// - Throws: `PluginError` where nothing can be called (no such plugin or hook, wrong parameters), `InputProblem` for the input.
+    ///   A plugin that does not load gives one report with that failure.
+    public static func run(_ request: Request) async throws -> [Report] {
+        let input = try PreparedInput(request)
+        let outcome = try await PluginThread.run(name: "plugin-run", stackBytes: request.limits.stackBytes) {
+            Result { () throws(PluginError) in try runHere(request, input) }
+        }
+        return try outcome.get()
+    }
+
+    private static func runHere(_ request: Request, _ input: PreparedInput) throws(PluginError) -> [Report] {
+        let folder = AbsolutePath.make(request.folder)
+        let scan = FolderScan.read(folder, request.limits)
+        if let problem = scan.refused[request.plugin] {
+            return [Report(failure: LuaFailure(kind: .load, message: problem.description))]
+        }
+        guard let source = scan.sources[request.plugin] else {
+            guard PluginName.isValid(request.plugin) else { throw .invalidName(request.plugin) }
+            throw .unknown(
+                plugin: request.plugin, folder: folder,
+                nearest: PluginName.nearest(to: request.plugin, among: scan.sources.keys.sorted()))
+        }
+        let trial = Trial(source, request.limits.limits(for: source.name))
+        var reports: [Report] = []
+        for number in 0..<max(1, request.times) {
+            let begun = monotonicNanoseconds()
+            var report = Report()
+            var unusable: PluginError?
+            do throws(LuaFailure) {
+                let lua = try trial.state()
+                if trial.use == nil {
+                    // Hook and parameters are checked as a configuration's would be.
+                    let files = ParameterFiles(folders: [AbsolutePath.make(request.configurationFolder ?? "."), folder], limits: request.limits)
+                    do {
+                        try trial.prepare(lua, request, files)
+                    } catch {
+                        guard case .refused(_, let problem) = error else {
+                            unusable = error
+                            throw LuaFailure(kind: .load, message: "")
+                        }
+                        throw LuaFailure(kind: .load, message: problem.description)
+                    }
+                }
+                try trial.call(lua, request.hook, input, into: &report)
+            } catch {
+                report.failure = error
+            }
+            if let unusable { throw unusable }
+            report.milliseconds = Double(monotonicNanoseconds() &- begun) / 1e6
+            report.log = trial.host.takeLines()
+            report.memoryBytes = trial.memoryBytes
+            trial.dropIfSpent()
+            reports.append(report)
+            if report.failure?.kind == .load { break }
+        }
+        return reports
+    }
+}
+
+extension PluginRunner.Report {
+    init(failure: LuaFailure? = nil) {
+        self.init(result: nil, decision: nil, failure: failure, log: [], milliseconds: 0, memoryBytes: 0)
+    }
+}
+
+/// The input of a trial call, read once.
+struct PreparedInput: Sendable {
+    var document: LuaDocument?
+    var conflict: LuaConflict?
+    var login: (username: [UInt8], password: [UInt8])?
+    /// The sides of a conflict as they were given.
+    var sides: [String: JSONValue] = [:]
+
+    init(_ request: PluginRunner.Request) throws(PluginRunner.InputProblem) {
+        switch (request.hook, request.input) {
+        case (.pushFilter, .document(let bytes)), (.pullFilter, .document(let bytes)):
+            document = try Self.document(try Self.object(bytes, "the document"), "the document", revision: "1-0000")
+        case (.resolve, .conflict(let bytes)):
+            let object = try Self.object(bytes, "the conflict")
+            let known = ["local_doc", "remote_doc", "base_doc", "id", "local_rev", "remote_rev", "base_rev"]
+            for member in object.members where !known.contains(member.key) {
+                let nearest = PluginName.nearest(to: member.key, among: known).map { "; did you mean \($0)?" } ?? ""
+                throw .init(description: "the conflict has an unknown member \"\(member.key)\"\(nearest)")
+            }
+            var found: [String: LuaDocument] = [:]
+            for (name, revision) in [("local_doc", "2-1111"), ("remote_doc", "2-2222"), ("base_doc", "1-0000")] {
+                guard let side = object[name], !side.isNull else { continue }
+                guard let sideObject = side.asObject else { throw .init(description: "\(name) is not a JSON object") }
+                let rev = object[name.replacingSuffix("_doc", by: "_rev")]?.asString ?? revision
+                found[name] = try Self.document(sideObject, name, revision: rev)
+                sides[name] = side
+            }
+            conflict = LuaConflict(
+                id: object["id"]?.asString ?? found["local_doc"]?.id ?? found["remote_doc"]?.id ?? "doc",
+                local: found["local_doc"], remote: found["remote_doc"], base: found["base_doc"],
+                localRevision: found["local_doc"]?.revision ?? "2-1111", remoteRevision: found["remote_doc"]?.revision ?? "2-2222",
+                baseRevision: found["base_doc"]?.revision)
+        case (.authenticatePassword, .login(let username, let password)):
+            login = (Array(username.utf8), Array(password.utf8))
+        case (.authenticateCertificate, _), (.sync, _):
+            throw .init(description: "\(request.hook.rawValue) cannot be called yet")
+        case (let hook, _):
+            let wanted = hook == .resolve ? "a conflict" : hook == .authenticatePassword ? "a username and a password" : "a document"
+            throw .init(description: "\(hook.rawValue) needs \(wanted)")
+        }
+    }
+
+    private static func object(_ bytes: [UInt8], _ what: String) throws(PluginRunner.InputProblem) -> JSONObject {
+        let value: JSONValue
+        do { value = try JSONValue(parsing: bytes) } catch { throw .init(description: "\(what) is no JSON: \(error)") }
+        guard let object = value.asObject else { throw .init(description: "\(what) is not a JSON object") }
+        return object
+    }
+
+    private static func document(
+        _ object: JSONObject, _ what: String, revision: String
+    ) throws(PluginRunner.InputProblem) -> LuaDocument {
+        var body = object
+        let id = body["_id"]?.asString ?? "doc"
+        let rev = body["_rev"]?.asString ?? revision
+        let isDeleted = body["_deleted"]?.asBool ?? false
+        for name in ["_id", "_rev", "_deleted"] { body[name] = nil }
+        return LuaDocument(id: id, revision: rev, isDeleted: isDeleted, body: JSONValue.object(body).serialize())
+    }
+}
+
+extension String {
+    fileprivate func replacingSuffix(_ suffix: String, by other: String) -> String {
+        utf8.hasSuffix(suffix) ? String(dropLast(suffix.count)) + other : self
+    }
+}

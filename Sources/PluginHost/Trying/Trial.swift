@@ -1,0 +1,119 @@
+import Documents
+import LuaRuntime
+import Synchronization
+
+/// One plugin's state outside the worker pool, for trial runs. Confined to its thread.
+final class Trial {
+    let host = TrialHost()
+    private(set) var use: LuaUse?
+    private let source: PluginSource
+    private let limits: PluginLimits
+    private var lua: LuaPluginState?
+
+    init(_ source: PluginSource, _ limits: PluginLimits) {
+        self.source = source
+        self.limits = limits
+    }
+
+    var memoryBytes: Int { lua?.memoryBytes ?? 0 }
+
+    func state() throws(LuaFailure) -> LuaPluginState {
+        if let lua { return lua }
+        let made = try LuaPluginState(
+            name: source.name, chunkName: source.main.path, source: source.main.bytes, modules: PluginSource.Loader(source: source),
+            host: host, limits: limits.state)
+        lua = made
+        return made
+    }
+
+    func dropIfSpent() {
+        if let lua, lua.needsRebuild {
+            self.lua = nil
+            use = nil
+        }
+    }
+
+    /// Checks hook and parameters as a configuration would, and makes `ctx`.
+    func prepare(_ lua: LuaPluginState, _ request: PluginRunner.Request, _ files: ParameterFiles) throws(PluginError) {
+        func refused(_ problem: PluginProblem) -> PluginError { .refused(plugin: source.name, problem: problem) }
+        let declarations: ParameterDeclarations
+        do {
+            declarations = try ParameterDeclarations(lua.parameterDeclarations)
+        } catch {
+            throw refused(PluginProblem(plugin: source.name, file: source.main.path, message: error.description))
+        }
+        let version = LoadedVersion(
+            source: source, description: lua.description, hooks: lua.hooks, declarations: declarations, limits: limits, pool: nil)
+        let prepared = try UsePreparation(
+            version, hook: request.hook, params: request.params, usedBy: "plugin run", files: files).prepared
+        var context = LuaContext(
+            params: prepared.params, database: request.database, scope: "_default", collection: "_default", remote: "trial",
+            user: request.user, plugin: source.name, version: prepared.version)
+        switch request.hook {
+        case .pushFilter: (context.direction, context.replicator) = ("push", "trial")
+        case .pullFilter, .resolve: (context.direction, context.replicator) = ("pull", "trial")
+        default: context.listener = "trial"
+        }
+        do {
+            use = try lua.makeUse(context)
+        } catch {
+            throw refused(PluginProblem(plugin: source.name, luaMessage: error.message, fallbackFile: source.main.path))
+        }
+    }
+
+    func call(_ lua: LuaPluginState, _ hook: LuaHook, _ input: PreparedInput, into report: inout PluginRunner.Report) throws(LuaFailure) {
+        guard let use else { return }
+        if let document = input.document {
+            report.result = .bool(try lua.callFilter(
+                hook, document: document, use: use, flags: document.isDeleted ? .deleted : [], limits: limits.filter))
+        } else if let conflict = input.conflict {
+            switch try lua.callResolve(conflict, use: use, limits: limits.resolver) {
+            case .local: (report.decision, report.result) = ("local", input.sides["local_doc"])
+            case .remote: (report.decision, report.result) = ("remote", input.sides["remote_doc"])
+            case .delete: (report.decision, report.result) = ("delete", ["_deleted": true])
+            case .merged(let body): (report.decision, report.result) = ("merged", try? JSONValue(parsing: body))
+            }
+        } else if let login = input.login {
+            switch try lua.callPassword(username: login.username, password: login.password, use: use, limits: limits.authenticator) {
+            case .refused: report.result = false
+            case .accepted(.missing): report.result = true
+            case .accepted(let principal): report.result = principal.json
+            }
+        }
+    }
+}
+
+/// Services of a trial: log lines are kept for the report, metrics go nowhere, there is no database.
+final class TrialHost: LuaHost {
+    private let lines = Mutex<[PluginRunner.LogLine]>([])
+    private let load = LoadHost()
+
+    /// Of the call that has ended.
+    func takeLines() -> [PluginRunner.LogLine] {
+        load.passwords.newTurn()
+        return lines.withLock { lines in
+            defer { lines = [] }
+            return lines
+        }
+    }
+
+    func log(level: LuaLogLevel, message: String, fields: LuaValue) {
+        let name = switch level {
+        case .debug: "debug"
+        case .info: "info"
+        case .warning: "warn"
+        case .error: "error"
+        }
+        lines.withLock { $0.append(PluginRunner.LogLine(level: name, message: message, fields: fields)) }
+    }
+
+    func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { try load.sha1(bytes) }
+    func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { try load.sha256(bytes) }
+    func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
+        try load.hmacSHA256(key: key, message: message)
+    }
+    func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try load.passwordHash(password) }
+    func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
+        try load.passwordVerify(password, hash: hash)
+    }
+}

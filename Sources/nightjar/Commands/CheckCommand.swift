@@ -1,0 +1,40 @@
+import Agent
+import AgentConfiguration
+import ArgumentParser
+import Documents
+
+struct CheckCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check", abstract: "Reads configuration and plugins as run would, and starts nothing.",
+        discussion: "Every problem is printed with file, line and column. Exit status 78 if there is one.")
+
+    @OptionGroup var location: ConfigurationOptions
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        var problems: [String] = []
+        var plugins: [String] = []
+        do {
+            let settings = try location.read()
+            do {
+                let report = try await ConfigurationCheck.run(settings)
+                problems = report.problems
+                plugins = report.plugins.map(\.name)
+            } catch { problems = ["\(error)"] }
+        } catch let error as ConfigurationProblems {
+            problems = error.problems.map(\.description)
+        }
+        if json {
+            Output.json(
+                JSONOutput.object([
+                    "ok": .bool(problems.isEmpty), "problems": .array(problems.map { .string($0) }),
+                    "plugins": .array(plugins.map { .string($0) }),
+                ]))
+        } else if problems.isEmpty {
+            Output.line("configuration is right\(plugins.isEmpty ? "" : "; plugins: \(plugins.joined(separator: ", "))")")
+        } else {
+            for problem in problems { Output.errorLine(problem) }
+        }
+        if !problems.isEmpty { throw ExitCode(Failure.configuration) }
+    }
+}

@@ -1,0 +1,27 @@
+import Agent
+import AgentConfiguration
+import ArgumentParser
+
+struct RunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run", abstract: "Runs the agent in the foreground.",
+        discussion: """
+            SIGTERM and SIGINT stop it cleanly, SIGHUP reads the configuration again. Without --config it runs an embedded \
+            default: data in ./nightjar-data, plugins in ./plugins if there is such a folder, the database main, and a \
+            listener on 127.0.0.1:4984.
+            """)
+
+    @OptionGroup var location: ConfigurationOptions
+
+    func run() async throws {
+        let settings = try location.load()
+        let logs = LogSink()
+        let location = location
+        let service = AgentService(
+            settings: settings, logs: logs, load: { try location.read() },
+            ready: { addresses in
+                Output.line("ready \(addresses.joined(separator: " "))")
+            })
+        do { try await service.run() } catch { throw Failure.exit(for: error) }
+    }
+}

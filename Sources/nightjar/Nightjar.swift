@@ -1,0 +1,12 @@
+import Agent
+import ArgumentParser
+
+/// The one executable: an agent, and the commands that talk to it or to its data.
+@main
+struct Nightjar: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "nightjar",
+        abstract: "An edge sync agent: stores JSON documents, replicates them, and lets Lua plugins decide.",
+        version: AgentVersion.number,
+        subcommands: [RunCommand.self, CheckCommand.self])
+}

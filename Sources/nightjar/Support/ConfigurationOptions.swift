@@ -1,0 +1,25 @@
+import AgentConfiguration
+import ArgumentParser
+
+/// Where an agent's configuration and data are.
+struct ConfigurationOptions: ParsableArguments, Sendable {
+    @Option(name: .long, help: ArgumentHelp("The configuration file.", valueName: "file"))
+    var config: String?
+
+    @Option(name: .long, help: ArgumentHelp("The data folder; overrides the configuration's.", valueName: "folder"))
+    var data: String?
+
+    @Option(name: .long, help: ArgumentHelp("The plugins folder; overrides the configuration's.", valueName: "folder"))
+    var plugins: String?
+
+    /// - Throws: ``ConfigurationProblems``.
+    func read() throws -> AgentSettings {
+        guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: plugins) }
+        return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: plugins))
+    }
+
+    /// Reads it, or prints what is wrong and ends with exit status 78.
+    func load() throws -> AgentSettings {
+        do { return try read() } catch { throw Failure.exit(for: error) }
+    }
+}

@@ -1,3 +1,0 @@
-import ArgumentParser
-import Agent
-@main struct M: AsyncParsableCommand { func run() async throws { print("x") } }

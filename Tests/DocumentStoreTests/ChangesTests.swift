@@ -1,0 +1,137 @@
+import DocumentStore
+import Documents
+import Testing
+
+@Suite struct ChangesTests {
+    @Test func onlyCurrentRevisionsInTheirOrder() async throws {
+        let store = try Store()
+        let c = try store.c
+        let a = try await store.save("a", #"{"n":1}"#)
+        _ = try await store.save("b", #"{"n":22}"#)
+        let a2 = try await store.save("a", #"{"n":333}"#, parent: a.revision)
+        let rows = try await store.database.read { try $0.changes(c, since: 0, limit: 10, includeBodies: true) }
+        #expect(rows.map(\.id) == [doc("b"), doc("a")])
+        #expect(rows.map(\.sequence) == [2, 3])
+        #expect(rows.map { text($0.body) } == [#"{"n":22}"#, #"{"n":333}"#])
+        #expect(try rows[1].history(limit: 10) == [a.revision])
+        #expect(try rows[0].history(limit: 10) == [])
+        let sizes = try await store.database.read { try $0.changes(c, since: 2, limit: 10, includeBodies: false) }
+        #expect(sizes.map(\.bodySize) == [9])
+        #expect(sizes[0].body == nil)
+        #expect(sizes[0].revision == a2.revision)
+    }
+
+    @Test func pagesAndFilters() async throws {
+        let store = try Store()
+        let c = try store.c
+        for n in 0..<25 { _ = try await store.save("d\(n)", "{}", deleted: n % 5 == 0) }
+        var seen: [SequenceNumber] = []
+        var since: SequenceNumber = 0
+        while true {
+            let from = since
+            let rows = try await store.database.read { try $0.changes(c, since: from, limit: 7, includeBodies: false) }
+            guard let last = rows.last else { break }
+            seen += rows.map(\.sequence)
+            since = last.sequence
+        }
+        #expect(seen == Array(1...25))
+        let live = try await store.database.read {
+            try $0.changes(c, since: 0, limit: 10, includeBodies: false, includeDeleted: false)
+        }
+        #expect(live.count == 10)
+        #expect(live.allSatisfy { !$0.isDeleted })
+        let some = try await store.database.read {
+            try $0.changes(c, since: 3, limit: 10, includeBodies: false, ids: [doc("d9"), doc("no"), doc("d1"), doc("d7"), doc("d9")])
+        }
+        #expect(some.map(\.id) == [doc("d7"), doc("d9")])
+    }
+
+    @Test func historyReachesDownToTheServersRevision() async throws {
+        let store = try Store()
+        let c = try store.c
+        var revisions = [try await store.save("a", #"{"n":0}"#).revision]
+        for n in 1..<12 { revisions.append(try await store.save("a", "{\"n\":\(n)}", parent: revisions[n - 1]).revision) }
+        let row = try #require(try await store.database.read { try $0.changes(c, since: 0, limit: 1, includeBodies: false) }.first)
+        #expect(try row.history(limit: 3) == [revisions[10], revisions[9], revisions[8]])
+        #expect(try row.history(limit: 3, downTo: revisions[5]).last == revisions[5])
+        #expect(try row.history(limit: 3, downTo: revisions[10]) == [revisions[10]])
+    }
+
+    @Test func rowsTellWhatTheRemoteHas() async throws {
+        let store = try Store()
+        let c = try store.c
+        let one = try await store.remote("one"), two = try await store.remote("two")
+        #expect(try await store.remote("one") == one)
+        let a = try await store.save("a", #"{"n":1}"#)
+        let b = try await store.save("b", #"{"n":1}"#)
+        try await store.database.write {
+            try $0.setRemoteRevisions(one, c, [(doc("a"), a.revision), (doc("b"), b.revision), (doc("absent"), b.revision)])
+            try $0.setRemoteRevisions(two, c, [(doc("b"), rev("1-ab"))])
+        }
+        let b2 = try await store.save("b", #"{"n":2}"#, parent: b.revision)
+        #expect(try await store.database.read { try $0.remoteRevisions(one, c, ids: [doc("b"), doc("x"), doc("a")]) }
+            == [b.revision, nil, a.revision])
+        #expect(try await store.database.read { try $0.remoteRevision(two, c, doc("b")) } == rev("1-ab"))
+        let rows = try await store.database.read { try $0.changes(c, since: 0, limit: 10, includeBodies: false, remote: one) }
+        #expect(rows.map(\.remoteRevision) == [a.revision, b.revision])
+        #expect(rows.map(\.revision) == [a.revision, b2.revision])
+    }
+
+    @Test func signalTellsTheNewestCommit() async throws {
+        let store = try Store()
+        _ = try await store.save("a", "{}")
+        var signal = store.database.changeSignal(try store.c).makeAsyncIterator()
+        #expect(await signal.next() == 1)
+        _ = try await store.save("b", "{}")
+        _ = try await store.save("c", "{}")
+        #expect(await signal.next() == 3)
+        // A write without documents is no news.
+        _ = try await store.remote()
+        _ = try await store.save("d", "{}")
+        #expect(await signal.next() == 4)
+        store.database.close()
+        #expect(await signal.next() == nil)
+    }
+
+    @Test func offersOfAPeer() async throws {
+        let store = try Store()
+        let c = try store.c
+        _ = try await store.insert("a", "3-cc", ["2-bb", "1-aa"])
+        _ = try await store.insert("b", "1-aa")
+        let needs = try await store.database.read {
+            try $0.missing(c, [
+                (doc("a"), rev("3-cc")), (doc("a"), rev("2-bb")), (doc("a"), rev("4-dd")), (doc("a"), rev("3-cd")),
+                (doc("a"), rev("1-99")), (doc("b"), rev("2-bb")), (doc("b"), rev("1-aa")), (doc("new"), rev("1-aa")),
+            ])
+        }
+        #expect(needs == [
+            .have, .have, .need(ancestors: [rev("3-cc"), rev("2-bb"), rev("1-aa")]),
+            .need(ancestors: [rev("2-bb"), rev("1-aa")]), .need(ancestors: []), .need(ancestors: [rev("1-aa")]), .have,
+            .need(ancestors: []),
+        ])
+        let few = try await store.database.read { try $0.missing(c, [(doc("a"), rev("9-99"))], maxAncestors: 2) }
+        #expect(few == [.need(ancestors: [rev("3-cc"), rev("2-bb")])])
+    }
+
+    @Test func proposalsOfAPeer() async throws {
+        let store = try Store()
+        let c = try store.c
+        _ = try await store.insert("a", "2-bb", ["1-aa"])
+        _ = try await store.insert("gone", "2-bb", ["1-aa"], deleted: true)
+        let verdicts = try await store.database.read {
+            try $0.checkProposals(c, [
+                Proposal(id: doc("a"), revision: rev("2-bb"), parent: nil),
+                Proposal(id: doc("a"), revision: rev("3-cc"), parent: rev("2-bb")),
+                Proposal(id: doc("a"), revision: rev("3-cc"), parent: rev("1-aa")),
+                Proposal(id: doc("a"), revision: rev("1-cc"), parent: nil),
+                Proposal(id: doc("gone"), revision: rev("1-cc"), parent: nil),
+                Proposal(id: doc("gone"), revision: rev("3-cc"), parent: rev("1-aa")),
+                Proposal(id: doc("new"), revision: rev("1-cc"), parent: nil),
+            ])
+        }
+        #expect(verdicts == [
+            .have, .accept, .conflict(current: rev("2-bb")), .conflict(current: rev("2-bb")), .accept,
+            .conflict(current: rev("2-bb")), .accept,
+        ])
+    }
+}

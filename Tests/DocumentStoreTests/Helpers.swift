@@ -1,0 +1,103 @@
+import DocumentStore
+import Documents
+import Glibc
+import Testing
+
+/// A database in a folder of its own, and a few words less for each test.
+struct Store {
+    let folder: String
+    let database: Database
+    var c: Collection { get throws { try #require(database.collection(.default)) } }
+
+    init(_ options: DatabaseOptions = .init()) throws {
+        folder = try temporaryFolder() + "/test.nightjar"
+        database = try Database.open(folder: folder, name: "test", options: options)
+    }
+
+    func save(_ id: String, _ body: String, deleted: Bool = false, parent: RevisionID? = nil) async throws -> SavedRevision {
+        let c = try c
+        return try await database.write { try $0.save(c, id: doc(id), body: Array(body.utf8), deleted: deleted, parent: parent) }
+    }
+
+    func insert(
+        _ id: String, _ revision: String, _ history: [String] = [], body: String = "{}", deleted: Bool = false,
+        remote: RemoteID? = nil, _ conflicts: ConflictHandling = .store
+    ) async throws -> InsertOutcome {
+        let c = try c
+        let incoming = IncomingRevision(
+            id: doc(id), revision: rev(revision), history: history.map(rev), isDeleted: deleted, body: Array(body.utf8),
+            remote: remote)
+        return try await database.write { try $0.insert(incoming, into: c, conflicts: conflicts) }
+    }
+
+    func get(_ id: String) async throws -> StoredDocument? {
+        let c = try c
+        return try await database.read { try $0.document(c, doc(id)) }
+    }
+
+    func conflict(_ id: String) async throws -> Conflict? {
+        let c = try c
+        return try await database.read { try $0.conflict(c, doc(id)) }
+    }
+
+    func resolve(_ id: String, _ resolution: Resolution) async throws -> SavedRevision {
+        let conflict = try #require(try await conflict(id))
+        let c = try c
+        return try await database.write {
+            try $0.resolveConflict(
+                c, id: doc(id), expectedLocal: conflict.local.revision, expectedRemote: conflict.remote.revision,
+                resolution: resolution)
+        }
+    }
+
+    func remote(_ key: String = "wss://peer/db") async throws -> RemoteID {
+        try await database.write { try $0.remoteID(for: key) }
+    }
+
+    func statistics() async throws -> CollectionStatistics {
+        try #require(try await database.statistics().first)
+    }
+}
+
+func doc(_ id: String) -> DocumentID { DocumentID(stored: id) }
+func rev(_ text: String) -> RevisionID { RevisionID(stored: text) }
+func text(_ body: [UInt8]?) -> String? { body.map { String(decoding: $0, as: UTF8.self) } }
+
+func temporaryFolder() throws -> String {
+    var template = Array("/tmp/store-tests-XXXXXX".utf8CString)
+    let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) } }
+    return String(cString: try #require(made))
+}
+
+func writeFile(_ path: String, _ bytes: [UInt8]) throws {
+    let descriptor = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0o600)
+    try #require(descriptor >= 0)
+    defer { close(descriptor) }
+    try #require(write(descriptor, bytes, bytes.count) == bytes.count)
+}
+
+func readFile(_ path: String) throws -> [UInt8] {
+    let descriptor = open(path, O_RDONLY)
+    try #require(descriptor >= 0)
+    defer { close(descriptor) }
+    var all: [UInt8] = []
+    var part = [UInt8](repeating: 0, count: 65536)
+    while true {
+        let count = read(descriptor, &part, part.count)
+        if count <= 0 { return all }
+        all += part[..<count]
+    }
+}
+
+/// SplitMix64: the same numbers for the same seed.
+struct SeededGenerator: RandomNumberGenerator {
+    var state: UInt64
+    init(seed: UInt64) { state = seed }
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}

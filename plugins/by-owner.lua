@@ -1,0 +1,24 @@
+-- Replicates only what belongs to one owner.
+--
+--   push_filter: { plugin: by-owner, params: { name: anna } }
+--
+-- A deletion usually carries no fields any more, so its owner is not known: it passes unless params.deletions is
+-- false. A deletion that still says whose it was is judged like any other document.
+
+local function belongs(doc, ctx)
+  local params = ctx.params
+  local owner = doc[params.field or "owner"]
+  if owner == nil and doc._deleted then return params.deletions ~= false end
+  return owner == params.name
+end
+
+return {
+  description = "Passes documents whose owner equals params.name",
+  params = {
+    name = { type = "string", required = true, doc = "owner to match" },
+    field = { type = "string", default = "owner", doc = "field that holds the owner" },
+    deletions = { type = "boolean", default = true, doc = "whether deletions without an owner pass" },
+  },
+  push_filter = belongs,
+  pull_filter = belongs,
+}

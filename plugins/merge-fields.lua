@@ -1,0 +1,55 @@
+-- Merges two revisions field by field, starting from their common ancestor.
+--
+--   conflict_resolver: merge-fields
+--   conflict_resolver: { plugin: merge-fields, params: { prefer: local } }
+--
+-- A field that only one side changed takes that side's value. Where both changed a field, objects are merged in the same way,
+-- and of anything else (arrays are one value) the preferred side's is taken. Without an ancestor every difference is one of both
+-- sides, and fields that only one side has are kept. A deletion wins, as in the default policy.
+
+local encode = nightjar.json.encode
+
+local function same(a, b)
+  if a == b then return true end
+  return type(a) == "table" and type(b) == "table" and encode(a) == encode(b)
+end
+
+-- Arrays and objects are both tables; their text tells them apart.
+local function is_object(value)
+  return type(value) == "table" and encode(value):byte() == 123 -- "{"
+end
+
+local function merge(base, mine, theirs, prefer)
+  local merged = nightjar.object {}
+  local function take(name)
+    local b, m, t = base and base[name], mine[name], theirs[name]
+    if same(m, t) or same(t, b) then
+      merged[name] = m
+    elseif same(m, b) then
+      merged[name] = t
+    elseif is_object(m) and is_object(t) then
+      merged[name] = merge(is_object(b) and b or nil, m, t, prefer)
+    elseif prefer == "local" then
+      merged[name] = m
+    else
+      merged[name] = t
+    end
+  end
+  for name in pairs(mine) do take(name) end
+  for name in pairs(theirs) do
+    if mine[name] == nil then take(name) end
+  end
+  return merged
+end
+
+return {
+  description = "Three-way merge of fields; the remote wins where both changed the same one",
+  params = {
+    prefer = { type = "string", enum = { "remote", "local" }, default = "remote", doc = "side that wins a field both changed" },
+  },
+  resolve = function(conflict, ctx)
+    local mine, theirs = conflict.local_doc, conflict.remote_doc
+    if not mine or not theirs then return nightjar.delete end
+    return merge(conflict.base_doc, mine, theirs, ctx.params.prefer)
+  end,
+}

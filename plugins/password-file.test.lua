@@ -1,0 +1,29 @@
+-- Made with `nightjar password`: the password is "correct horse".
+local hash = nightjar.password.hash("correct horse")
+local ctx = { params = { file = "# operators\n\nanna:" .. hash .. "\r\nben:" .. hash .. ":read_only\ncarl:nonsense\ndora:" .. hash .. ":admin" } }
+
+return {
+  ["the right password is accepted"] = function(t)
+    t.equal(t.authenticate_password("anna", "correct horse", ctx), { name = "anna", read_only = false })
+  end,
+  ["read_only users may only pull"] = function(t)
+    t.equal(t.authenticate_password("ben", "correct horse", ctx), { name = "ben", read_only = true })
+  end,
+  ["a wrong password is refused"] = function(t)
+    t.equal(t.authenticate_password("anna", "wrong", ctx), false)
+    t.equal(t.authenticate_password("anna", "", ctx), false)
+  end,
+  ["an unknown name is refused"] = function(t)
+    t.equal(t.authenticate_password("Anna", "correct horse", ctx), false)
+    t.equal(t.authenticate_password("ann", "correct horse", ctx), false)
+  end,
+  ["names that could be mistaken for something else are refused"] = function(t)
+    for _, name in ipairs { "", "# operators", "anna:" .. hash } do
+      t.equal(t.authenticate_password(name, "correct horse", ctx), false)
+    end
+  end,
+  ["a broken line is a failure, not a wrong password"] = function(t)
+    t.fails(function() t.authenticate_password("carl", "correct horse", ctx) end)
+    t.fails(function() t.authenticate_password("dora", "correct horse", ctx) end)
+  end,
+}

@@ -1,0 +1,15 @@
+return {
+  ["drafts stay home"] = function(t)
+    t.reject(t.push_filter({ type = "draft" }))
+    t.reject(t.push_filter({ type = "article", draft = true }))
+    t.reject(t.pull_filter({ type = "draft" }))
+  end,
+  ["everything else goes"] = function(t)
+    t.accept(t.push_filter({ type = "article" }))
+    t.accept(t.push_filter({ draft = false }))
+    t.accept(t.push_filter({}))
+  end,
+  ["deletions go"] = function(t)
+    t.accept(t.push_filter({ _deleted = true }))
+  end,
+}
