@@ -83,8 +83,10 @@ public actor Agent {
             $0.listeners = []
             $0.replicators = []
         }
-        try? await group.shutdownGracefully()
     }
+
+    /// Ends the event loops; the last call, after everything that uses them has stopped.
+    public nonisolated func shutDownEventLoops() async { try? await group.shutdownGracefully() }
 
     private func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {
         var options = DatabaseOptions()

@@ -26,6 +26,16 @@ public struct AgentService: Sendable {
 
     /// Returns after an orderly stop.
     public func run() async throws {
+        do {
+            try await serve()
+        } catch {
+            await agent.shutDownEventLoops()
+            throw error
+        }
+        await agent.shutDownEventLoops()
+    }
+
+    private func serve() async throws {
         try await agent.start()
         let agent = agent
         let load = load
@@ -45,11 +55,13 @@ public struct AgentService: Sendable {
         }
         var logger = Logger(label: "nightjar.lifecycle") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        let group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: (adminServices + [Stopping(agent: agent), Reloading(agent: agent, load: load, logger: logs.logger(.database))])
-                    .map { .init(service: $0) },
-                gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
+        // Stopped in reverse: the admin API first, then the agent, whose event loops it uses.
+        let services: [any Service] =
+            [Stopping(agent: agent)] + adminServices + [Reloading(agent: agent, load: load, logger: logs.logger(.database))]
+        var configuration = ServiceGroupConfiguration(
+            services: services.map { .init(service: $0) }, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        configuration.maximumGracefulShutdownDuration = .seconds(5)
+        let group = ServiceGroup(configuration: configuration)
         do {
             try await group.run()
         } catch {

@@ -112,51 +112,28 @@ static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char 
     const uint8_t *body = doc->body;
     if (__builtin_expect(doc->root >= doc->length || body[doc->root] != '{', 0)) return NJ_BAD_TEXT;
     nj_wanted wanted = nj_want(key, length);
-    uint32_t value = 0;
     for (uint32_t i = 0; i < doc->marks; i++) {
-        value = nj_value_of(body, doc->length, doc->mark[i], &wanted);
+        uint32_t value = nj_value_of(body, doc->length, doc->mark[i], &wanted);
         if (value != 0) return confirmed(L, S, doc, doc->root, key, length, value, doc->search.has_escapes);
     }
-    nj_search search = doc->search;
-    uint32_t from = search.at, marks = doc->marks;
-    bool keeps = true;
-    while (!search.closed && value == 0) {
-        if (search.at >= doc->length) return NJ_BAD_TEXT;
-        uint32_t base;
-        uint64_t opens = nj_search_block(&search, body, doc->length, &base);
-        if (marks + 32 > NJ_MARKS) keeps = false; // a block has at most 32 strings
-        for (; opens != 0; opens &= opens - 1) {
-            uint32_t quote = base + (uint32_t)__builtin_ctzll(opens);
-            if (keeps) doc->mark[marks++] = quote;
-            if (value == 0) value = nj_value_of(body, doc->length, quote, &wanted);
-        }
-        if (keeps) {
-            doc->search = search;
-            doc->marks = marks;
-        }
-    }
-    nj_charge(L, S, (search.at - from) >> 5);
-    if (value != 0) return confirmed(L, S, doc, doc->root, key, length, value, search.has_escapes);
-    return search.has_escapes ? walk_to_member(L, S, doc, doc->root, key, length) : NJ_NOT_FOUND;
+    nj_search last;
+    uint32_t from = doc->search.at;
+    uint32_t value = S->search(&doc->search, body, doc->length, &wanted, doc->mark, &doc->marks, &last);
+    nj_charge(L, S, (last.at - from) >> 5);
+    if (value != 0) return confirmed(L, S, doc, doc->root, key, length, value, last.has_escapes);
+    if (!last.closed) return NJ_BAD_TEXT;
+    return last.has_escapes ? walk_to_member(L, S, doc, doc->root, key, length) : NJ_NOT_FOUND;
 }
 
 static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
     nj_wanted wanted = nj_want(key, length);
-    nj_search search = {.at = object};
-    while (!search.closed) {
-        if (search.at >= doc->length) return NJ_BAD_TEXT;
-        uint32_t base;
-        uint64_t opens = nj_search_block(&search, doc->body, doc->length, &base);
-        for (; opens != 0; opens &= opens - 1) {
-            uint32_t value = nj_value_of(doc->body, doc->length, base + (uint32_t)__builtin_ctzll(opens), &wanted);
-            if (value != 0) {
-                nj_charge(L, S, (search.at - object) >> 5);
-                return confirmed(L, S, doc, object, key, length, value, search.has_escapes);
-            }
-        }
-    }
-    nj_charge(L, S, (search.at - object) >> 5);
-    return search.has_escapes ? walk_to_member(L, S, doc, object, key, length) : NJ_NOT_FOUND;
+    nj_search search = {.at = object}, last;
+    uint32_t marks = 0;
+    uint32_t value = S->search(&search, doc->body, doc->length, &wanted, NULL, &marks, &last);
+    nj_charge(L, S, (last.at - object) >> 5);
+    if (value != 0) return confirmed(L, S, doc, object, key, length, value, last.has_escapes);
+    if (!last.closed) return NJ_BAD_TEXT;
+    return last.has_escapes ? walk_to_member(L, S, doc, object, key, length) : NJ_NOT_FOUND;
 }
 
 // MARK: Elements of an array

@@ -98,6 +98,7 @@ struct nj_state {
     nj_use *uses;
     int use_count;
 
+    nj_search_function search;
     nj_host_function host;
     void *host_context;
     nj_reply reply;

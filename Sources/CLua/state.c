@@ -281,6 +281,7 @@ nj_state *nj_open(const nj_limits *limits, nj_host_function host, void *context)
     if (S->limits.lookups > NJ_MAX_LOOKUPS) S->limits.lookups = NJ_MAX_LOOKUPS;
     S->host = host;
     S->host_context = context;
+    S->search = nj_choose_search();
     S->generation = 1;
     S->tests = LUA_NOREF;
     S->plugin_table = LUA_NOREF;

@@ -14,6 +14,10 @@ public struct ReplicationLimits: Sendable {
     public var revisionBytesInFlight = 4 << 20
     /// `requested_revs`: revisions requested from a peer and not stored yet; at the limit its change lists wait.
     public var requestedRevisions = 2_000
+    /// `max_waiting_change_lists`: change lists of a peer that wait for room; peers keep five or so under way.
+    public var maximumWaitingChangeLists = 200
+    /// `max_waiting_change_list_bytes`: their bodies, all together.
+    public var maximumWaitingChangeListBytes = 32 << 20
     /// `insertion_batch`: revisions in one transaction.
     public var insertionBatch = 500
     /// `insertion_batch_bytes`: body bytes in one transaction.
@@ -22,6 +26,17 @@ public struct ReplicationLimits: Sendable {
     public var insertionBatchesInFlight = 2
     /// `buffered_rev_bytes`: body bytes received and not stored; above it the connection is not read.
     public var bufferedRevisionBytes = 32 << 20
+    /// `buffered_message_overhead`: what a buffered message costs beside its body, for `buffered_rev_bytes`.
+    public var bufferedMessageOverhead = 512
+    /// `max_buffered_rev_bytes`: above it revisions are refused for the moment. Reading goes on above `buffered_rev_bytes`
+    /// only while blobs are fetched, because they come by the same connection.
+    public var maximumBufferedRevisionBytes = 128 << 20
+    /// `blob_fetches`: documents of one batch whose blobs are fetched at the same time.
+    public var blobFetches = 8
+    /// `blob_reads`: requests for blobs that are served at the same time; each holds a whole blob in memory.
+    public var blobReads = 2
+    /// `outgoing_blob_bytes`: with more than this waiting to be sent, further requests for blobs wait.
+    public var outgoingBlobBytes = 16 << 20
     /// `max_document_bytes`: body of one document. Sync Gateway's limit.
     public var maximumDocumentBytes = 20 << 20
     /// `max_history`: revision ids sent with a revision, and asked for. Couchbase Lite's.
@@ -44,6 +59,11 @@ public struct ReplicationLimits: Sendable {
     public var resolveAttempts = 10
     /// `checkpoint_interval`: seconds from the first progress to the saving of a checkpoint.
     public var checkpointIntervalSeconds = 5
+    /// `deferral`: seconds until a continuous push offers again what the peer could not take for the moment; doubles each
+    /// time, up to `max_deferral`.
+    public var deferralSeconds = 30
+    /// `max_deferral`: the longest such delay, in seconds. Couchbase Lite's longest retry delay.
+    public var maximumDeferralSeconds = 300
     /// `insertion_delay`: milliseconds that received revisions wait for company.
     public var insertionDelayMilliseconds = 5
 

@@ -91,6 +91,15 @@ public protocol DocumentFilter: Sendable {
     func versionChanges() -> AsyncStream<String>
 }
 
+extension DocumentFilter {
+    /// What counts when a filter gives fewer verdicts than it was asked for.
+    var silence: FilterVerdict {
+        .failed(
+            PolicyFailure(
+                plugin: pluginName, version: version, kind: "plugin_result", message: "the filter gave no verdict for this document"))
+    }
+}
+
 /// Two revisions of one document that do not descend from each other.
 public struct PolicyConflict: Sendable {
     public var id: DocumentID

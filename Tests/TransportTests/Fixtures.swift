@@ -59,7 +59,14 @@ final class Recorder: MessageReceiver {
         var writability: [Bool] = []
         var end: ConnectionEnd?
         var ends = 0
-        var waiting: [(isDone: @Sendable (Recorder.Snapshot) -> Bool, continuation: CheckedContinuation<Snapshot, Never>)] = []
+        var waiting: [(isDone: @Sendable (Progress) -> Bool, continuation: CheckedContinuation<Snapshot, Never>)] = []
+    }
+
+    /// What a test waits for, cheap to look at after every event.
+    struct Progress: Sendable {
+        var count: Int
+        var writability: [Bool]
+        var end: ConnectionEnd?
     }
 
     struct Snapshot: Sendable {
@@ -98,25 +105,30 @@ final class Recorder: MessageReceiver {
     }
 
     private func change(_ body: (inout sending State) -> Void) {
-        let (done, snapshot) = state.withLock { state -> ([CheckedContinuation<Snapshot, Never>], Snapshot) in
+        let done = state.withLock { state -> [(CheckedContinuation<Snapshot, Never>, Snapshot)] in
             body(&state)
-            let snapshot = Self.snapshot(state)
-            let done = state.waiting.filter { $0.isDone(snapshot) }.map(\.continuation)
-            state.waiting.removeAll { $0.isDone(snapshot) }
-            return (done, snapshot)
+            guard !state.waiting.isEmpty else { return [] }
+            let progress = Self.progress(state)
+            var done: [(CheckedContinuation<Snapshot, Never>, Snapshot)] = []
+            for waiting in state.waiting where waiting.isDone(progress) { done.append((waiting.continuation, Self.snapshot(state))) }
+            state.waiting.removeAll { $0.isDone(progress) }
+            return done
         }
-        for continuation in done { continuation.resume(returning: snapshot) }
+        for (continuation, snapshot) in done { continuation.resume(returning: snapshot) }
+    }
+
+    private static func progress(_ state: borrowing State) -> Progress {
+        Progress(count: state.messages.count, writability: state.writability, end: state.end)
     }
 
     private static func snapshot(_ state: borrowing State) -> Snapshot {
         Snapshot(messages: state.messages, batches: state.batches, writability: state.writability, end: state.end, ends: state.ends)
     }
 
-    func wait(_ isDone: @escaping @Sendable (Snapshot) -> Bool) async -> Snapshot {
+    func wait(_ isDone: @escaping @Sendable (Progress) -> Bool) async -> Snapshot {
         await withCheckedContinuation { continuation in
             let now = state.withLock { state -> Snapshot? in
-                let snapshot = Self.snapshot(state)
-                if isDone(snapshot) { return snapshot }
+                if isDone(Self.progress(state)) { return Self.snapshot(state) }
                 state.waiting.append((isDone, continuation))
                 return nil
             }
@@ -124,7 +136,9 @@ final class Recorder: MessageReceiver {
         }
     }
 
-    func messages(_ count: Int) async -> [[UInt8]] { await wait { $0.messages.count >= count || $0.end != nil }.messages }
+    var now: Snapshot { state.withLock { Self.snapshot($0) } }
+
+    func messages(_ count: Int) async -> [[UInt8]] { await wait { $0.count >= count || $0.end != nil }.messages }
     func end() async -> ConnectionEnd? { await wait { $0.end != nil }.end }
 }
 
@@ -146,12 +160,11 @@ extension MessageTransport {
 
 /// Runs a listener on a free port of 127.0.0.1 for the length of a test.
 func withListener<Result: Sendable>(
-    _ delegate: TestDelegate = TestDelegate(), limits: TransportLimits = TransportLimits(), heartbeat: TimeAmount = .seconds(300),
+    _ delegate: TestDelegate = TestDelegate(), limits: TransportLimits = TransportLimits(),
     _ body: (WebSocketListener, TestDelegate) async throws -> Result
 ) async throws -> Result {
     var configuration = WebSocketListener.Configuration(interface: "127.0.0.1", port: 0)
     configuration.limits = limits
-    configuration.heartbeat = heartbeat
     let listener = try await WebSocketListener.bind(configuration, delegate: delegate, group: testGroup, logger: quietLogger())
     do {
         let result = try await body(listener, delegate)

@@ -46,6 +46,12 @@ public enum PluginRunner {
         public var level: String
         public var message: String
         public var fields: LuaValue
+
+        public init(level: String, message: String, fields: LuaValue) {
+            self.level = level
+            self.message = message
+            self.fields = fields
+        }
     }
 
     /// One call.
@@ -109,7 +115,7 @@ public enum PluginRunner {
         }
         let trial = Trial(source, request.limits.limits(for: source.name))
         var reports: [Report] = []
-        for number in 0..<max(1, request.times) {
+        for _ in 0..<max(1, request.times) {
             let begun = monotonicNanoseconds()
             var report = Report()
             var unusable: PluginError?

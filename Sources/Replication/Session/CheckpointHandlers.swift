@@ -80,7 +80,6 @@ extension ReplicationSession {
             found.append(mayUse(name) ? database.collection(name) : nil)
         }
         mode = .collections
-        hasBegun = true
         // One unknown collection and the peer stops; until then nothing of the others is served.
         if !found.contains(where: { $0 == nil }) {
             collections = found.enumerated().compactMap { index, collection in

@@ -20,9 +20,8 @@ extension ReplicationSession {
 
     /// Something advanced: a save follows within `checkpoint_interval`.
     func progressed(_ sync: CollectionSync) {
-        guard var checkpoint = sync.checkpoint, !checkpoint.timerIsRunning, !hasEnded else { return }
-        checkpoint.timerIsRunning = true
-        sync.checkpoint = checkpoint
+        guard sync.checkpoint?.timerIsRunning == false, !hasEnded else { return }
+        sync.checkpoint?.timerIsRunning = true
         let slot = sync.slot
         eventLoop.scheduleTask(in: .seconds(Int64(limits.checkpointIntervalSeconds))) { [weak self] in
             self?.assumeIsolated { session in
@@ -92,10 +91,29 @@ extension ReplicationSession {
         guard let feed = sync.push, let remote = sync.remote, !feed.unsavedMarks.isEmpty else { return }
         let marks = feed.unsavedMarks
         feed.unsavedMarks = []
+        let included = Array(feed.unsavedInclusions)
+        feed.unsavedInclusions = []
         let collection = sync.collection
         do {
-            try await database.write { try $0.setRemoteRevisions(remote, collection, marks) }
+            try await database.write { transaction in
+                try transaction.markRemote(remote, collection, marks)
+                if !included.isEmpty { try transaction.unexclude(collection, remote: remote, direction: .push, ids: included) }
+            }
             for (id, revision) in marks where feed.acknowledged[id] == revision { feed.acknowledged[id] = nil }
         } catch { fail(error) }
+    }
+}
+
+extension WriteTransaction {
+    /// Notes what the peer holds. A document known to too many remotes goes without: it is proposed once more some day.
+    func markRemote(_ remote: RemoteID, _ collection: Collection, _ marks: [(DocumentID, RevisionID)]) throws(StoreError) {
+        do { try setRemoteRevisions(remote, collection, marks) } catch {
+            guard error.concernsOneDocument else { throw error }
+            for mark in marks {
+                do { try setRemoteRevisions(remote, collection, [mark]) } catch {
+                    guard error.concernsOneDocument else { throw error }
+                }
+            }
+        }
     }
 }

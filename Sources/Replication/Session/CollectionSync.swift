@@ -102,8 +102,16 @@ final class PushFeed {
     /// Revisions that the peer acknowledged and that are not noted in the store yet.
     var acknowledged: [DocumentID: RevisionID] = [:]
     var unsavedMarks: [(DocumentID, RevisionID)] = []
-    /// Documents refused for the moment (503): offered again in the next run.
-    var deferred = 0
+    /// Documents refused for the moment (503) and their sequences, which stay open: offered again after a while, or in the
+    /// next run.
+    var deferred: [DocumentID: SequenceNumber] = [:]
+    var deferralSeconds = 0
+    var deferralIsScheduled = false
+    var retriesDeferred = false
+    /// Exclusions may be stored for this peer, so what gets through must be taken off them.
+    var mayHaveExclusions = false
+    /// Documents that got through and may be on the list of exclusions still.
+    var unsavedInclusions: Set<DocumentID> = []
 
     let wakes: AsyncStream<Void>
     private let wakeContinuation: AsyncStream<Void>.Continuation
@@ -151,10 +159,17 @@ final class PullFeed {
     var tracker: RemoteSequenceTracker?
 
     /// Change lists that wait for room.
-    var lists: [IncomingRequest] = []
+    var lists: [WaitingList] = []
+    var listBytes = 0
     var isProcessingLists = false
-    /// Revisions asked for and not yet durable, or refused.
-    var requested = 0
+    /// Active: rows whose revision was asked for and has not come.
+    var awaited: Set<RemoteSequence> = []
+    /// Passive: revisions accepted and not come yet. A hint only: a pusher may drop what changed meanwhile.
+    var expected = 0
+    /// Revisions that came and are not settled yet.
+    var buffered = 0
+    /// Revisions of this peer may be stored as held or rejected, so what gets through must be taken off them.
+    var mayHaveHeld = false
 
     var incoming: [ReceivedRevision] = []
     var incomingBytes = 0
@@ -163,5 +178,15 @@ final class PullFeed {
     /// Watchers of the policies.
     var tasks: [Task<Void, Never>] = []
 
-    var isDrained: Bool { lists.isEmpty && !isProcessingLists && requested <= 0 && incoming.isEmpty && batchesInFlight == 0 }
+    var isDrained: Bool { lists.isEmpty && !isProcessingLists && awaited.isEmpty && incoming.isEmpty && batchesInFlight == 0 }
+
+    /// More revisions may be asked for.
+    func hasRoom(_ limits: ReplicationLimits) -> Bool { awaited.count + buffered < limits.requestedRevisions }
+}
+
+/// A change list of the peer that was not answered yet.
+struct WaitingList {
+    var request: IncomingRequest
+    /// The rows of `changes`, read already; empty for proposals.
+    var offers: [RowResult<OfferedRow>] = []
 }

@@ -21,7 +21,12 @@ extension ReplicationSession {
                 }
             }
             sync.isDeciding = false
-            self.wakePushes()
+            // What was decided may be to push: it is read before a one-shot push ends.
+            if let feed = sync.push {
+                feed.reachedEnd = false
+                feed.isCaughtUp = false
+                feed.wake()
+            }
         }
     }
 

@@ -57,7 +57,6 @@ extension ReplicationSession {
     /// A peer that begins without `getCollections` means the default collection.
     private func beginLegacy() throws(MessageError) {
         mode = .legacy
-        hasBegun = true
         guard let collection = database.collection(.default), mayUse(.default) else {
             throw MessageError(code: 403, message: "the default collection is not open to this peer")
         }
@@ -88,9 +87,9 @@ extension ReplicationSession {
     func handleReply(_ waiting: PendingReply, _ reply: IncomingReply) {
         switch waiting {
         case .continuation(let continuation): continuation.resume(returning: reply)
-        case .proposals(let sync, let rows): handleProposalReply(sync, rows, reply)
-        case .changes(let sync, let rows): handleChangesReply(sync, rows, reply)
-        case .revision(let sync, let row): handleRevReply(sync, row, reply)
+        case .proposals(let sync, let feed, let rows): handleProposalReply(sync, feed, rows, reply)
+        case .changes(let sync, let feed, let rows): handleChangesReply(sync, feed, rows, reply)
+        case .revision(let sync, let feed, let row): handleRevReply(sync, feed, row, reply)
         case .ignored: break
         }
     }

@@ -27,10 +27,10 @@ extension ReplicationSession {
         work { [bytes] in
             await self.process(sync, batch)
             pull.batchesInFlight -= 1
-            self.bufferedBytes -= bytes
-            self.arrived(sync, batch.count)
+            pull.buffered -= batch.count
+            self.bufferedBytes -= bytes + batch.count * self.limits.bufferedMessageOverhead
             self.scheduleInsertion(sync)
-            if pull.isDrained { self.wakePushes() }
+            self.processLists(sync)
         }
     }
 
@@ -56,6 +56,7 @@ extension ReplicationSession {
         if hasEnded { return }
         if let filter = sync.pullFilter, !checked.isEmpty { checked = await filtered(sync, checked, filter) }
         if hasEnded || checked.isEmpty { return }
+        together { }
         await commit(sync, checked)
     }
 
@@ -69,6 +70,7 @@ extension ReplicationSession {
                 var results: [Result<InsertOutcome, StoreError>] = []
                 results.reserveCapacity(batch.count)
                 for revision in batch {
+                    if let forgets, mayBeHeld { try HeldRevisions.forget(revision, forgets, collection, transaction) }
                     let incoming = IncomingRevision(
                         id: revision.id, revision: revision.revision, history: revision.history,
                         isDeleted: revision.isDeleted, body: revision.body, isValidated: true,

@@ -33,8 +33,7 @@ extension ReplicationSession {
             }
         }
         counters.update { $0.total += UInt64(rows.count) }
-        sync.pull.lists.append(request)
-        processLists(sync)
+        try wait(sync, WaitingList(request: request, offers: rows))
     }
 
     func handleProposeChanges(_ request: IncomingRequest) throws(MessageError) {
@@ -47,23 +46,44 @@ extension ReplicationSession {
                 code: 413,
                 message: "proposeChanges has \(request.body.readableBytes) bytes, max_change_list_bytes is \(limits.maximumChangeListBytes)")
         }
-        sync.pull.lists.append(request)
+        try wait(sync, WaitingList(request: request))
+    }
+
+    /// Queues a list. A peer that sends many more without waiting for replies is refused.
+    private func wait(_ sync: CollectionSync, _ list: WaitingList) throws(MessageError) {
+        let pull = sync.pull
+        let bytes = list.request.body.readableBytes
+        if pull.lists.count >= limits.maximumWaitingChangeLists
+            || !pull.lists.isEmpty && pull.listBytes + bytes > limits.maximumWaitingChangeListBytes
+        {
+            let error = MessageError(
+                code: 503,
+                message: "\(pull.lists.count) change lists with \(pull.listBytes) bytes wait already; max_waiting_change_lists is "
+                    + "\(limits.maximumWaitingChangeLists), max_waiting_change_list_bytes \(limits.maximumWaitingChangeListBytes)")
+            // A list that is not answered would leave a gap in what was pulled.
+            if !isPassive { fail(ReplicationError(domain: .http, code: error.code, message: error.message)) }
+            throw error
+        }
+        pull.lists.append(list)
+        pull.listBytes += bytes
         processLists(sync)
     }
 
     /// Works through the waiting lists one by one, as long as there is room for what they bring. A list that waits for
     /// its reply is how a peer is slowed down.
     func processLists(_ sync: CollectionSync) {
-        guard !sync.pull.isProcessingLists, !sync.pull.lists.isEmpty, sync.pull.requested < limits.requestedRevisions else { return }
+        guard !sync.pull.isProcessingLists, !sync.pull.lists.isEmpty, sync.pull.hasRoom(limits) else { return }
         sync.pull.isProcessingLists = true
         work {
-            while !self.hasEnded, !sync.pull.lists.isEmpty, sync.pull.requested < self.limits.requestedRevisions {
-                let request = sync.pull.lists.removeFirst()
+            while !self.hasEnded, !sync.pull.lists.isEmpty, sync.pull.hasRoom(self.limits) {
+                let list = sync.pull.lists.removeFirst()
+                let request = list.request
+                sync.pull.listBytes -= request.body.readableBytes
                 do {
                     if self.isPassive {
                         try await self.answerProposals(sync, request)
                     } else {
-                        try await self.answerChanges(sync, request)
+                        try await self.answerChanges(sync, request, list.offers)
                     }
                 } catch let error as MessageError {
                     self.refuse(request.number, error.code, error.message, domain: error.domain)
@@ -77,8 +97,9 @@ extension ReplicationSession {
         }
     }
 
-    private func answerChanges(_ sync: CollectionSync, _ request: IncomingRequest) async throws {
-        let rows = try ChangeRows.readChanges([UInt8](request.body.readableBytesView), limits: limits)
+    private func answerChanges(
+        _ sync: CollectionSync, _ request: IncomingRequest, _ rows: [RowResult<OfferedRow>]
+    ) async throws {
         let selected = sync.documentIDs.map(Set.init)
         var offers: [(DocumentID, RevisionID)] = []
         var removed: [OfferedRow] = []
@@ -117,7 +138,7 @@ extension ReplicationSession {
                     writer.number(0)
                     settled += 1
                 case .need(let ancestors):
-                    sync.pull.requested += 1
+                    sync.pull.awaited.insert(row.sequence)
                     writer.beginRow()
                     for ancestor in ancestors { writer.plain(ancestor.text) }
                     writer.endRow()
@@ -152,7 +173,7 @@ extension ReplicationSession {
                 next += 1
                 switch verdict {
                 case .accept:
-                    sync.pull.requested += 1
+                    sync.pull.expected += 1
                     statuses.append((0, nil))
                 case .have: statuses.append((304, nil))
                 case .conflict(let current): statuses.append((409, includesRevision ? current : nil))
@@ -183,17 +204,23 @@ extension ReplicationSession {
                 throw MessageError(code: 502, message: "the peer could not read the document")
             }
             if refusesPush { throw MessageError(code: 403, message: "this listener is read-only") }
+            guard bufferedBytes < limits.maximumBufferedRevisionBytes else {
+                throw MessageError(
+                    code: 503, message: "\(bufferedBytes) bytes wait to be stored, max_buffered_rev_bytes is \(limits.maximumBufferedRevisionBytes)")
+            }
             revision = try ReceivedRevision(request, limits: limits)
             if !isPassive, revision.sequence == nil { throw .bad("a rev message needs the property sequence") }
         } catch {
-            // The row is answered for, whatever became of it.
-            if let sequence = request.properties[Property.sequence], error.code != 422 {
-                sync.pull.tracker?.complete(RemoteSequence(json: sequence))
-            }
-            if error.code != 422 { arrived(sync, 1) }
-            counters.update {
-                $0.failed += 1
-                $0.completed += 1
+            // 422: the whole body follows. Else the row is answered for, whatever became of it.
+            if error.code != 422 {
+                let sequence = request.properties[Property.sequence].map { RemoteSequence(json: $0) }
+                if let sequence, error.code != 503 { sync.pull.tracker?.complete(sequence) }
+                let wasAwaited = arrived(sync, sequence)
+                counters.update {
+                    $0.failed += 1
+                    $0.completed += 1
+                    if !wasAwaited { $0.total += 1 }
+                }
             }
             if let text = request.properties[Property.id], let id = try? DocumentID(text) {
                 report(
@@ -203,33 +230,38 @@ extension ReplicationSession {
             }
             throw error
         }
+        if !arrived(sync, revision.sequence) { counters.update { $0.total += 1 } }
         sync.pull.incoming.append(revision)
+        sync.pull.buffered += 1
         sync.pull.incomingBytes += revision.body.readableBytes
-        bufferedBytes += revision.body.readableBytes
+        bufferedBytes += revision.body.readableBytes + limits.bufferedMessageOverhead
         scheduleInsertion(sync)
     }
 
     func handleNoRev(_ request: IncomingRequest) throws(MessageError) {
         let sync = try sync(for: request)
-        let sequence = request.properties[Property.sequence] ?? request.properties["seq"]
-        if let sequence { sync.pull.tracker?.complete(RemoteSequence(json: sequence)) }
+        let sequence = (request.properties[Property.sequence] ?? request.properties["seq"]).map { RemoteSequence(json: $0) }
+        if let sequence { sync.pull.tracker?.complete(sequence) }
         if !request.isNoReply { reply(to: request.number) }
-        counters.update { $0.completed += 1 }
-        arrived(sync, 1)
+        if arrived(sync, sequence), !isPassive { counters.update { $0.completed += 1 } }
+        if !sync.pull.lists.isEmpty { processLists(sync) }
         progressed(sync)
     }
 
-    /// Requested revisions that are dealt with: there is room for more.
-    func arrived(_ sync: CollectionSync, _ count: Int) {
-        sync.pull.requested = max(0, sync.pull.requested - count)
-        if !sync.pull.lists.isEmpty { processLists(sync) }
+    /// A revision came, or will not come. False for one that nobody asked for and nobody counted.
+    private func arrived(_ sync: CollectionSync, _ sequence: RemoteSequence?) -> Bool {
+        if isPassive {
+            sync.pull.expected = max(0, sync.pull.expected - 1)
+            return false
+        }
+        return sequence.map { sync.pull.awaited.remove($0) != nil } ?? false
     }
 
     /// Gathers revisions into batches: at once when none are expected, else when enough have come or time is up.
     func scheduleInsertion(_ sync: CollectionSync) {
         let pull = sync.pull
         guard !pull.incoming.isEmpty, pull.batchesInFlight < limits.insertionBatchesInFlight else { return }
-        let isAll = pull.incoming.count >= pull.requested
+        let isAll = pull.awaited.isEmpty && pull.expected == 0
         if pull.incoming.count >= 100 || pull.incomingBytes >= limits.insertionBatchBytes / 4 || (isAll && pull.batchesInFlight == 0) {
             insertBatch(sync)
         } else if !pull.flushIsScheduled {
@@ -266,6 +298,7 @@ extension ReplicationSession {
                                 body: Array("{}".utf8), accessRemoved: true)
                         }
                     }
+                    // Without a verdict the document stays.
                     let verdicts = await filter.evaluate(documents, policyContext(sync, .pull))
                     ids = zip(ids, verdicts).filter { $0.1 == .pass }.map(\.0)
                 }

@@ -5,8 +5,7 @@ import NIOCore
 
 /// The peer's answers to what we offer and send.
 extension ReplicationSession {
-    func handleProposalReply(_ sync: CollectionSync, _ rows: [PushRow], _ reply: IncomingReply) {
-        guard let feed = sync.push else { return }
+    func handleProposalReply(_ sync: CollectionSync, _ feed: PushFeed, _ rows: [PushRow], _ reply: IncomingReply) {
         feed.listsInFlight -= 1
         defer { feed.wake() }
         if let error = reply.error {
@@ -24,9 +23,13 @@ extension ReplicationSession {
                 done(sync, feed, row)
             case 409: refused.append((row, status.current))
             default:
-                failed(
-                    sync, feed, row,
-                    ReplicationError(domain: .http, code: status.status, message: "the peer refused the document"))
+                let error = ReplicationError(domain: .http, code: status.status, message: "the peer refused the document")
+                if error.isTransient, status.status != 500 {
+                    report(event(sync, row, error))
+                    deferRow(sync, feed, row)
+                } else {
+                    failed(sync, feed, row, error)
+                }
             }
         }
         if !refused.isEmpty { work { await self.conflicted(sync, feed, refused) } }
@@ -67,8 +70,7 @@ extension ReplicationSession {
         feed.wake()
     }
 
-    func handleChangesReply(_ sync: CollectionSync, _ rows: [PushRow], _ reply: IncomingReply) {
-        guard let feed = sync.push else { return }
+    func handleChangesReply(_ sync: CollectionSync, _ feed: PushFeed, _ rows: [PushRow], _ reply: IncomingReply) {
         feed.listsInFlight -= 1
         defer { feed.wake() }
         if let error = reply.error {
@@ -102,6 +104,10 @@ extension ReplicationSession {
     // MARK: - Sending
 
     func sendWanted(_ sync: CollectionSync, _ feed: PushFeed) {
+        together { sendWantedRevisions(sync, feed) }
+    }
+
+    private func sendWantedRevisions(_ sync: CollectionSync, _ feed: PushFeed) {
         while feed.wantedHead < feed.wanted.count, feed.revisionsInFlight < limits.revisionsInFlight,
             feed.bytesInFlight < limits.revisionBytesInFlight
         {
@@ -116,7 +122,6 @@ extension ReplicationSession {
             feed.wanted.removeFirst(feed.wantedHead)
             feed.wantedHead = 0
         }
-        pump()
     }
 
     private func sendRevision(_ sync: CollectionSync, _ feed: PushFeed, _ row: PushRow) {
@@ -131,17 +136,16 @@ extension ReplicationSession {
         }
         if feed.style == .propose { message.properties.append(Property.noConflicts, "1") }
         if row.hasBlobs, !sync.peerKnowsBlobs {
-            message.body = ByteBuffer(bytes: LegacyAttachments.added(to: row.body, generation: row.revision.generation))
+            message.body = ByteBuffer(bytes: (try? LegacyAttachments.add(to: row.body, generation: row.revision.generation)) ?? row.body)
         } else {
             message.body = row.body.isEmpty ? ByteBuffer(string: "{}") : ByteBuffer(bytes: row.body)
         }
         feed.revisionsInFlight += 1
         feed.bytesInFlight += row.body.count
-        send(message, .revision(sync, row))
+        send(message, .revision(sync, feed, row))
     }
 
-    func handleRevReply(_ sync: CollectionSync, _ row: PushRow, _ reply: IncomingReply) {
-        guard let feed = sync.push else { return }
+    func handleRevReply(_ sync: CollectionSync, _ feed: PushFeed, _ row: PushRow, _ reply: IncomingReply) {
         let wasFull = feed.isFull(limits)
         feed.revisionsInFlight -= 1
         feed.bytesInFlight -= row.body.count
@@ -170,14 +174,8 @@ extension ReplicationSession {
             feed.inFlight.remove(row.id)
             feed.again.append(again)
         } else if failure.isTransient {
-            // Its sequence stays open, so that the next run offers it again.
-            feed.deferred += 1
-            counters.update {
-                $0.failed += 1
-                $0.completed += 1
-            }
-            release(feed, row)
             report(event(sync, row, failure))
+            deferRow(sync, feed, row)
         } else {
             failed(sync, feed, row, failure)
         }
@@ -199,5 +197,6 @@ extension ReplicationSession {
         guard feed.style == .propose else { return }
         feed.acknowledged[row.id] = row.revision
         feed.unsavedMarks.append((row.id, row.revision))
+        if feed.mayHaveExclusions { feed.unsavedInclusions.insert(row.id) }
     }
 }

@@ -41,9 +41,11 @@ extension ReplicationSession {
     }
 
     private func pushFilterChanged(_ slot: Int) {
-        guard slot < collections.count, let feed = collections[slot].push else { return }
+        guard slot < collections.count, let feed = collections[slot].push, feed.style == .propose else { return }
         feed.needsReoffer = true
+        feed.isCaughtUp = false
         feed.wake()
+        evaluate()
     }
 
     private func runPush(_ sync: CollectionSync, _ feed: PushFeed) async {
@@ -59,6 +61,9 @@ extension ReplicationSession {
                 } else if feed.needsReoffer {
                     feed.needsReoffer = false
                     try await reoffer(sync, feed)
+                } else if feed.retriesDeferred {
+                    feed.retriesDeferred = false
+                    try await offerDeferred(sync, feed)
                 } else if !feed.reachedEnd, !feed.isOver {
                     try await scan(sync, feed)
                 } else {
@@ -88,15 +93,10 @@ extension ReplicationSession {
         if isPassive || pullsAreComplete { feed.isFinished = true }
     }
 
-    private var pullsAreComplete: Bool {
+    var pullsAreComplete: Bool {
         collections.allSatisfy {
             (!$0.pull.isSubscribed || $0.pull.isCaughtUp && $0.pull.isDrained) && $0.conflicts.isEmpty && !$0.isDeciding
         }
-    }
-
-    /// The pull made progress: a one-shot push may be able to end.
-    func wakePushes() {
-        for sync in collections { sync.push?.wake() }
     }
 
     // MARK: - Reading
@@ -153,10 +153,15 @@ extension ReplicationSession {
     // MARK: - Offering
 
     /// Filters rows and offers what passes. Documents whose earlier revision is under way wait for its answer.
-    private func offer(_ sync: CollectionSync, _ feed: PushFeed, _ candidates: [PushRow]) async throws {
+    func offer(_ sync: CollectionSync, _ feed: PushFeed, _ candidates: [PushRow]) async throws {
         var rows: [PushRow] = []
         rows.reserveCapacity(candidates.count)
         for var row in candidates {
+            if !feed.deferred.isEmpty, let older = feed.deferred[row.id], older < row.sequence {
+                // The newer revision takes the place of the one that waited.
+                feed.deferred[row.id] = nil
+                feed.tracker.complete(older)
+            }
             if sync.echoes[row.id] == row.revision {
                 done(sync, feed, row)
                 continue
@@ -179,8 +184,8 @@ extension ReplicationSession {
         guard !rows.isEmpty, !hasEnded else { return }
         feed.listsInFlight += 1
         switch feed.style {
-        case .propose: propose(sync, rows)
-        case .changes: announce(sync, rows)
+        case .propose: propose(sync, feed, rows)
+        case .changes: announce(sync, feed, rows)
         }
     }
 
@@ -193,8 +198,8 @@ extension ReplicationSession {
         var passed: [PushRow] = []
         passed.reserveCapacity(rows.count)
         var kept: [(PushRow, Exclusion)] = []
-        for (row, verdict) in zip(rows, verdicts) {
-            switch verdict {
+        for (index, row) in rows.enumerated() {
+            switch index < verdicts.count ? verdicts[index] : filter.silence {
             case .pass: passed.append(row)
             case .reject:
                 kept.append(
@@ -212,6 +217,8 @@ extension ReplicationSession {
         if sync.remote != nil {
             // Durable before the sequence counts as done: what was kept back is found again when the filter changes.
             let exclusions = kept.map(\.1)
+            feed.mayHaveExclusions = true
+            for exclusion in exclusions { feed.unsavedInclusions.remove(exclusion.id) }
             let collection = sync.collection
             try await database.write { try $0.exclude(collection, exclusions) }
         }
@@ -230,45 +237,7 @@ extension ReplicationSession {
             revision: row.revision, error: error, plugin: plugin, version: version)
     }
 
-    /// Offers again what another version of the filter kept back, or what it could not decide.
-    private func reoffer(_ sync: CollectionSync, _ feed: PushFeed) async throws {
-        guard let remote = sync.remote else { return }
-        let collection = sync.collection
-        let current = sync.pushFilter.map { ($0.pluginName, $0.version) }
-        let historyLimit = sync.peerMaximumHistory
-        var after: DocumentID?
-        repeat {
-            let start = after
-            let (rows, next) = try await database.read { transaction -> ([PushRow], DocumentID?) in
-                let page = try transaction.exclusions(collection, remote: remote, direction: .push, after: start, limit: 200)
-                var rows: [PushRow] = []
-                for kept in page {
-                    if kept.kind == .rejected, let current, kept.plugin == current.0, kept.version == current.1 { continue }
-                    guard let document = try transaction.document(collection, kept.id) else { continue }
-                    let known = try transaction.remoteRevision(remote, collection, kept.id)
-                    let history = try transaction.tree(collection, kept.id)?.ancestors(of: document.revision) ?? []
-                    rows.append(
-                        PushRow(
-                            sequence: document.sequence, id: document.id, revision: document.revision,
-                            isDeleted: document.isDeleted, hasBlobs: document.hasBlobs, body: document.body,
-                            history: Array(history.prefix(historyLimit)), peerRevision: known))
-                }
-                return (rows, page.count < 200 ? nil : page.last?.id)
-            }
-            after = next
-            if hasEnded { return }
-            // Rows beyond the cursor are about to be read anyway.
-            let known = rows.filter { $0.sequence <= feed.cursor }
-            guard !known.isEmpty else { continue }
-            let ids = known.map(\.id)
-            try await database.write { try $0.unexclude(collection, remote: remote, direction: .push, ids: ids) }
-            for row in known { feed.tracker.begin(row.sequence) }
-            counters.update { $0.total += UInt64(known.count) }
-            try await offer(sync, feed, known)
-        } while after != nil && !hasEnded
-    }
-
-    private func propose(_ sync: CollectionSync, _ rows: [PushRow]) {
+    private func propose(_ sync: CollectionSync, _ feed: PushFeed, _ rows: [PushRow]) {
         var writer = RowWriter(capacity: rows.count * 128)
         for row in rows {
             writer.beginRow()
@@ -281,10 +250,10 @@ extension ReplicationSession {
         var message = request(
             Profile.proposeChanges, sync, body: writer.finish(), isCompressed: true, isUrgent: true)
         message.properties.append(Property.conflictIncludesRev, "true")
-        send(message, .proposals(sync, rows))
+        send(message, .proposals(sync, feed, rows))
     }
 
-    private func announce(_ sync: CollectionSync, _ rows: [PushRow]) {
+    private func announce(_ sync: CollectionSync, _ feed: PushFeed, _ rows: [PushRow]) {
         var writer = RowWriter(capacity: rows.count * 96)
         for row in rows {
             writer.beginRow()
@@ -297,7 +266,7 @@ extension ReplicationSession {
         }
         send(
             request(Profile.changes, sync, body: writer.finish(), isCompressed: true, isUrgent: true),
-            .changes(sync, rows))
+            .changes(sync, feed, rows))
     }
 
     /// The row needs nothing more: done, or not for this peer.

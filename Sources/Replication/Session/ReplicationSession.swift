@@ -25,22 +25,26 @@ public actor ReplicationSession: MessageReceiver {
     let transport: any MessageTransport
     private var blip: BLIPConnection
     private var pending: [RequestToken: PendingReply] = [:]
-    private var isReceiving = false
+    /// While it is above 0, frames gather and go out together.
+    private var corks = 0
     private var readingIsPaused = false
     /// Body bytes received and not stored yet, over all collections.
     var bufferedBytes = 0 { didSet { adjustReading() } }
+    /// Blobs asked of the peer and not come yet: the connection must be read for them.
+    var blobsAwaited = 0 { didSet { adjustReading() } }
+    /// Requests for blobs that wait for their turn.
+    var blobRequests: [BlobRequest] = []
+    var blobRequestsHead = 0
+    var blobReads = 0
 
     /// Whether messages name collections; unknown until the first message.
     enum Mode { case unknown, legacy, collections }
     var mode = Mode.unknown
     var collections: [CollectionSync] = []
-    /// Passive: the first message was handled.
-    var hasBegun = false
     /// Active: set-up is complete, the feeds run.
     var isRunning = false
 
     private(set) var hasEnded = false
-    private var endError: ReplicationError?
     var wantsLegacy = false
     private var activity = ActivityLevel.busy
     /// Tasks of this session under way that keep it busy.
@@ -102,11 +106,12 @@ public actor ReplicationSession: MessageReceiver {
 
     private func receive(_ messages: [ByteBuffer]) {
         guard !hasEnded else { return }
-        isReceiving = true
+        corks += 1
         var events: [BLIPEvent] = []
         for message in messages {
             do { try blip.receive(message, into: &events) } catch {
                 handle(events)
+                corks -= 1
                 logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
                 finish(
                     error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
@@ -115,7 +120,7 @@ public actor ReplicationSession: MessageReceiver {
             }
         }
         handle(events)
-        isReceiving = false
+        corks -= 1
         pump()
         evaluate()
     }
@@ -151,9 +156,9 @@ public actor ReplicationSession: MessageReceiver {
     /// What waits for a reply.
     enum PendingReply {
         case continuation(CheckedContinuation<IncomingReply?, Never>)
-        case proposals(CollectionSync, [PushRow])
-        case changes(CollectionSync, [PushRow])
-        case revision(CollectionSync, PushRow)
+        case proposals(CollectionSync, PushFeed, [PushRow])
+        case changes(CollectionSync, PushFeed, [PushRow])
+        case revision(CollectionSync, PushFeed, PushRow)
         case ignored
     }
 
@@ -193,9 +198,21 @@ public actor ReplicationSession: MessageReceiver {
         return request
     }
 
+    /// Gathers what is sent meanwhile, so that it goes out in few large writes.
+    func together(_ body: () -> Void) {
+        corks += 1
+        body()
+        corks -= 1
+        pump()
+    }
+
+    /// Bytes that wait to be sent.
+    var outgoingBytes: Int { blip.queuedBytes }
+
     /// Puts frames on the wire as far as the transport takes them.
     func pump() {
-        guard !isReceiving else { return }
+        guard corks == 0, !hasEnded else { return }
+        defer { if blobRequestsHead < blobRequests.count { serveBlobs() } }
         while transport.isWritable {
             var frames: [ByteBuffer] = []
             var bytes = 0
@@ -209,10 +226,10 @@ public actor ReplicationSession: MessageReceiver {
     }
 
     private func adjustReading() {
-        if !readingIsPaused, bufferedBytes > limits.bufferedRevisionBytes {
+        if !readingIsPaused, blobsAwaited == 0, bufferedBytes > limits.bufferedRevisionBytes {
             readingIsPaused = true
             transport.setReading(false)
-        } else if readingIsPaused, bufferedBytes < limits.bufferedRevisionBytes / 2 {
+        } else if readingIsPaused, blobsAwaited > 0 || bufferedBytes < limits.bufferedRevisionBytes / 2 {
             readingIsPaused = false
             transport.setReading(true)
         }
@@ -235,8 +252,6 @@ public actor ReplicationSession: MessageReceiver {
     func finish(error: ReplicationError?, closeCode: UInt16?, reason: String) {
         guard !hasEnded else { return }
         hasEnded = true
-        endError = error
-        isReceiving = false
         if let closeCode { transport.close(code: closeCode, reason: String(reason.prefix(100))) }
         _ = blip.fail()
         let waiting = pending
@@ -246,8 +261,11 @@ public actor ReplicationSession: MessageReceiver {
             sync.push?.end()
             sync.pull.incoming = []
             sync.pull.lists = []
+            sync.pull.listBytes = 0
             for task in sync.pull.tasks { task.cancel() }
         }
+        blobRequests = []
+        blobRequestsHead = 0
         flushDocumentEvents()
         observer.activityChanged(.stopped)
         // Marks that were not written yet only save a question next time; try, then say it is over.
@@ -261,7 +279,7 @@ public actor ReplicationSession: MessageReceiver {
             if !marks.isEmpty {
                 _ = try? await database.write { transaction in
                     for (collection, remote, rows) in marks {
-                        if let remote { try transaction.setRemoteRevisions(remote, collection, rows) }
+                        if let remote { try transaction.markRemote(remote, collection, rows) }
                     }
                 }
             }
@@ -277,6 +295,7 @@ public actor ReplicationSession: MessageReceiver {
         let busy = isBusy
         if !busy { flushDocumentEvents() }
         if case .active(let active) = role, isRunning {
+            if !active.replicator.isContinuous { endPushes() }
             if !busy { saveCheckpoints() }
             if !active.replicator.isContinuous, !isBusy, feedsAreFinished, checkpointsAreSaved {
                 finish(error: nil, closeCode: 1000, reason: "")
@@ -300,6 +319,14 @@ public actor ReplicationSession: MessageReceiver {
             if sync.isDeciding || !sync.conflicts.isEmpty { return true }
         }
         return false
+    }
+
+    /// One-shot pushes wait for the pulls to be complete; nothing else tells their loops.
+    private func endPushes() {
+        for sync in collections {
+            guard let feed = sync.push, !feed.isFinished, feed.isCaughtUp, feed.isDrained else { continue }
+            if pullsAreComplete { feed.wake() }
+        }
     }
 
     private var feedsAreFinished: Bool {

@@ -11,6 +11,7 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
     private let promise: EventLoopPromise<ConnectionAttempt.Outcome>
     private var head: HTTPResponseHead?
     private var body: [UInt8] = []
+    private var isSent = false
     private var isDone = false
     private var securePeer: SecurePeer?
 
@@ -28,6 +29,9 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
     }
 
     private func sendRequest(_ context: ChannelHandlerContext) {
+        // The channel may be active when this handler comes and say so once more.
+        guard !isSent else { return }
+        isSent = true
         context.write(wrapOutboundOut(.head(attempt.request)), promise: nil)
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
     }

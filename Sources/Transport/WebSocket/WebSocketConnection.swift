@@ -110,7 +110,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         guard enabled != isReading, enabled || phase == .open else { return }
         isReading = enabled
         if enabled {
-            liveness.heard(at: .now())
+            liveness.heard(at: eventLoop.now)
             if holdsRead {
                 holdsRead = false
                 context?.read()
@@ -138,7 +138,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     public func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        liveness.heard(at: .now())
+        liveness.heard(at: eventLoop.now)
         scheduleHeartbeat(after: liveness.heartbeat)
     }
 
@@ -161,11 +161,11 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     func begin() {
         guard let early else { return }
         self.early = nil
-        for piece in early { print("EARLY", piece.getString(at: piece.readerIndex, length: piece.readableBytes) ?? "", Array(piece.readableBytesView)); take(piece) }
+        for piece in early { take(piece) }
     }
 
     private func take(_ piece: ByteBuffer) {
-        liveness.heard(at: .now())
+        liveness.heard(at: eventLoop.now)
         decoder.decode(piece, into: &output)
         if output.ping != nil || output.violation != nil || output.close != nil { handleControl() }
     }
@@ -321,7 +321,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     private func checkLiveness() {
         guard phase == .open else { return }
-        switch liveness.check(at: .now(), isReading: isReading) {
+        switch liveness.check(at: eventLoop.now, isReading: isReading) {
         case .wait(let delay):
             scheduleHeartbeat(after: delay)
         case .ping(let delay):

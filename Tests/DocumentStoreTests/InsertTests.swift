@@ -1,0 +1,118 @@
+import DocumentStore
+import Documents
+import Testing
+
+@Suite struct InsertTests {
+    @Test func insertingTwiceChangesNothing() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        #expect(try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":2}"#, remote: remote) == .inserted(sequence: 1))
+        #expect(try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":2}"#, remote: remote) == .alreadyPresent)
+        #expect(try await store.insert("a", "1-aa", body: #"{"n":1}"#) == .alreadyPresent)
+        #expect(try await store.insert("a", "1-aa", body: #"{"n":1}"#, .refuse) == .alreadyPresent)
+        #expect(try await store.get("a")?.sequence == 1)
+        let c = try store.c
+        #expect(try await store.database.read { try $0.remoteRevision(remote, c, doc("a")) } == rev("2-bb"))
+        #expect(try await store.database.read { try $0.lastSequence(c) } == 1)
+    }
+
+    @Test func descendantBecomesCurrent() async throws {
+        let store = try Store()
+        _ = try await store.insert("a", "1-aa", body: #"{"n":1}"#)
+        #expect(try await store.insert("a", "3-cc", ["2-bb", "1-aa"], body: #"{"n":3}"#, .refuse) == .inserted(sequence: 2))
+        #expect(try await text(store.get("a")?.body) == #"{"n":3}"#)
+        #expect(try await store.insert("a", "4-dd", ["3-cc"], deleted: true, .refuse) == .inserted(sequence: 3))
+        #expect(try await store.get("a")?.isDeleted == true)
+        #expect(try await store.statistics().deleted == 1)
+    }
+
+    @Test func passiveSideRefusesWhatDoesNotDescend() async throws {
+        let store = try Store()
+        _ = try await store.insert("a", "2-bb", ["1-aa"])
+        #expect(try await store.insert("a", "2-cc", ["1-aa"], .refuse) == .conflict(current: rev("2-bb")))
+        #expect(try await store.insert("a", "9-cc", ["8-aa", "7-aa"], .refuse) == .conflict(current: rev("2-bb")))
+        #expect(try await store.get("a")?.hasConflict == false)
+        let c = try store.c
+        #expect(try await store.database.read { try $0.tree(c, doc("a"))?.count } == 2)
+    }
+
+    @Test func tombstoneMakesRoomForAnUnrelatedDocument() async throws {
+        let store = try Store()
+        _ = try await store.insert("a", "2-bb", ["1-aa"], deleted: true)
+        // A live sibling of the tombstone is a conflict …
+        #expect(try await store.insert("a", "2-cc", ["1-aa"], .refuse) == .conflict(current: rev("2-bb")))
+        // … a document without common history is a new one.
+        #expect(try await store.insert("a", "1-dd", body: #"{"new":true}"#, .refuse) == .inserted(sequence: 2))
+        #expect(try await store.get("a")?.revision == rev("1-dd"))
+        #expect(try await store.get("a")?.hasConflict == false)
+        #expect(try await store.insert("a", "2-dd", ["1-dd"], .refuse) == .inserted(sequence: 3))
+        #expect(try await store.statistics().documents == 1)
+    }
+
+    @Test func brokenHistoryIsRefused() async throws {
+        let store = try Store()
+        _ = try await store.insert("a", "1-aa")
+        let error = await #expect(throws: StoreError.self) { try await store.insert("a", "5-ee", ["3-cc", "1-aa"]) }
+        guard case .historyInvalid(let id, let revision, _)? = error else { return #expect(Bool(false), "\(String(describing: error))") }
+        #expect(id == doc("a") && revision == rev("5-ee"))
+        await #expect(throws: StoreError.self) { try await store.insert("b", "5-ee", ["3-cc"]) }
+        #expect(try await store.get("b") == nil)
+        let long = (1...2000).reversed().map { "\($0)-aa" }
+        await #expect(throws: StoreError.self) { try await store.insert("c", "2001-aa", long) }
+    }
+
+    @Test func peersBodiesAreChecked() async throws {
+        let store = try Store()
+        await #expect(throws: StoreError.self) { try await store.insert("a", "1-aa", body: "[1]") }
+        await #expect(throws: StoreError.reservedKey(id: doc("a"), key: "_rev")) {
+            try await store.insert("a", "1-aa", body: #"{"_attachments":{},"_rev":"1-aa"}"#)
+        }
+        #expect(try await store.insert("a", "1-aa", body: #"{"_attachments":{"x":{"digest":"sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA="}}}"#)
+            == .inserted(sequence: 1))
+        #expect(try await store.get("a")?.hasBlobs == true)
+    }
+
+    @Test func remoteThatSwitchedBranchesIsFollowed() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":1}"#, remote: remote)
+        // Not an edit of ours, so no conflict: even a lower revision replaces it.
+        #expect(try await store.insert("a", "2-aa", ["1-aa"], body: #"{"n":2}"#, remote: remote) == .inserted(sequence: 2))
+        #expect(try await store.get("a")?.revision == rev("2-aa"))
+        #expect(try await store.get("a")?.hasConflict == false)
+        let c = try store.c
+        #expect(try await store.database.read { try $0.tree(c, doc("a"))?.leaves.count } == 1)
+    }
+
+    @Test func failedJobDoesNotTouchOthers() async throws {
+        struct Stop: Error {}
+        let store = try Store()
+        let c = try store.c
+        await withTaskGroup(of: Void.self) { group in
+            for n in 0..<200 {
+                group.addTask {
+                    _ = try? await store.database.write { transaction in
+                        try transaction.save(c, id: doc("d\(n)"), body: [], parent: nil)
+                        if n % 3 == 0 { throw Stop() }
+                    }
+                }
+            }
+        }
+        let rows = try await store.database.read { try $0.changes(c, since: 0, limit: 1000, includeBodies: false) }
+        #expect(Set(rows.map(\.id)) == Set((0..<200).filter { $0 % 3 != 0 }.map { doc("d\($0)") }))
+        #expect(try await store.statistics().documents == rows.count)
+        // Without gaps: sequences of undone jobs were given back.
+        #expect(rows.map(\.sequence) == Array(1...SequenceNumber(rows.count)))
+    }
+
+    @Test func transactionIsOfNoUseAfterwards() async throws {
+        let store = try Store()
+        let c = try store.c
+        final class Keep: @unchecked Sendable { var transaction: WriteTransaction? }
+        let keep = Keep()
+        try await store.database.write { keep.transaction = $0 }
+        #expect(throws: StoreError.transactionEnded) { try keep.transaction?.save(c, id: doc("a"), body: [], parent: nil) }
+        #expect(throws: StoreError.transactionEnded) { try keep.transaction?.document(c, doc("a")) }
+        #expect(throws: StoreError.transactionEnded) { try keep.transaction?.existingRemote(for: "x") }
+    }
+}

@@ -1,0 +1,60 @@
+import LuaRuntime
+import PluginHost
+import Replication
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ShippedPluginTests {
+    static let folder = #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 } + "/plugins"
+
+    @Test func allLoad() async throws {
+        let check = try await PluginCheck.run(folder: Self.folder)
+        #expect(check.problems == [])
+        #expect(check.plugins.map(\.name) == [
+            "by-owner", "by-type", "latest-wins", "local-wins", "merge-fields", "no-deletes", "password-file", "remote-wins", "skip-drafts", "threshold",
+        ])
+        #expect(check.plugins.allSatisfy { $0.description != nil })
+    }
+
+    @Test func theirTestsHold() async throws {
+        let outcomes = try await PluginTests.run(folder: Self.folder)
+        for outcome in outcomes where outcome.failure != nil {
+            Issue.record("\(outcome.plugin): \(outcome.name): \(outcome.failure?.message ?? "")")
+        }
+        #expect(Set(outcomes.map(\.plugin)).count == 10)
+    }
+
+    @Test func passwordFileWorksInTheHost() async throws {
+        let etc = Folder()
+        let folder = Folder()
+        folder.write("make.lua", "return { push_filter = function() nightjar.log.info(nightjar.password.hash('right')) return true end }")
+        let made = try await PluginRunner.run(PluginRunner.Request(
+            folder: folder.path, plugin: "make", hook: .pushFilter, input: .document(Array("{}".utf8))))
+        let hash = try #require(made.first?.log.first?.message)
+        etc.write("users.txt", "anna:\(hash)\nben:\(hash):read_only\n")
+        try await withHost(Self.folder, configurationFolder: etc.path) { host, _ in
+            let authenticator = try host.passwordAuthenticator(
+                plugin: "password-file", params: .members([("file", .text("users.txt"))]), usedBy: "listener edge authenticator")
+            func ask(_ name: String, _ password: String) async -> AuthenticationVerdict {
+                await authenticator.authenticate(username: name, password: password, listener: "edge", remote: "[::1]:5")
+            }
+            #expect(await ask("anna", "right") == .accepted(Principal(name: "anna")))
+            #expect(await ask("ben", "right") == .accepted(Principal(name: "ben", isReadOnly: true)))
+            #expect(await ask("anna", "wrong") == .refused)
+            #expect(await ask("nobody", "right") == .refused)
+            for _ in 0..<6 { #expect(await ask("anna", "right") == .accepted(Principal(name: "anna"))) }
+        }
+    }
+
+    @Test func resolversWorkInTheHost() async throws {
+        try await withHost(Self.folder) { host, _ in
+            let resolver = try host.resolver(plugin: "merge-fields", usedBy: "database main conflict_resolver")
+            let decision = await resolver.resolve(
+                PolicyConflict(
+                    id: document("{}").id, local: document("{\"price\":1,\"note\":\"x\"}"), remote: document("{\"price\":2}"), base: document("{\"price\":1}"),
+                    localRevision: document("{}").revision, remoteRevision: document("{}").revision, baseRevision: nil),
+                push)
+            #expect(decision == .merged(Array("{\"note\":\"x\",\"price\":2}".utf8)))
+        }
+    }
+}

@@ -1,0 +1,19 @@
+-- Decides conflicts of the setpoints document: what only one side changed is kept from that side; where both changed
+-- a number, the lower (safer) setpoint wins.
+return {
+  description = "Merges setpoints field by field; of two numbers the lower one wins",
+  resolve = function(conflict)
+    local here, there, base = conflict.local_doc, conflict.remote_doc, conflict.base_doc
+    if not here or not there then return nightjar.delete end
+    local merged = nightjar.copy(there)
+    for key, value in pairs(here) do
+      local changed_there = not base or base[key] ~= there[key]
+      if there[key] == nil or not changed_there then
+        merged[key] = value
+      elseif type(value) == "number" and type(there[key]) == "number" then
+        merged[key] = math.min(value, there[key])
+      end
+    end
+    return merged
+  end,
+}
