@@ -13,5 +13,9 @@ int nj_protected(nj_state *S, lua_CFunction function, void *argument);
 
 
 const char *nj_hook_name(int hook);
+// Reads what a hook gave at `result`, of `results` values; raises a result error. May write to the output.
+// local, remote: the handles of conflict.local_doc and remote_doc, 0 where that side is deleted.
+int32_t nj_read_resolution(lua_State *L, nj_state *S, int result, int results, uint64_t local, uint64_t remote);
+int32_t nj_read_principal(lua_State *L, nj_state *S, int result, int results, const char *name);
 
 #endif

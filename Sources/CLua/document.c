@@ -40,6 +40,24 @@ uint64_t nj_begin_document(nj_state *S, int slot, const nj_document *d) {
     return (uint64_t)S->generation << 32 | (uint64_t)slot << NJ_OFFSET_BITS | (doc->root & NJ_MAX_BODY);
 }
 
+uint64_t nj_keep_document(lua_State *L, nj_state *S, nj_bytes body, nj_bytes revision, nj_bytes id, bool is_deleted) {
+    int slot = S->documents < NJ_OWN_DOCUMENTS ? NJ_OWN_DOCUMENTS : S->documents;
+    if (slot >= NJ_DOCUMENT_SLOTS) {
+        luaL_error(L, "more than %d documents in one call", NJ_DOCUMENT_SLOTS - NJ_OWN_DOCUMENTS);
+    }
+    if (body.length > NJ_MAX_BODY) luaL_error(L, "the document is larger than 64 MiB");
+    uint8_t *block = malloc(body.length + revision.length + id.length + 1);
+    if (block == NULL) luaL_error(L, "the host is out of memory");
+    if (body.length > 0) memcpy(block, body.bytes, body.length);
+    if (revision.length > 0) memcpy(block + body.length, revision.bytes, revision.length);
+    if (id.length > 0) memcpy(block + body.length + revision.length, id.bytes, id.length);
+    S->docs[slot].owned = block;
+    nj_document d = {
+        .id = {block + body.length + revision.length, id.length}, .revision = {block + body.length, revision.length},
+        .body = {block, body.length}, .is_deleted = is_deleted, .is_present = true};
+    return nj_begin_document(S, slot, &d);
+}
+
 static int raise_bad(lua_State *L) { return luaL_error(L, "the document's body is not valid JSON"); }
 
 static int raise_dead(lua_State *L, uint64_t handle, const char *verb) {

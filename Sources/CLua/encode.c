@@ -115,9 +115,9 @@ static void push_key(writer *w, const char *bytes, size_t length) {
     S->keys[S->key_count++] = (nj_key){bytes, length};
 }
 
-static void put_value(writer *w, int index, int depth, bool is_document);
+static void put_value(writer *w, int index, int depth, nj_role role);
 
-static void put_table(writer *w, int table, int depth, bool is_document) {
+static void put_table(writer *w, int table, int depth, nj_role role) {
     lua_State *L = w->L;
     nj_state *S = w->S;
     if (depth >= S->limits.result_depth) {
@@ -164,7 +164,7 @@ static void put_table(writer *w, int table, int depth, bool is_document) {
             lua_rawgeti(L, table, i);
             w->path[depth].key = NULL;
             w->path[depth].index = i;
-            put_value(w, lua_gettop(L), depth + 1, false);
+            put_value(w, lua_gettop(L), depth + 1, NJ_VALUE);
             lua_pop(L, 1);
         }
         put(w, "]", 1);
@@ -179,14 +179,14 @@ static void put_table(writer *w, int table, int depth, bool is_document) {
     for (size_t i = 0; i < count; i++) {
         nj_key key = S->keys[first + i]; // the array may move while values are written
         // What the engine gives with a document is not part of its body.
-        if (is_document && key.length > 0 && key.bytes[0] == '_') {
+        if (role != NJ_VALUE && key.length > 0 && key.bytes[0] == '_') {
             if ((key.length == 3 && memcmp(key.bytes, "_id", 3) == 0) || (key.length == 4 && memcmp(key.bytes, "_rev", 4) == 0)) {
                 continue;
             }
             if (key.length == 8 && memcmp(key.bytes, "_deleted", 8) == 0) {
                 lua_pushlstring(L, key.bytes, key.length);
                 lua_rawget(L, table);
-                if (lua_toboolean(L, -1)) refuse(w, depth, "'_deleted' is set; return nightjar.delete to delete the document");
+                if (role == NJ_RETURNED && lua_toboolean(L, -1)) refuse(w, depth, "'_deleted' is set; return nightjar.delete to delete the document");
                 lua_pop(L, 1);
                 continue;
             }
@@ -198,14 +198,14 @@ static void put_table(writer *w, int table, int depth, bool is_document) {
         lua_pushlstring(L, key.bytes, key.length);
         lua_rawget(L, table);
         w->path[depth].key = key.bytes;
-        put_value(w, lua_gettop(L), depth + 1, false);
+        put_value(w, lua_gettop(L), depth + 1, NJ_VALUE);
         lua_pop(L, 1);
     }
     put(w, "}", 1);
     S->key_count = first;
 }
 
-static void put_value(writer *w, int index, int depth, bool is_document) {
+static void put_value(writer *w, int index, int depth, nj_role role) {
     lua_State *L = w->L;
     if (++w->nodes > w->S->limits.result_nodes) {
         luaL_error(L, "%s: more than %d values (limit result nodes)", w->what, w->S->limits.result_nodes);
@@ -235,12 +235,12 @@ static void put_value(writer *w, int index, int depth, bool is_document) {
         }
         break;
     }
-    case LUA_TTABLE: put_table(w, index, depth, is_document); break;
+    case LUA_TTABLE: put_table(w, index, depth, role); break;
     case LUA_TUSERDATA:
         if (nj_is_readonly(L, index)) {
             luaL_checkstack(L, 4, w->what);
             nj_push_readonly_table(L, index);
-            put_table(w, lua_gettop(L), depth, is_document);
+            put_table(w, lua_gettop(L), depth, role);
             lua_pop(L, 1);
             break;
         }
@@ -253,9 +253,9 @@ static void put_value(writer *w, int index, int depth, bool is_document) {
     }
 }
 
-void nj_encode(lua_State *L, nj_state *S, int index, nj_buffer *out, size_t most, const char *what, bool is_document) {
+void nj_encode(lua_State *L, nj_state *S, int index, nj_buffer *out, size_t most, const char *what, nj_role role) {
     writer w = {.L = L, .S = S, .out = out, .most = most, .what = what};
     out->length = 0;
     S->key_count = 0; // an error may have left some
-    put_value(&w, lua_absindex(L, index), 0, is_document);
+    put_value(&w, lua_absindex(L, index), 0, role);
 }

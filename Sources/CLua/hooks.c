@@ -182,29 +182,29 @@ static void give_text(lua_State *L, nj_bytes text, const char *name) {
 }
 
 // Reads what the resolver at `result` gave; sets the decision and, for a merge, the output.
-static int32_t read_resolution(lua_State *L, nj_state *S, int result, int results, const uint64_t handles[3], const nj_conflict *c) {
+int32_t nj_read_resolution(lua_State *L, nj_state *S, int result, int results, uint64_t local, uint64_t remote) {
     S->is_result = true;
     if (results == 0) return nj_fail_result(L, "resolve returned no value (a forgotten return?)");
     switch (lua_type(L, result)) {
     case LUA_TNIL:
         return nj_fail_result(
             L, "resolve returned nil%s",
-            !c->local.is_present || !c->remote.is_present
+            local == 0 || remote == 0
                 ? " (local_doc and remote_doc are nil when that side is deleted; return nightjar.delete to delete)"
                 : "; return conflict.local_doc, conflict.remote_doc, a new table or nightjar.delete");
     case LUA_TLIGHTUSERDATA: {
         uint64_t handle = (uint64_t)(uintptr_t)lua_touserdata(L, result);
         if (handle == NJ_HANDLE_DELETE) return NJ_DELETE;
         if (handle == NJ_HANDLE_NULL) return nj_fail_result(L, "resolve returned nightjar.null");
-        if (handle == handles[0]) return NJ_LOCAL;
-        if (handle == handles[1]) return NJ_REMOTE;
+        if (handle == local) return NJ_LOCAL;
+        if (handle == remote) return NJ_REMOTE;
         nj_bytes raw = nj_slice(L, handle); // the base, or an object inside one
         if (*(const uint8_t *)raw.bytes != '{') return nj_fail_result(L, "resolve returned an array; a document is an object");
-        nj_encode(L, S, result, &S->output, (size_t)S->limits.result_bytes, "the merged document", true);
+        nj_encode(L, S, result, &S->output, (size_t)S->limits.result_bytes, "the merged document", NJ_RETURNED);
         return NJ_MERGED;
     }
     case LUA_TTABLE: {
-        nj_encode(L, S, result, &S->output, (size_t)S->limits.result_bytes, "the merged document", true);
+        nj_encode(L, S, result, &S->output, (size_t)S->limits.result_bytes, "the merged document", NJ_RETURNED);
         if (S->output.bytes[0] != '{') return nj_fail_result(L, "resolve returned an array; a document is an object");
         return NJ_MERGED;
     }
@@ -220,9 +220,9 @@ static int resolve(lua_State *L) {
     note_definition(L, S);
     int base = lua_gettop(L) - 1;
     lua_createtable(L, 0, 8);
-    uint64_t handles[3] = {
-        give_document(L, S, 0, &c->local, "local_doc"), give_document(L, S, 1, &c->remote, "remote_doc"),
-        give_document(L, S, 2, &c->base, "base_doc")};
+    uint64_t local = give_document(L, S, 0, &c->local, "local_doc");
+    uint64_t remote = give_document(L, S, 1, &c->remote, "remote_doc");
+    give_document(L, S, 2, &c->base, "base_doc");
     give_text(L, c->id, "id");
     give_text(L, c->local_revision, "local_rev");
     give_text(L, c->remote_revision, "remote_rev");
@@ -231,7 +231,7 @@ static int resolve(lua_State *L) {
     lua_call(L, 2, LUA_MULTRET);
     int results = lua_gettop(L) - base;
     if (results > 1) lua_settop(L, base + 1);
-    call->decision = read_resolution(L, S, base + 1, results, handles, c);
+    call->decision = nj_read_resolution(L, S, base + 1, results, local, remote);
     return 0;
 }
 
@@ -267,7 +267,7 @@ int nj_call_resolve(nj_state *S, int32_t use, const nj_conflict *conflict, const
     if (failure == NJ_OK) failure = check_body(S, &conflict->base);
     if (failure != NJ_OK) return failure;
     nj_begin(S, budget);
-    S->documents = 3; // slots of absent sides stay unused
+    S->documents = NJ_OWN_DOCUMENTS; // slots of absent sides stay unused
     resolve_call call = {conflict, S->uses[use].context, 0};
     failure = call_hook(S, NJ_HOOK_RESOLVE, resolve, &call);
     *decision = call.decision;
@@ -282,14 +282,14 @@ typedef struct {
     int32_t verdict;
 } password_call;
 
-static int32_t read_principal(lua_State *L, nj_state *S, int result, int results, const char *name) {
+int32_t nj_read_principal(lua_State *L, nj_state *S, int result, int results, const char *name) {
     S->is_result = true;
     if (results == 0) return nj_fail_result(L, "%s returned no value (a forgotten return?)", name);
     if (!lua_toboolean(L, result)) return NJ_REFUSED;
     if (lua_isboolean(L, result)) return NJ_ACCEPTED;
     if (!lua_istable(L, result))
         return nj_fail_result(L, "%s returned a %s; it must return true, false or a principal table", name, luaL_typename(L, result));
-    nj_encode(L, S, result, &S->output, (size_t)S->limits.block, "the principal", false);
+    nj_encode(L, S, result, &S->output, (size_t)S->limits.block, "the principal", NJ_VALUE);
     if (S->output.bytes[0] != '{') return nj_fail_result(L, "%s returned an array; a principal is a table with name, roles, …", name);
     return NJ_PRINCIPAL;
 }
@@ -306,7 +306,7 @@ static int authenticate(lua_State *L) {
     lua_call(L, 3, LUA_MULTRET);
     int results = lua_gettop(L) - base;
     if (results > 1) lua_settop(L, base + 1);
-    call->verdict = read_principal(L, S, base + 1, results, nj_hook_name(NJ_HOOK_PASSWORD));
+    call->verdict = nj_read_principal(L, S, base + 1, results, nj_hook_name(NJ_HOOK_PASSWORD));
     return 0;
 }
 

@@ -16,6 +16,7 @@
 // so handing one out allocates nothing, equal places are equal handles, and a handle that outlives its call is
 // recognised by its generation. 0 is nightjar.null and 1 nightjar.delete (generation 0 is never used).
 _Static_assert(sizeof(void *) == 8, "document handles need 64-bit pointers");
+enum { NJ_OWN_DOCUMENTS = 3 }; // slots of the call's own documents; later ones hold copies, freed at its end
 enum { NJ_OFFSET_BITS = 26, NJ_DOCUMENT_SLOTS = 64, NJ_MAX_BODY = (1 << NJ_OFFSET_BITS) - 1 };
 #define NJ_HANDLE_NULL ((uint64_t)0)
 #define NJ_HANDLE_DELETE ((uint64_t)1)
@@ -147,12 +148,16 @@ void nj_open_documents(lua_State *L); // the handles' metatable
 uint64_t nj_begin_document(nj_state *S, int slot, const nj_document *d);
 bool nj_is_live(const nj_state *S, uint64_t handle);
 bool nj_is_document(lua_State *L, int index); // a handle (alive or dead), not null or delete
+// Copies the texts into the next slot, for the rest of the call; gives the handle. Raises when slots are spent.
+uint64_t nj_keep_document(lua_State *L, nj_state *S, nj_bytes body, nj_bytes revision, nj_bytes id, bool is_deleted);
 nj_bytes nj_slice(lua_State *L, uint64_t handle); // raw JSON of the value; raises when dead
 int nj_document_next(lua_State *L); // next(handle, key)
 lua_Integer nj_document_length(lua_State *L, uint64_t handle);
 
-// json.c
-void nj_encode(lua_State *L, nj_state *S, int index, nj_buffer *out, size_t most, const char *what, bool is_document);
+// json.c, encode.c
+// What is encoded: any value; a document a hook returned, whose _id and _rev are dropped; one a test gives, likewise.
+typedef enum { NJ_VALUE = 0, NJ_RETURNED, NJ_GIVEN } nj_role;
+void nj_encode(lua_State *L, nj_state *S, int index, nj_buffer *out, size_t most, const char *what, nj_role role);
 void nj_decode(lua_State *L, nj_state *S, nj_bytes text, const char *what);
 void nj_push_value(lua_State *L, nj_state *S, const uint8_t *p, const uint8_t *end, uint64_t handle);
 int nj_unescape(const uint8_t **p, const uint8_t *end, uint8_t out[4]);
@@ -167,6 +172,7 @@ void nj_open_tables(lua_State *L);    // leaves the guarded table library
 void nj_open_coroutines(lua_State *L);
 void nj_open_library(lua_State *L);   // leaves `nightjar`
 void nj_push_text(lua_State *L, int index); // tostring without addresses
+void nj_copy(lua_State *L, int index); // pushes a deep copy
 bool nj_is_plain(lua_State *L, int index);
 void nj_check_plain(lua_State *L, int argument);
 int nj_host_call(lua_State *L, nj_state *S, nj_request *request); // status; raises when refused

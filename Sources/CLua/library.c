@@ -55,7 +55,7 @@ static nj_bytes fields_at(lua_State *L, nj_state *S, int argument, const char *w
     if (!lua_istable(L, argument) && !nj_is_document(L, argument) && !nj_is_readonly(L, argument)) {
         luaL_typeerror(L, argument, "table");
     }
-    nj_encode(L, S, argument, &S->output, (size_t)S->limits.block, what, false);
+    nj_encode(L, S, argument, &S->output, (size_t)S->limits.block, what, NJ_VALUE);
     if (S->output.bytes[0] != '{') luaL_argerror(L, argument, "an object expected, not an array");
     return (nj_bytes){S->output.bytes, S->output.length};
 }
@@ -91,7 +91,7 @@ static int log_at_level(lua_State *L) {
 static int json_encode(lua_State *L) {
     nj_state *S = nj_of(L);
     luaL_checkany(L, 1);
-    nj_encode(L, S, 1, &S->output, (size_t)S->limits.block - 64, "json.encode", false);
+    nj_encode(L, S, 1, &S->output, (size_t)S->limits.block - 64, "json.encode", NJ_VALUE);
     lua_pushlstring(L, (const char *)S->output.bytes, S->output.length);
     return 1;
 }
@@ -133,21 +133,28 @@ static void copy_table(lua_State *L, nj_state *S, int table, int depth, int *nod
     }
 }
 
+void nj_copy(lua_State *L, int index) {
+    nj_state *S = nj_of(L);
+    int nodes = 0;
+    index = lua_absindex(L, index);
+    if (nj_is_document(L, index)) {
+        nj_decode(L, S, nj_slice(L, (uint64_t)(uintptr_t)lua_touserdata(L, index)), "copy");
+    } else if (nj_is_readonly(L, index)) {
+        nj_push_readonly_table(L, index);
+        copy_table(L, S, lua_gettop(L), 0, &nodes);
+        lua_remove(L, -2);
+    } else if (lua_istable(L, index)) {
+        copy_table(L, S, index, 0, &nodes);
+    } else {
+        lua_pushvalue(L, index);
+    }
+}
+
 // A plain table to edit, from a document or a part of one, from ctx, or from a table.
 static int copy(lua_State *L) {
-    nj_state *S = nj_of(L);
     luaL_checkany(L, 1);
     lua_settop(L, 1);
-    if (nj_is_document(L, 1)) {
-        nj_decode(L, S, nj_slice(L, (uint64_t)(uintptr_t)lua_touserdata(L, 1)), "copy");
-        return 1;
-    }
-    int nodes = 0;
-    if (nj_is_readonly(L, 1)) {
-        nj_push_readonly_table(L, 1);
-        lua_replace(L, 1);
-    }
-    if (lua_istable(L, 1)) copy_table(L, S, 1, 0, &nodes);
+    nj_copy(L, 1);
     return 1;
 }
 
@@ -243,25 +250,15 @@ static int get(lua_State *L) {
     if (has_collection && !lua_isnil(L, 1)) request.first = bytes_at(L, 1);
     request.second = bytes_at(L, has_collection ? 2 : 1);
     if (!S->in_call) return luaL_error(L, "nightjar.get is only available in a call");
-    if (S->lookups >= S->limits.lookups || S->documents >= NJ_DOCUMENT_SLOTS)
+    if (S->lookups >= S->limits.lookups)
         return luaL_error(L, "more than %d documents looked up in one call (limit lookups)", S->limits.lookups);
     nj_charge(L, S, 64);
     if (nj_host_call(L, S, &request) == NJ_HOST_ABSENT) return lua_pushnil(L), 1;
-    size_t body = S->reply.length[0], revision = S->reply.length[1], id = request.second.length;
-    if (body > NJ_MAX_BODY) return luaL_error(L, "the document is larger than 64 MiB");
-    // One block for the three texts, kept until the call ends.
-    uint8_t *block = malloc(body + revision + id + 1);
-    if (block == NULL) return luaL_error(L, "the host is out of memory");
-    if (body > 0) memcpy(block, S->reply.part[0], body);
-    if (revision > 0) memcpy(block + body, S->reply.part[1], revision);
-    if (id > 0) memcpy(block + body + revision, request.second.bytes, id);
-    int slot = S->documents < 3 ? 3 : S->documents; // 0 to 2 are the call's own
-    S->docs[slot].owned = block;
+    uint64_t handle = nj_keep_document(
+        L, S, (nj_bytes){S->reply.part[0], S->reply.length[0]}, (nj_bytes){S->reply.part[1], S->reply.length[1]},
+        request.second, S->reply.integer != 0);
     S->lookups++;
-    nj_document d = {
-        .id = {block + body + revision, id}, .revision = {block + body, revision}, .body = {block, body},
-        .is_deleted = S->reply.integer != 0, .is_present = true};
-    lua_pushlightuserdata(L, (void *)(uintptr_t)nj_begin_document(S, slot, &d));
+    lua_pushlightuserdata(L, (void *)(uintptr_t)handle);
     return 1;
 }
 
@@ -280,7 +277,7 @@ static int state_newindex(lua_State *L) {
     nj_state *S = nj_of(L);
     nj_request request = {.operation = NJ_HOST_STATE_WRITE, .first = bytes_at(L, 2)};
     if (!lua_isnil(L, 3)) {
-        nj_encode(L, S, 3, &S->output, (size_t)S->limits.block, "state", false);
+        nj_encode(L, S, 3, &S->output, (size_t)S->limits.block, "state", NJ_VALUE);
         request.second = (nj_bytes){S->output.bytes, S->output.length};
     }
     nj_charge(L, S, 64);

@@ -130,6 +130,10 @@ static int load(lua_State *L) {
         lua_rawget(L, table);
         lua_setfield(L, -2, other_keys[i]);
     }
+    for (int i = 0; i < NJ_HOOKS; i++) { // for plugin tests, which call hooks from inside a call
+        lua_pushvalue(L, table + 1 + i);
+        lua_rawseti(L, -2, i + 1);
+    }
     S->plugin_table = luaL_ref(L, LUA_REGISTRYINDEX);
     S->hook_mask = mask;
     return NJ_HOOKS;
@@ -157,7 +161,7 @@ static int declaration(lua_State *L) {
     lua_pushstring(L, key);
     lua_rawget(L, -2);
     if (lua_isnil(L, -1)) return 0;
-    nj_encode(L, S, -1, &S->output, (size_t)S->limits.block, key, false);
+    nj_encode(L, S, -1, &S->output, (size_t)S->limits.block, key, NJ_VALUE);
     return 0;
 }
 

@@ -214,7 +214,7 @@ bool nj_begin(nj_state *S, const nj_budget *budget) {
 int nj_end(nj_state *S, int status, int kind_of_error) {
     S->in_call = false;
     if (++S->generation == 0) S->generation = 1;
-    for (int i = 0; S->lookups > 0 && i < S->documents; i++) {
+    for (int i = NJ_OWN_DOCUMENTS; i < S->documents; i++) {
         free(S->docs[i].owned);
         S->docs[i].owned = NULL;
     }

@@ -7,32 +7,34 @@ final class CollectionTables {
     let collection: Collection
     private unowned let session: Session
     private let n: Int
+    let index: IDIndex
 
     init(_ collection: Collection, _ session: Session) {
         self.collection = collection
         self.session = session
         n = collection.id
+        index = IDIndex(n, session)
     }
 
     private var statements: [Query: Statement] = [:]
     private var insertStatement: Statement?
     private var findStatement: Statement?
 
-    /// The id decides in one descent of the index whether the document is new.
+    /// Whether the document is new was asked of the index before.
     func insert() throws(StoreError) -> Statement {
         if let insertStatement { return insertStatement }
         let made = try session.prepare("""
-            INSERT INTO documents_\(n)(sequence, id, rev, flags, tree, remotes, body) \
-            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(id) DO NOTHING
+            INSERT INTO documents_\(n)(sequence, id, rev, flags, tree, remotes, body, slot) \
+            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
             """)
         insertStatement = made
         return made
     }
 
-    /// Columns: sequence, rev, flags, tree, remotes.
+    /// Columns: id, rev, flags, tree, remotes.
     func find() throws(StoreError) -> Statement {
         if let findStatement { return findStatement }
-        let made = try session.prepare("SELECT sequence, rev, flags, tree, remotes FROM documents_\(n) WHERE id = ?1")
+        let made = try session.prepare("SELECT id, rev, flags, tree, remotes FROM documents_\(n) WHERE sequence = ?1")
         findStatement = made
         return made
     }
@@ -55,7 +57,7 @@ final class CollectionTables {
 
     private func sql(_ query: Query) -> String {
         switch query {
-        case .document: "SELECT sequence, rev, flags, body FROM documents_\(n) WHERE id = ?1"
+        case .document: "SELECT id, rev, flags, body FROM documents_\(n) WHERE sequence = ?1"
         case .replace:
             """
             UPDATE documents_\(n) SET sequence = ?2, rev = ?3, flags = ?4, tree = ?5, remotes = ?6, body = ?7 \

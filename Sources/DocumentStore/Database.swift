@@ -46,6 +46,7 @@ public final class Database: Sendable {
         let signals = ChangeSignals()
         self.signals = signals
         let facts = try Self.facts(session)
+        session.idHash = facts.idHash
         privateUUID = facts.privateUUID
         publicUUID = facts.publicUUID
         known = Mutex(facts.collections)
@@ -56,7 +57,9 @@ public final class Database: Sendable {
         let writing: Thread
         do {
             for number in 0..<max(options.readers, 1) {
-                let reader = Handover(try Session(path: path, writer: false, options: options))
+                let session = try Session(path: path, writer: false, options: options)
+                session.idHash = facts.idHash
+                let reader = Handover(session)
                 readers.append(try Thread(name: "read\(number) \(name)") { [reads] in
                     if let session = reader.take() { Reader.run(session, reads) }
                 })
@@ -73,13 +76,15 @@ public final class Database: Sendable {
     deinit { close() }
 
     private static func facts(_ session: Session) throws(StoreError) -> (
-        privateUUID: String, publicUUID: String, collections: [CollectionName: Collection], sequences: [(Int, SequenceNumber)]
+        privateUUID: String, publicUUID: String, idHash: IDHash, collections: [CollectionName: Collection], sequences: [(Int, SequenceNumber)]
     ) {
         let view = ReadTransaction(session)
         var properties: [String: String] = [:]
         let statement = try session.prepare("SELECT key, value FROM properties")
         while try session.step(statement) { properties[statement.text(0)] = statement.text(1) }
-        guard let privateUUID = properties["private_uuid"], let publicUUID = properties["public_uuid"] else {
+        guard let privateUUID = properties["private_uuid"], let publicUUID = properties["public_uuid"],
+            let hashKey = properties["id_hash_key"]
+        else {
             throw .corrupt(path: session.path, detail: "the table of properties lacks the database's identifiers")
         }
         var collections: [CollectionName: Collection] = [:]
@@ -88,7 +93,7 @@ public final class Database: Sendable {
             collections[collection.name] = collection
             sequences.append((collection.id, try view.lastSequence(collection)))
         }
-        return (privateUUID, publicUUID, collections, sequences)
+        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences)
     }
 
     /// Finishes the writes that wait, ends the threads and gives the lock back. Blocks until then; may be called again.

@@ -1,4 +1,3 @@
-import Glibc
 /// Named limits of the store. Each one bounds memory, disk or time that somebody
 /// outside the process could otherwise make us spend.
 public enum StoreLimits {
@@ -37,8 +36,15 @@ public enum StoreLimits {
     /// Seconds an unreferenced blob is left alone: the revision that needs it may
     /// still be on its way.
     public static let blobGraceSeconds: Int64 = 3600
+    /// Documents whose place in the index of ids waits in memory before it is written: an eighth of the
+    /// collection, at least and at most these. The first keeps small databases from writing the index for
+    /// every little batch; the second bounds memory (16 bytes each, per connection) and the time to open.
+    public static let minIndexTail = 16_384
+    public static let maxIndexTail = 262_144
+    /// Slots of the id index tried for one document; with 48-bit hashes two are a rarity.
+    static let maxSlotTries = 64
     /// Pages of write-ahead log after which the writer moves them into the database.
-    public static let checkpointPages: Int32 = getenv("CKPT").map { atoi($0) } ?? 4000
+    public static let checkpointPages: Int32 = 4000
     /// Pages of write-ahead log after which readers that keep the log from starting
     /// over are waited for (for at most `checkpointWaitMilliseconds`).
     public static let forcedCheckpointPages: Int32 = 32_000

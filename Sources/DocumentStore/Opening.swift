@@ -72,7 +72,7 @@ enum Opening {
             }
             if version == 0 {
                 let insert = try connection.prepare("INSERT INTO properties(key, value) VALUES(?1, ?2)")
-                for key in ["private_uuid", "public_uuid"] {
+                for key in ["private_uuid", "public_uuid", "id_hash_key"] {
                     insert.bind(1, key)
                     insert.bind(2, Hex.encode(try randomBytes(16)))
                     try insert.runOnce()

@@ -48,10 +48,9 @@ extension ReadTransaction {
         let find = try tables.find()
         var sequences: [Int64] = []
         for id in ids {
-            find.bind(1, id.text)
+            let sequence = try tables.index.seek(id, find).sequence
+            guard sequence > 0 else { continue }
             defer { find.reset() }
-            guard try session.step(find) else { continue }
-            let sequence = find.integer(0)
             if sequence > since && (includeDeleted || find.integer(2) & DocumentFlags.deleted == 0) {
                 sequences.append(sequence)
             }
@@ -107,20 +106,19 @@ extension ReadTransaction {
     public final func missing(
         _ collection: Collection, _ offers: [(DocumentID, RevisionID)], maxAncestors: Int = 10
     ) throws(StoreError) -> [RevisionNeed] {
-        let find = try tables(collection).find()
+        let tables = try tables(collection)
+        let find = try tables.find()
         var needs: [RevisionNeed] = []
         needs.reserveCapacity(offers.count)
         for (id, revision) in offers {
-            let need = try find.withBound(1, id.text) { () throws(StoreError) -> RevisionNeed in
-                defer { find.reset() }
-                guard try session.step(find) else { return .need(ancestors: []) }
-                if columnEquals(find, 1, revision) { return .have }
-                let row = Row(
-                    sequence: find.integer(0), revision: RevisionID(stored: find.text(1)), flags: find.integer(2),
-                    tree: find.blobIfPresent(3), remotes: try remotes(find, 4, id.text))
-                return try self.need(revision, row, id, maxAncestors)
+            let place = try tables.index.seek(id, find)
+            guard place.sequence > 0 else {
+                needs.append(.need(ancestors: []))
+                continue
             }
-            needs.append(need)
+            defer { find.reset() }
+            needs.append(
+                columnEquals(find, 1, revision) ? .have : try need(revision, row(find, place, id), id, maxAncestors))
         }
         return needs
     }
@@ -152,24 +150,29 @@ extension ReadTransaction {
     public final func checkProposals(
         _ collection: Collection, _ rows: [Proposal]
     ) throws(StoreError) -> [ProposalVerdict] {
-        let find = try tables(collection).find()
+        let tables = try tables(collection)
+        let find = try tables.find()
         var verdicts: [ProposalVerdict] = []
         verdicts.reserveCapacity(rows.count)
         for row in rows {
-            let verdict = try find.withBound(1, row.id.text) { () throws(StoreError) -> ProposalVerdict in
-                defer { find.reset() }
-                guard try session.step(find) else { return .accept }
-                if columnEquals(find, 1, row.revision) { return .have }
-                if let parent = row.parent {
-                    if columnEquals(find, 1, parent) { return .accept }
-                } else if find.integer(2) & DocumentFlags.deleted != 0 {
-                    return .accept
-                }
-                return .conflict(current: RevisionID(stored: find.text(1)))
+            guard try tables.index.seek(row.id, find).sequence > 0 else {
+                verdicts.append(.accept)
+                continue
             }
-            verdicts.append(verdict)
+            defer { find.reset() }
+            verdicts.append(verdict(row, find))
         }
         return verdicts
+    }
+
+    private func verdict(_ proposal: Proposal, _ find: Statement) -> ProposalVerdict {
+        if columnEquals(find, 1, proposal.revision) { return .have }
+        if let parent = proposal.parent {
+            if columnEquals(find, 1, parent) { return .accept }
+        } else if find.integer(2) & DocumentFlags.deleted != 0 {
+            return .accept
+        }
+        return .conflict(current: RevisionID(stored: find.text(1)))
     }
 
     @inline(__always)

@@ -25,16 +25,17 @@ public class ReadTransaction {
 
     /// The current revision, a tombstone included; `nil` if the document does not exist.
     public final func document(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> StoredDocument? {
-        let statement = try tables(collection).statement(.document)
-        statement.bind(1, id.text)
+        let tables = try tables(collection)
+        let statement = try tables.statement(.document)
         defer { statement.reset() }
-        guard try session.step(statement) else { return nil }
+        let place = try tables.index.seek(id, statement)
+        guard place.sequence > 0 else { return nil }
         let flags = statement.integer(2)
         return StoredDocument(
             id: id,
             revision: RevisionID(stored: statement.text(1)),
             isDeleted: flags & DocumentFlags.deleted != 0,
-            sequence: SequenceNumber(statement.integer(0)),
+            sequence: SequenceNumber(place.sequence),
             body: statement.blob(3),
             hasConflict: flags & DocumentFlags.conflicted != 0,
             hasBlobs: flags & DocumentFlags.blobs != 0
@@ -94,6 +95,7 @@ public class ReadTransaction {
 
     struct Row {
         var sequence: Int64
+        var slot: Int64
         var revision: RevisionID
         var flags: Int64
         var tree: [UInt8]?
@@ -104,18 +106,36 @@ public class ReadTransaction {
     }
 
     final func row(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Row? {
-        let statement = try tables(collection).find()
-        return try statement.withBound(1, id.text) { () throws(StoreError) in
-            defer { statement.reset() }
-            guard try session.step(statement) else { return nil }
-            return Row(
-                sequence: statement.integer(0),
-                revision: RevisionID(stored: statement.text(1)),
-                flags: statement.integer(2),
-                tree: statement.blobIfPresent(3),
-                remotes: try remotes(statement, 4, id.text)
-            )
+        switch try lookUp(tables(collection), id) {
+        case .absent: nil
+        case .present(let row): row
         }
+    }
+
+    enum LookUp {
+        /// With the slot that a new document of this id takes.
+        case absent(slot: Int64)
+        case present(Row)
+    }
+
+    final func lookUp(_ tables: CollectionTables, _ id: DocumentID) throws(StoreError) -> LookUp {
+        let statement = try tables.find()
+        let place = try tables.index.seek(id, statement)
+        guard place.sequence > 0 else { return .absent(slot: place.slot) }
+        defer { statement.reset() }
+        return .present(try row(statement, place, id))
+    }
+
+    /// From a row of `CollectionTables.find`.
+    final func row(_ statement: Statement, _ place: IDIndex.Place, _ id: DocumentID) throws(StoreError) -> Row {
+        Row(
+            sequence: place.sequence,
+            slot: place.slot,
+            revision: RevisionID(stored: statement.text(1)),
+            flags: statement.integer(2),
+            tree: statement.blobIfPresent(3),
+            remotes: try remotes(statement, 4, id.text)
+        )
     }
 
     @inline(__always)

@@ -12,6 +12,7 @@ enum Reader {
     /// Runs `body` on one consistent view of the database.
     static func view<T>(_ session: Session, _ body: (ReadTransaction) throws -> T) -> Result<T, any Error> {
         session.failure = nil
+        session.view += 1
         let transaction = ReadTransaction(session)
         do {
             try session.run(session.begin)

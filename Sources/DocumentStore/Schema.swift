@@ -13,7 +13,7 @@ enum Schema {
             """
             CREATE TABLE collections(
                 id INTEGER PRIMARY KEY, scope TEXT NOT NULL, name TEXT NOT NULL,
-                last_sequence INTEGER NOT NULL DEFAULT 0,
+                last_sequence INTEGER NOT NULL DEFAULT 0, indexed_up_to INTEGER NOT NULL DEFAULT 0,
                 documents INTEGER NOT NULL DEFAULT 0, deleted INTEGER NOT NULL DEFAULT 0,
                 UNIQUE(scope, name))
             """,
@@ -41,15 +41,16 @@ enum Schema {
     ///   4 refers to blobs, 8 has rows in `bodies`. `tree` is NULL while `rev` is the only revision.
     ///   `remotes`: see `KnownRemotes`; it is a column so that pulling a document writes one row, not two.
     ///   An edit moves the row to a new sequence, so the table is also the change feed.
+    /// - `ids`: where a document is, see `IDIndex`.
     /// - `bodies`: bodies of other leaves, and of revisions that a remote has and we have edited since.
     static func collectionTables(_ n: Int) -> [String] {
         [
             """
             CREATE TABLE documents_\(n)(
-                sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, rev TEXT NOT NULL, flags INTEGER NOT NULL,
-                tree BLOB, remotes BLOB NOT NULL, body BLOB NOT NULL)
+                sequence INTEGER PRIMARY KEY, slot INTEGER NOT NULL, id TEXT NOT NULL, rev TEXT NOT NULL,
+                flags INTEGER NOT NULL, tree BLOB, remotes BLOB NOT NULL, body BLOB NOT NULL)
             """,
-            "CREATE UNIQUE INDEX documents_\(n)_id ON documents_\(n)(id)",
+            "CREATE TABLE ids_\(n)(slot INTEGER PRIMARY KEY, sequence INTEGER NOT NULL)",
             "CREATE TABLE bodies_\(n)(id TEXT NOT NULL, rev TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY(id, rev))",
             "CREATE TABLE blobs_\(n)(id TEXT NOT NULL, digest BLOB NOT NULL, PRIMARY KEY(id, digest)) WITHOUT ROWID",
             "CREATE INDEX blobs_\(n)_digest ON blobs_\(n)(digest)",

@@ -9,6 +9,10 @@ final class Session {
     /// The first failure of SQLite itself in the running job. A job that swallowed one
     /// must not be committed half done.
     var failure: StoreError?
+    /// Counts a reader's transactions; stays 0 for the writer, which is always up to date.
+    var view: UInt64 = 0
+    /// Set as soon as the database's properties are read.
+    var idHash = IDHash(key: "")
 
     let savepoint: Statement
     let release: Statement
@@ -42,6 +46,17 @@ final class Session {
         let made = CollectionTables(collection, self)
         tables[index] = made
         return made
+    }
+
+    /// The id indexes used so far.
+    func forEachIndex(_ body: (IDIndex) throws(StoreError) -> Void) throws(StoreError) {
+        for table in tables { if let table { try body(table.index) } }
+    }
+
+    func index(_ collection: Int) -> IDIndex? { collection < tables.count ? tables[collection]?.index : nil }
+
+    func forgetIndexes() {
+        for table in tables { table?.index.forget() }
     }
 
     func prepare(_ sql: String) throws(StoreError) -> Statement {

@@ -35,23 +35,19 @@ extension WriteTransaction {
         let new = NewRevision(
             revision: incoming.revision, isDeleted: incoming.isDeleted, body: body, hasBlobs: !digests.isEmpty)
 
-        // With a history an older revision is probably here; without, the document is probably new.
-        var found: Row?
-        if !incoming.history.isEmpty { found = try row(collection, id) }
-        if found == nil {
+        switch try lookUp(tables, id) {
+        case .present(let row):
+            return try insert(new, incoming, row, collection, tables, conflicts)
+        case .absent(let slot):
             var flags: Int64 = incoming.isDeleted ? DocumentFlags.deleted : 0
             if !digests.isEmpty { flags |= DocumentFlags.blobs }
             let sequence = try insertNew(
-                collection, tables, id, incoming.revision, flags: flags, tree: try newTree(new, incoming.history, id),
+                collection, tables, id, slot: slot, incoming.revision, flags: flags,
+                tree: try newTree(new, incoming.history, id),
                 remotes: incoming.remote.map { KnownRemotes.current($0) } ?? KnownRemotes.none, body: body)
-            if let sequence {
-                if !digests.isEmpty { try addBlobs(tables, id, digests) }
-                return .inserted(sequence: SequenceNumber(sequence))
-            }
-            found = try row(collection, id)
+            if !digests.isEmpty { try addBlobs(tables, id, digests) }
+            return .inserted(sequence: SequenceNumber(sequence))
         }
-        guard let row = found else { throw session.damaged("document \(id) is in the index but not in the table") }
-        return try insert(new, incoming, row, collection, tables, conflicts)
     }
 
     private func newTree(_ new: NewRevision, _ history: [RevisionID], _ id: DocumentID) throws(StoreError) -> [UInt8]? {

@@ -3,13 +3,13 @@ import SQLite
 
 // How a revision enters the tables, whoever made it.
 extension WriteTransaction {
-    /// Inserts a document that may be new. One descent of the index decides.
-    /// - Returns: its sequence; `nil` if the document exists, nothing was done then.
+    /// Inserts a document that does not exist.
+    /// - Returns: its sequence.
     @inline(__always)
     func insertNew(
-        _ collection: Collection, _ tables: CollectionTables, _ id: DocumentID, _ revision: RevisionID, flags: Int64,
-        tree: [UInt8]?, remotes: [UInt8], body: [UInt8]
-    ) throws(StoreError) -> Int64? {
+        _ collection: Collection, _ tables: CollectionTables, _ id: DocumentID, slot: Int64, _ revision: RevisionID,
+        flags: Int64, tree: [UInt8]?, remotes: [UInt8], body: [UInt8]
+    ) throws(StoreError) -> Int64 {
         var counters = try counters(collection)
         let sequence = counters.lastSequence + 1
         let statement = try tables.insert()
@@ -17,6 +17,7 @@ extension WriteTransaction {
         statement.bind(4, flags)
         if let tree { statement.bind(5, tree) } else { statement.bindNull(5) }
         statement.bind(6, remotes)
+        statement.bind(8, slot)
         try statement.withBound(2, id.text) { () throws(StoreError) in
             try statement.withBound(3, revision.text) { () throws(StoreError) in
                 try statement.withBound(7, body) { () throws(StoreError) in
@@ -24,7 +25,7 @@ extension WriteTransaction {
                 }
             }
         }
-        guard session.connection.changes > 0 else { return nil }
+        tables.index.set(slot, sequence)
         counters.lastSequence = sequence
         if flags & DocumentFlags.deleted != 0 { counters.deleted += 1 } else { counters.documents += 1 }
         counters.isChanged = true
@@ -134,6 +135,7 @@ extension WriteTransaction {
         statement.bind(5, tree)
         statement.bind(6, remotes)
         try statement.withBound(7, body) { () throws(StoreError) in try session.run(statement) }
+        tables.index.set(row.slot, sequence)
         counters.lastSequence = sequence
         switch (row.isDeleted, flags & DocumentFlags.deleted != 0) {
         case (false, true):

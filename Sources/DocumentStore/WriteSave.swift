@@ -20,16 +20,20 @@ extension WriteTransaction {
         let deletedFlag = deleted ? DocumentFlags.deleted : 0
         let digests = scan.mayHoldBlobs ? try blobs(in: body, id) : []
 
-        if parent == nil {
+        let row: Row
+        switch try lookUp(tables, id) {
+        case .present(let found):
+            row = found
+        case .absent(let slot):
+            guard parent == nil else { throw .conflict(id: id, current: nil) }
             let revision = RevisionDigest.revision(parent: nil, deleted: deleted, canonicalBody: canonical)
             let flags = deletedFlag | (digests.isEmpty ? 0 : DocumentFlags.blobs)
-            if let sequence = try insertNew(
-                collection, tables, id, revision, flags: flags, tree: nil, remotes: KnownRemotes.none, body: body) {
-                if !digests.isEmpty { try addBlobs(tables, id, digests) }
-                return SavedRevision(revision: revision, sequence: SequenceNumber(sequence))
-            }
+            let sequence = try insertNew(
+                collection, tables, id, slot: slot, revision, flags: flags, tree: nil, remotes: KnownRemotes.none,
+                body: body)
+            if !digests.isEmpty { try addBlobs(tables, id, digests) }
+            return SavedRevision(revision: revision, sequence: SequenceNumber(sequence))
         }
-        guard let row = try row(collection, id) else { throw .conflict(id: id, current: nil) }
         guard parent == row.revision || (parent == nil && row.isDeleted) else {
             throw .conflict(id: id, current: row.revision)
         }

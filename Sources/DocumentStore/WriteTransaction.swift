@@ -165,6 +165,7 @@ public final class WriteTransaction: ReadTransaction {
         let statement = try tables.statement(.remove)
         statement.bind(1, row.sequence)
         try session.run(statement)
+        try tables.index.clear(row.slot)
         if row.flags & DocumentFlags.bodies != 0 { try run(tables, .dropBodies, id) }
         if row.flags & DocumentFlags.blobs != 0 { try run(tables, .dropBlobs, id) }
         if row.isConflicted { try run(tables, .dropConflict, id) }

@@ -116,12 +116,14 @@ final class Writer {
                 if waiting.isEmpty { break }
             }
             let news = try writeCounters()
+            try flushIndexes()
             try session.run(session.commit)
             if !news.isEmpty { onCommit(news) }
             for job in done { job.finish(nil) }
         } catch {
             if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
             state.counters = atBegin
+            session.forgetIndexes()
             for job in done { job.finish(error) }
             if done.isEmpty {
                 // Not even BEGIN worked. Fail these, else the queue would be stuck on them.
@@ -146,9 +148,11 @@ final class Writer {
         }
         if succeeded && session.failure == nil {
             if !isFirst { try session.run(session.release) }
+            try session.forEachIndex { $0.keep() }
             return
         }
         state.counters = before
+        try session.forEachIndex { $0.putBack() }
         let failure = session.failure
         if isFirst {
             try session.execute("ROLLBACK")
@@ -181,6 +185,13 @@ final class Writer {
             news.append((id, SequenceNumber(counters.lastSequence)))
         }
         return news
+    }
+
+    private func flushIndexes() throws(StoreError) {
+        for counters in state.counters.enumerated() {
+            guard let found = counters.element, let index = session.index(counters.offset) else { continue }
+            try index.flushIfLong(documents: found.documents + found.deleted, lastSequence: found.lastSequence)
+        }
     }
 
     // MARK: write-ahead log

@@ -181,8 +181,8 @@ public final class LuaPluginState {
     public func loadTests(chunkName: String, source: [UInt8]) throws(LuaFailure) -> [String] {
         var budget = limits.load.budget
         try check(withBytes(chunkName) { name in withBytes(source) { nj_load_tests(state, name, $0, &budget) } }, state)
-        guard case .array(let names)? = LuaValue(json: nj_output(state).array) else { return [] }
-        return names.compactMap(\.text)
+        guard case .object(let names)? = LuaValue(json: nj_output(state).array) else { return [] }
+        return names.map(\.key)
     }
 
     /// Runs one case of the last `loadTests`. `t.push_filter(doc, ctx?)`, `t.pull_filter(doc, ctx?)`, `t.resolve(conflict, ctx?)`,

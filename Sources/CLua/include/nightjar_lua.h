@@ -112,7 +112,7 @@ enum { NJ_REFUSED = 0, NJ_ACCEPTED, NJ_PRINCIPAL };
 int nj_call_password(
     nj_state *S, int32_t use, nj_bytes username, nj_bytes password, const nj_budget *budget, int32_t *verdict);
 
-// Plugin tests. nj_load_tests leaves a JSON array of names in nj_output.
+// Plugin tests. nj_load_tests leaves a JSON object in nj_output whose keys are the names.
 int nj_load_tests(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget);
 int nj_run_test(nj_state *S, nj_bytes name, nj_bytes context, const nj_budget *budget);
 

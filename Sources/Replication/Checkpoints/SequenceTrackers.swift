@@ -52,6 +52,8 @@ public struct RemoteSequenceTracker: Sendable {
 
     /// A row of the peer's feed arrived.
     public mutating func begin(_ sequence: RemoteSequence) {
+        // A row that is told twice counts once; else the first one would stay open for ever.
+        guard position[sequence] == nil else { return }
         position[sequence] = first + rows.count
         rows.append((sequence, false))
     }

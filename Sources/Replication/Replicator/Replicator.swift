@@ -21,6 +21,13 @@ public actor Replicator {
         var statusListeners: [Int: AsyncStream<ReplicatorStatus>.Continuation] = [:]
         var eventListeners: [Int: AsyncStream<[DocumentEvent]>.Continuation] = [:]
         var nextListener = 0
+
+        /// The status with the counts as they are now.
+        var current: ReplicatorStatus {
+            var status = status
+            status.counts = counters.snapshot
+            return status
+        }
     }
 
     private var runner: Task<Void, Never>?
@@ -79,11 +86,7 @@ public actor Replicator {
 
     /// The status now.
     public nonisolated var status: ReplicatorStatus {
-        shared.withLock {
-            var status = $0.status
-            status.counts = $0.counters.snapshot
-            return status
-        }
+        shared.withLock { $0.current }
     }
 
     /// The status after each change, beginning with the present one.
@@ -92,7 +95,7 @@ public actor Replicator {
             let (key, now) = shared.withLock { shared in
                 shared.nextListener += 1
                 shared.statusListeners[shared.nextListener] = continuation
-                return (shared.nextListener, shared.status)
+                return (shared.nextListener, shared.current)
             }
             continuation.yield(now)
             continuation.onTermination = { [weak self] _ in
@@ -116,7 +119,7 @@ public actor Replicator {
     }
 
     private nonisolated func publish() {
-        let (status, listeners) = shared.withLock { ($0.status, Array($0.statusListeners.values)) }
+        let (status, listeners) = shared.withLock { ($0.statusListeners.isEmpty ? $0.status : $0.current, Array($0.statusListeners.values)) }
         for listener in listeners { listener.yield(status) }
     }
 
@@ -137,6 +140,8 @@ public actor Replicator {
         }
         let listeners = shared.withLock { Array($0.eventListeners.values) }
         for listener in listeners { listener.yield(events) }
+        // The counts moved on.
+        publish()
     }
 
     // MARK: - Runs

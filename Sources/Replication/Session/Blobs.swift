@@ -4,22 +4,24 @@ import Documents
 import DocumentStore
 import NIOCore
 
+/// A peer's request for a blob, or for the proof that we hold it.
+struct BlobRequest {
+    var number: UInt64
+    var digest: BlobDigest
+    var compresses = false
+    /// Of `proveAttachment`; nil for `getAttachment`.
+    var nonce: [UInt8]?
+}
+
 /// Blobs: ours that the peer asks for, and the peer's that a revision needs before it can be stored.
 extension ReplicationSession {
     func handleGetAttachment(_ request: IncomingRequest) throws(MessageError) {
         _ = try sync(for: request)
         let digest = try digest(request)
-        let compress = isTrue(request.properties[Property.compress])
-        work {
-            do {
-                let limit = self.limits.maximumBlobBytes
-                let bytes = try await self.database.blobs.perform { try $0.read(digest, limit: limit) }
-                self.reply(
-                    to: request.number, OutgoingReply(body: ByteBuffer(bytes: bytes), isCompressed: compress))
-            } catch StoreError.blobMissing {
-                self.refuse(request.number, 404, "no such blob: \(digest)")
-            } catch { self.storeFailed(request.number, error) }
-        }
+        guard !request.isNoReply else { return }
+        blobRequests.append(
+            BlobRequest(number: request.number, digest: digest, compresses: isTrue(request.properties[Property.compress])))
+        serveBlobs()
     }
 
     func handleProveAttachment(_ request: IncomingRequest) throws(MessageError) {
@@ -27,17 +29,9 @@ extension ReplicationSession {
         let digest = try digest(request)
         let nonce = [UInt8](request.body.readableBytesView)
         guard (1...255).contains(nonce.count) else { throw .bad("the nonce of proveAttachment has 1 to 255 bytes, not \(nonce.count)") }
-        work {
-            do {
-                let limit = self.limits.maximumBlobBytes
-                let proof = try await self.database.blobs.perform { blobs in
-                    BlobDigest.of([UInt8(nonce.count)] + nonce + (try blobs.read(digest, limit: limit)))
-                }
-                self.reply(to: request.number, OutgoingReply(body: ByteBuffer(string: proof.text)))
-            } catch StoreError.blobMissing {
-                self.refuse(request.number, 404, "no such blob: \(digest)")
-            } catch { self.storeFailed(request.number, error) }
-        }
+        guard !request.isNoReply else { return }
+        blobRequests.append(BlobRequest(number: request.number, digest: digest, nonce: nonce))
+        serveBlobs()
     }
 
     private func digest(_ request: IncomingRequest) throws(MessageError) -> BlobDigest {
@@ -45,24 +39,72 @@ extension ReplicationSession {
         do { return try BlobDigest(text) } catch { throw .bad("\(error)") }
     }
 
+    /// Serves waiting requests, few at a time and only as fast as the peer takes what is sent: each is a whole blob in memory.
+    func serveBlobs() {
+        while blobRequestsHead < blobRequests.count, blobReads < limits.blobReads, outgoingBytes < limits.outgoingBlobBytes {
+            let request = blobRequests[blobRequestsHead]
+            blobRequestsHead += 1
+            if blobRequestsHead == blobRequests.count || blobRequestsHead >= 1024 {
+                blobRequests.removeFirst(blobRequestsHead)
+                blobRequestsHead = 0
+            }
+            blobReads += 1
+            work {
+                await self.serve(request)
+                self.blobReads -= 1
+            }
+        }
+    }
+
+    private func serve(_ request: BlobRequest) async {
+        let limit = limits.maximumBlobBytes
+        let digest = request.digest
+        let nonce = request.nonce
+        do {
+            let answer = try await database.blobs.perform { blobs in
+                let bytes = try blobs.read(digest, limit: limit)
+                return nonce.map { ByteBuffer(string: BlobDigest.of([UInt8($0.count)] + $0 + bytes).text) } ?? ByteBuffer(bytes: bytes)
+            }
+            reply(to: request.number, OutgoingReply(body: answer, isCompressed: request.compresses))
+        } catch StoreError.blobMissing {
+            refuse(request.number, 404, "no such blob: \(digest)")
+        } catch { storeFailed(request.number, error) }
+    }
+
     // MARK: - Fetching
 
     /// Fetches what the revisions of a batch refer to and we lack. A revision whose blob cannot be had is taken out: its
     /// sequence stays open, so that the next run asks for it again, and the peer is told to keep it.
     func fetchBlobs(_ sync: CollectionSync, _ batch: [CheckedRevision]) async -> [CheckedRevision] {
+        let needy = batch.indices.filter { !batch[$0].blobs.isEmpty }
+        guard !needy.isEmpty else { return batch }
+        var failures: [Int: ReplicationError] = [:]
+        let slot = sync.slot
+        await withTaskGroup(of: (Int, ReplicationError?).self) { group in
+            var next = 0
+            func begin() {
+                guard next < needy.count else { return }
+                let index = needy[next]
+                let revision = batch[index]
+                next += 1
+                group.addTask { (index, await self.fetchAll(revision.blobs, slot, for: revision.id)) }
+            }
+            for _ in 0..<limits.blobFetches { begin() }
+            while let (index, failure) = await group.next() {
+                failures[index] = failure
+                begin()
+            }
+        }
+        if hasEnded { return [] }
+        guard !failures.isEmpty else { return batch }
         var complete: [CheckedRevision] = []
         complete.reserveCapacity(batch.count)
-        for revision in batch {
-            var failure: ReplicationError?
-            for reference in revision.blobs where failure == nil {
-                failure = await fetch(sync, reference, for: revision.id)
-                if hasEnded { return [] }
-            }
-            guard let failure else {
+        for (index, revision) in batch.enumerated() {
+            guard let failure = failures[index] else {
                 complete.append(revision)
                 continue
             }
-            refuse(revision.replyTo, failure.isTransient ? 503 : 400, "blob of \(revision.id): \(failure.message)")
+            refuse(revision.replyTo, failure.isTransient ? 503 : failure.code == 413 ? 413 : 400, "blob of \(revision.id): \(failure.message)")
             counters.update {
                 $0.failed += 1
                 $0.completed += 1
@@ -72,8 +114,17 @@ extension ReplicationSession {
         return complete
     }
 
+    /// The first failure; nil when all are here.
+    private func fetchAll(_ references: [BlobReference], _ slot: Int, for id: DocumentID) async -> ReplicationError? {
+        for reference in references {
+            if hasEnded { return ReplicationError(domain: .websocket, code: 1006, message: "the connection ended") }
+            if let failure = await fetch(reference, slot, for: id) { return failure }
+        }
+        return nil
+    }
+
     /// Nil when the blob is here.
-    private func fetch(_ sync: CollectionSync, _ reference: BlobReference, for id: DocumentID) async -> ReplicationError? {
+    private func fetch(_ reference: BlobReference, _ slot: Int, for id: DocumentID) async -> ReplicationError? {
         let digest = reference.digest
         do {
             if try await database.blobs.perform({ $0.contains(digest) }) { return nil }
@@ -82,10 +133,12 @@ extension ReplicationSession {
                     domain: .http, code: 413,
                     message: "the blob \(digest) has \(length) bytes, max_blob_bytes is \(limits.maximumBlobBytes)")
             }
-            var message = request(Profile.getAttachment, sync)
+            var message = request(Profile.getAttachment, collections[slot])
             message.properties.append(Property.digest, digest.text)
             message.properties.append(Property.docID, id.text)
             if reference.isCompressible { message.properties.append(Property.compress, "true") }
+            blobsAwaited += 1
+            defer { blobsAwaited -= 1 }
             guard let answer = await ask(message) else {
                 return ReplicationError(domain: .websocket, code: 1006, message: "the connection ended")
             }
@@ -93,10 +146,13 @@ extension ReplicationSession {
             let bytes = [UInt8](answer.body.readableBytesView)
             _ = try await database.blobs.perform { try $0.install(bytes, expecting: digest) }
             return nil
-        } catch let error as StoreError {
-            if case .blobDigestMismatch = error { return ReplicationError(domain: .http, code: 400, message: "\(error)") }
-            return ReplicationError(store: error)
         } catch {
+            if case StoreError.blobDigestMismatch? = error as? StoreError {
+                return ReplicationError(domain: .http, code: 400, message: "\(error)")
+            }
+            if case StoreError.blobTooLarge? = error as? StoreError {
+                return ReplicationError(domain: .http, code: 413, message: "\(error)")
+            }
             return ReplicationError(store: error)
         }
     }

@@ -35,7 +35,10 @@ extension ReplicationSession {
         }
         // LiteCore always sends the property, empty for "none yet".
         let expected = request.properties[Property.rev].flatMap { $0.isEmpty ? nil : $0 }
+        let cost = body.count + limits.bufferedMessageOverhead
+        bufferedBytes += cost
         work {
+            defer { self.bufferedBytes -= cost }
             do {
                 let revision = try await self.database.write {
                     try $0.setCheckpoint(.peer, id: id, collection: nil, body: body, expectedRevision: expected)

@@ -127,6 +127,12 @@ final class PushFeed {
         (wakes, wakeContinuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
+    /// Moves the beginning, before anything was read.
+    func start(from sequence: SequenceNumber) {
+        cursor = sequence
+        tracker = LocalSequenceTracker(from: sequence)
+    }
+
     /// The loop has something to look at.
     func wake() { wakeContinuation.yield() }
 

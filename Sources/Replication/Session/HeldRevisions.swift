@@ -19,80 +19,123 @@ struct HeldRevision: Sendable {
 
 /// Pulled revisions that a filter kept back. Their sequences are done, so the checkpoint goes on; the revisions wait here
 /// (as local documents beside an exclusion) until another version of the filter decides.
+///
+/// A revision is one line of JSON (its ids) and then the body's bytes as they came, cut into parts of the size of a local
+/// document.
 enum HeldRevisions {
     static func keep(
         _ held: [HeldRevision], _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
-        try transaction.exclude(
-            collection,
-            held.map {
-                Exclusion(
-                    remote: remote, direction: .pull, kind: $0.error == nil ? .rejected : .held, id: $0.revision.id,
-                    remoteSequence: $0.revision.sequence?.json ?? "", revision: $0.revision.revision, error: $0.error ?? "",
-                    plugin: $0.plugin, version: $0.version)
-            })
+        var exclusions: [Exclusion] = []
+        exclusions.reserveCapacity(held.count)
         for each in held {
-            try put(encode(each.revision), key(remote, each.revision.id), collection, transaction)
+            exclusions.append(
+                Exclusion(
+                    remote: remote, direction: .pull, kind: each.error == nil ? .rejected : .held, id: each.revision.id,
+                    remoteSequence: each.revision.sequence?.json ?? "", revision: each.revision.revision,
+                    error: each.error ?? "", plugin: each.plugin, version: each.version))
         }
+        try transaction.exclude(collection, exclusions)
+        for each in held { try put(encode(each.revision), remote, each.revision.id, collection, transaction) }
+    }
+
+    struct Page: Sendable {
+        var revisions: [CheckedRevision]
+        /// Where the next page begins; nil at the end.
+        var next: DocumentID?
+        /// Something waits, even if nothing of this page is due.
+        var isAny: Bool
     }
 
     /// A page of what waits, leaving out what the same version of the same filter said no to.
     static func page(
         _ collection: Collection, _ remote: RemoteID, after: DocumentID?, unlessJudgedBy current: (String, String)?,
         _ transaction: ReadTransaction
-    ) throws(StoreError) -> ([CheckedRevision], DocumentID?) {
+    ) throws(StoreError) -> Page {
         let size = 200
         let exclusions = try transaction.exclusions(collection, remote: remote, direction: .pull, after: after, limit: size)
         var revisions: [CheckedRevision] = []
+        var bytes = 0
         for exclusion in exclusions {
             if exclusion.kind == .rejected, let current, exclusion.plugin == current.0, exclusion.version == current.1 { continue }
-            guard let stored = try transaction.localDocument(collection, id: key(remote, exclusion.id)),
-                let revision = decode(stored.body, exclusion.id)
+            guard let stored = try get(remote, exclusion.id, collection, transaction), let revision = decode(stored, exclusion.id)
             else { continue }
+            bytes += revision.body.count
             revisions.append(revision)
+            if bytes >= 8 << 20 { return Page(revisions: revisions, next: exclusion.id, isAny: true) }
         }
-        return (revisions, exclusions.count < size ? nil : exclusions.last?.id)
+        return Page(
+            revisions: revisions, next: exclusions.count < size ? nil : exclusions.last?.id, isAny: !exclusions.isEmpty)
     }
 
-    static func forget(
-        _ ids: [DocumentID], _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
+    /// The revision, or a later one of its document, is stored now: nothing earlier waits any more.
+    static func settle(
+        _ revision: CheckedRevision, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
-        try transaction.unexclude(collection, remote: remote, direction: .pull, ids: ids)
-        for id in ids { try put(nil, key(remote, id), collection, transaction) }
+        guard let held = try transaction.exclusion(collection, remote: remote, direction: .pull, id: revision.id) else { return }
+        if let waiting = held.revision, waiting.generation > revision.revision.generation { return }
+        try transaction.unexclude(collection, remote: remote, direction: .pull, ids: [revision.id])
+        try put(nil, remote, revision.id, collection, transaction)
     }
 
+    // MARK: - Parts
+
+    private static func key(_ remote: RemoteID, _ part: Int, _ id: DocumentID) -> String {
+        "held/\(remote.number)/\(part)/\(id.text)"
+    }
+
+    /// Replaces what is stored; nil removes it.
     private static func put(
-        _ body: [UInt8]?, _ key: String, _ collection: Collection, _ transaction: WriteTransaction
+        _ bytes: [UInt8]?, _ remote: RemoteID, _ id: DocumentID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
-        let stored = try transaction.localDocument(collection, id: key)
-        if body == nil, stored == nil { return }
-        _ = try transaction.putLocalDocument(collection, id: key, body: body, expectedRevision: stored?.revision)
+        let size = StoreLimits.maxLocalBodyBytes
+        var part = 0
+        while true {
+            let start = part * size
+            let rest = bytes.flatMap { start < $0.count ? Array($0[start..<min(start + size, $0.count)]) : nil }
+            let key = key(remote, part, id)
+            let stored = try transaction.localDocument(collection, id: key)
+            if rest == nil, stored == nil { return }
+            _ = try transaction.putLocalDocument(collection, id: key, body: rest, expectedRevision: stored?.revision)
+            part += 1
+        }
     }
 
-    private static func key(_ remote: RemoteID, _ id: DocumentID) -> String { "held/\(remote.number)/\(id.text)" }
+    private static func get(
+        _ remote: RemoteID, _ id: DocumentID, _ collection: Collection, _ transaction: ReadTransaction
+    ) throws(StoreError) -> [UInt8]? {
+        guard var bytes = try transaction.localDocument(collection, id: key(remote, 0, id))?.body else { return nil }
+        var part = 1
+        while bytes.count == part * StoreLimits.maxLocalBodyBytes,
+            let more = try transaction.localDocument(collection, id: key(remote, part, id))?.body
+        {
+            bytes += more
+            part += 1
+        }
+        return bytes
+    }
 
     private static func encode(_ revision: CheckedRevision) -> [UInt8] {
-        var bytes = Array(
-            "{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"history\":[".utf8)
+        var bytes = Array("{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"history\":[".utf8)
         for (index, ancestor) in revision.history.enumerated() {
             if index > 0 { bytes.append(UInt8(ascii: ",")) }
             bytes.append(contentsOf: "\"\(ancestor.text)\"".utf8)
         }
-        bytes.append(contentsOf: "],\"body\":".utf8)
+        bytes.append(contentsOf: "]}\n".utf8)
         bytes.append(contentsOf: revision.body)
-        bytes.append(UInt8(ascii: "}"))
         return bytes
     }
 
     private static func decode(_ bytes: [UInt8], _ id: DocumentID) -> CheckedRevision? {
-        guard case .object(let object)? = try? JSONValue(parsing: bytes), case .string(let revision)? = object["rev"],
-            case .array(let history)? = object["history"], let body = object["body"]
+        guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")),
+            case .object(let object)? = try? JSONValue(parsing: Array(bytes[..<end])), case .string(let revision)? = object["rev"],
+            case .array(let history)? = object["history"]
         else { return nil }
-        let bodyBytes = body.serialize()
+        let body = Array(bytes[(end + 1)...])
         return CheckedRevision(
             replyTo: nil, isUrgent: false, id: id, revision: RevisionID(stored: revision),
             history: history.compactMap { if case .string(let text) = $0 { RevisionID(stored: text) } else { nil } },
-            isDeleted: object["deleted"] == .bool(true), sequence: nil, body: bodyBytes,
-            blobs: (try? BlobReferences.find(in: bodyBytes)) ?? [], isRemoval: false)
+            isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
+            blobs: (try? BlobReferences.find(in: body)) ?? [], isRemoval: false)
     }
 }

@@ -31,25 +31,28 @@ extension ReplicationSession {
                 ids = items.compactMap { if case .string(let text) = $0 { try? DocumentID(text) } else { nil } }
             }
         }
-        if let running = sync.push, !running.isFinished {
+        // One that has run to its end may be followed by another, as in Couchbase Lite.
+        if let running = sync.push, running.isContinuous || !running.announcedCaughtUp, !running.isFinished {
             throw MessageError(code: 409, message: "this collection has a subscription already")
         }
         sync.push?.end()
+        sync.push?.isFinished = true
         let wantsFuture = isTrue(properties[Property.future])
         // Anything but a plain number starts from the beginning, as in Couchbase Lite's listener.
         let since = properties[Property.since].flatMap { UInt64($0) } ?? 0
         let isContinuous = isTrue(properties[Property.continuous])
         let activeOnly = isTrue(properties[Property.activeOnly])
-        work { [ids] in
-            var start = since
-            if wantsFuture {
-                let collection = sync.collection
-                start = (try? await self.database.read { try $0.lastSequence(collection) }) ?? since
-            }
-            guard !self.hasEnded else { return }
-            let feed = PushFeed(
-                style: .changes, since: start, isContinuous: isContinuous, activeOnly: activeOnly, documentIDs: ids)
-            sync.push = feed
+        let feed = PushFeed(style: .changes, since: since, isContinuous: isContinuous, activeOnly: activeOnly, documentIDs: ids)
+        sync.push = feed
+        guard wantsFuture else {
+            reply(to: request.number)
+            startPush(sync, feed)
+            return
+        }
+        work {
+            let collection = sync.collection
+            if let last = try? await self.database.read({ try $0.lastSequence(collection) }) { feed.start(from: last) }
+            guard !self.hasEnded, !feed.isFinished else { return }
             self.reply(to: request.number)
             self.startPush(sync, feed)
         }

@@ -1,0 +1,73 @@
+import Glibc
+import Testing
+
+/// The drawing of the house in README, as rules: which target may import which.
+@Suite("The house")
+struct ArrowTests {
+    /// Our own targets, and what each may import of the others.
+    static let arrows: [String: Set<String>] = [
+        "Digests": ["COpenSSL"],
+        "Documents": ["Digests"],
+        "SQLite": ["CSQLite"],
+        "BLIP": ["CZlib"],
+        "LuaRuntime": ["CLua"],
+        "AgentConfiguration": ["CYAML"],
+        "DocumentStore": ["Documents", "Digests", "SQLite"],
+        "Replication": ["BLIP", "Digests", "Documents", "DocumentStore"],
+        "PluginHost": ["LuaRuntime", "Replication", "Documents", "Digests"],
+        "Transport": ["Replication", "Digests"],
+        "Agent": [
+            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+        ],
+    ]
+
+    /// Packages and system modules that a target may import beside them.
+    static let outside: [String: Set<String>] = [
+        "BLIP": ["NIOCore"],
+        "Replication": ["NIOCore", "Logging"],
+        "PluginHost": ["Logging"],
+        "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOWebSocket", "NIOConcurrencyHelpers", "Logging"],
+        "Agent": ["NIOCore", "NIOPosix", "Hummingbird", "Logging", "Metrics", "ServiceLifecycle", "UnixSignals"],
+    ]
+
+    /// What any target may import: the standard library's own modules and the system's C library.
+    static let everywhere: Set<String> = ["Swift", "Glibc", "Synchronization", "FoundationEssentials"]
+
+    @Test("A target imports only what the drawing allows", arguments: arrows.keys.sorted())
+    func arrows(target: String) throws {
+        let allowed = (Self.arrows[target] ?? []).union(Self.outside[target] ?? []).union(Self.everywhere)
+        let files = SourceFiles.swift(under: "Sources/\(target)")
+        #expect(!files.isEmpty, "no sources in Sources/\(target)")
+        for file in files {
+            for module in SourceFiles.imports(of: file) where module != target {
+                #expect(allowed.contains(module), "\(file) imports \(module), which \(target) may not")
+            }
+        }
+    }
+
+    @Test("Nothing that ships imports full Foundation")
+    func noFoundation() {
+        for file in SourceFiles.swift(under: "Sources") {
+            #expect(!SourceFiles.imports(of: file).contains("Foundation"), "\(file) imports Foundation: FoundationEssentials is enough")
+        }
+    }
+
+    @Test("The executable does not link full Foundation")
+    func executableLinksNoFoundation() throws {
+        let path = try #require(SourceFiles.executable("nightjar"), "the executable nightjar is not built beside the tests")
+        let needed = SourceFiles.neededLibraries(of: path)
+        #expect(!needed.isEmpty, "\(path) names no libraries: is it an executable of this system?")
+        #expect(!needed.contains("libFoundation.so"), "\(path) links full Foundation, which brings ICU (48 MB)")
+        #expect(!needed.contains { $0.hasPrefix("libcurl") || $0.hasPrefix("libicu") })
+    }
+
+    @Test("Only what the user fixed stands at the top level")
+    func topLevel() {
+        let allowed: Set<String> = ["Package.swift", "Sources", "Tests", "plugins", "examples", "README.md", "LICENSE"]
+        // Not of the project: made by the build, by tools or by running the agent here.
+        let made: Set<String> = ["Package.resolved", "nightjar-data"]
+        for name in SourceFiles.names(in: SourceFiles.root) where !name.hasPrefix(".") {
+            #expect(allowed.contains(name) || made.contains(name), "\(name) does not belong at the top level")
+        }
+    }
+}
