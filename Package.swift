@@ -64,12 +64,11 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Digests", "Replication",
+                "Digests", "Documents", "Replication",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),
@@ -101,7 +100,10 @@ let package = Package(
         .executableTarget(
             name: "nightjar-bench",
             dependencies: [
-                "Agent", "CLua", "CSQLite", "DocumentStore", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                "CSQLite", "CSystemLua", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict
@@ -111,5 +113,9 @@ let package = Package(
         .testTarget(name: "DigestsTests", dependencies: ["Digests"], swiftSettings: strict),
         .testTarget(name: "DocumentsTests", dependencies: ["Documents", "Digests"], swiftSettings: strict),
         .testTarget(name: "AgentConfigurationTests", dependencies: ["AgentConfiguration"], swiftSettings: strict),
+
+        // The product as its users meet it: processes, sockets and files.
+        .target(name: "TestSupport", dependencies: ["Digests", "Documents"], path: "Tests/TestSupport", swiftSettings: strict),
+        .testTarget(name: "CommandLineTests", dependencies: ["TestSupport", "Digests", "Documents"], swiftSettings: strict),
     ]
 )

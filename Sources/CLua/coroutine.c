@@ -47,7 +47,7 @@ static int step(lua_State *L, lua_State *co, int arguments) {
     int results = 0;
     int status = lua_resume(co, L, arguments, &results);
     S->running = before;
-    if (status == LUA_ERRMEM && S->limit == NJ_OK && S->in_call) S->limit = NJ_MEMORY;
+    nj_note_status(S, status);
     if (S->limit != NJ_OK) return nj_raise_limit(L);
     if (status == LUA_OK || status == LUA_YIELD) {
         if (!lua_checkstack(L, results + 1)) {

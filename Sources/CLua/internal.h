@@ -76,6 +76,7 @@ struct nj_state {
 
     // Memory
     size_t used, peak;
+    bool refused;        // the allocator has refused a block in this call
     bool exhausted;      // a call failed for want of memory: the state is to be dropped
 
     // The call
@@ -115,12 +116,17 @@ struct nj_state {
 };
 
 // The pattern classes' letters, in the order of nj_state.classes.
-#define NJ_CLASS_LETTERS "acdglpsuwx"
+#define NJ_CLASS_LETTERS "acdglpsuwxz"
 
 static inline nj_state *nj_of(lua_State *L) { return *(nj_state **)lua_getextraspace(L); }
 
 // state.c
 int nj_raise_limit(lua_State *L);
+// To be told the status of every protected call inside a call: a true memory error becomes the spent limit. (Lua turns
+// error("not enough memory", 0) into the same status, so the allocator's own word decides.)
+static inline void nj_note_status(struct nj_state *S, int status) {
+    if (status == LUA_ERRMEM && S->refused && S->limit == NJ_OK && S->in_call) S->limit = NJ_MEMORY;
+}
 void nj_check_budget(lua_State *L, nj_state *S, int64_t instructions);
 void nj_mark_timeout(lua_State *L, nj_state *S);
 // Counts work that the instruction hook cannot see: one unit is worth one instruction, about 16 bytes looked at.

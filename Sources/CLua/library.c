@@ -79,6 +79,7 @@ int nj_log(lua_State *L, int level, const char *text, size_t length, nj_bytes fi
 static int log_at_level(lua_State *L) {
     nj_state *S = nj_of(L);
     luaL_checkany(L, 1);
+    lua_settop(L, 2);
     nj_push_text(L, 1);
     size_t length;
     const char *text = lua_tolstring(L, -1, &length);
@@ -319,7 +320,7 @@ int nj_require(lua_State *L) {
     lua_pushlightuserdata(L, (void *)(uintptr_t)&nj_key_modules);
     lua_rawset(L, 2);
     int status = lua_pcall(L, 0, 1, 0);
-    if (status == LUA_ERRMEM && S->limit == NJ_OK && S->in_call) S->limit = NJ_MEMORY;
+    nj_note_status(S, status);
     if (S->limit != NJ_OK) return nj_raise_limit(L);
     lua_pushvalue(L, 1);
     if (status != LUA_OK || lua_isnil(L, -2)) lua_pushnil(L);

@@ -30,7 +30,7 @@ int nj_load_chunk(lua_State *L, nj_state *S, nj_bytes name, nj_bytes source) {
     }
     if (length > 0 && text[0] == LUA_SIGNATURE[0]) return luaL_error(L, "%s:1: this is bytecode, not source text", chunk + 1);
     int status = luaL_loadbufferx(L, text, length, chunk, "t");
-    if (status == LUA_ERRMEM) {
+    if (status == LUA_ERRMEM && S->refused) {
         S->limit = NJ_MEMORY;
         return nj_raise_limit(L);
     }

@@ -23,21 +23,21 @@ static const uint8_t *compile_set(lua_State *L, nj_state *S, uint8_t *set, const
     memset(set, 0, 32);
     bool complement = p < end && *p == '^';
     if (complement) p++;
-    bool first = true; // a ']' here stands for itself
-    for (;; first = false) {
-        if (p >= end) luaL_error(L, "malformed pattern (missing ']')");
+    // The closing bracket first: a ']' in the first place, or after '%', stands for itself.
+    const uint8_t *close = p;
+    do {
+        if (close >= end) luaL_error(L, "malformed pattern (missing ']')");
+        if (*close++ == '%') close++;
+    } while (close < end && *close != ']');
+    if (close >= end) luaL_error(L, "malformed pattern (missing ']')");
+    while (p < close) {
         uint8_t c = *p++;
-        if (c == ']' && !first) break;
         if (c == '%') {
-            if (p >= end) luaL_error(L, "malformed pattern (missing ']')");
-            c = *p++;
-            const uint8_t *class = class_set(S, c);
-            if (class != NULL) {
-                for (int i = 0; i < 32; i++) set[i] |= class[i];
-            } else {
-                set_add(set, c);
-            }
-        } else if (end - p >= 2 && *p == '-' && p[1] != ']') {
+            const uint8_t *class = class_set(S, *p);
+            if (class == NULL) set_add(set, *p);
+            for (int i = 0; class != NULL && i < 32; i++) set[i] |= class[i];
+            p++;
+        } else if (close - p >= 2 && *p == '-') {
             for (unsigned i = c; i <= p[1]; i++) set_add(set, i);
             p += 2;
         } else {
@@ -47,7 +47,7 @@ static const uint8_t *compile_set(lua_State *L, nj_state *S, uint8_t *set, const
     if (complement) {
         for (int i = 0; i < 32; i++) set[i] = (uint8_t)~set[i];
     }
-    return p;
+    return close + 1;
 }
 
 void nj_pattern_compile(lua_State *L, nj_pattern *pattern, void *storage, const char *text, size_t length, bool with_anchor) {

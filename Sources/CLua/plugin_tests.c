@@ -268,7 +268,7 @@ static int fails(lua_State *L) {
     lua_settop(L, 2);
     lua_pushvalue(L, 1);
     int status = lua_pcall(L, 0, 0, 0);
-    if (status == LUA_ERRMEM && S->limit == NJ_OK) S->limit = NJ_MEMORY;
+    nj_note_status(S, status);
     if (S->limit != NJ_OK) return nj_raise_limit(L);
     S->is_result = false;
     if (status == LUA_OK) return luaL_error(L, "expected to fail, but did not");

@@ -84,7 +84,7 @@ static int base_next(lua_State *L) {
 
 static int after_call(lua_State *L, int status, lua_KContext first) {
     nj_state *S = nj_of(L);
-    if (status == LUA_ERRMEM && S->limit == NJ_OK && S->in_call) S->limit = NJ_MEMORY;
+    nj_note_status(S, status);
     if (S->limit != NJ_OK) return nj_raise_limit(L);
     if (status != LUA_OK && status != LUA_YIELD) {
         lua_pushboolean(L, 0);
@@ -258,6 +258,7 @@ static void build_classes(nj_state *S) {
             case 's': is = c == ' ' || (c >= 9 && c <= 13); break;
             case 'u': is = upper; break;
             case 'w': is = lower || upper || digit; break;
+            case 'z': is = c == 0; break; // deprecated, as in Lua
             default: is = digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
             }
             S->classes[2 * k + (is ? 0 : 1)][c >> 3] |= (uint8_t)(1 << (c & 7));

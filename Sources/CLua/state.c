@@ -38,16 +38,22 @@ static void *allocate(void *context, void *block, size_t old, size_t new) {
     }
     if (new > old) {
         if (new > (size_t)S->limits.block || S->used - old + new > (size_t)S->limits.memory) {
+            S->refused = true;
             if (S->in_call && S->limit == NJ_OK && S->running != NULL) nj_note_where(S->running, S);
             return NULL;
         }
         if (new >= NJ_LARGE_BLOCK && S->in_call && (S->limit != NJ_OK || past_deadline(S))) {
+            S->refused = true;
             if (S->limit == NJ_OK) nj_mark_timeout(S->running, S);
             return NULL;
         }
     }
     void *result = realloc(block, new);
-    if (result == NULL) return new <= old ? block : NULL; // Lua relies on shrinking to succeed
+    if (result == NULL) {
+        if (new <= old) return block; // Lua relies on shrinking to succeed
+        S->refused = true;
+        return NULL;
+    }
     S->used = S->used - old + new;
     if (S->used > S->peak) S->peak = S->used;
     return result;
@@ -197,6 +203,7 @@ bool nj_begin(nj_state *S, const nj_budget *budget) {
     }
     S->in_call = true;
     S->is_result = false;
+    S->refused = false;
     S->limit = NJ_OK;
     S->instructions = 0;
     S->charged = 0;
@@ -228,6 +235,11 @@ int nj_end(nj_state *S, int status, int kind_of_error) {
     lua_sethook(S->L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
     S->key_count = 0;
     if (S->limit == NJ_TIMEOUT) return NJ_TIMEOUT;
+    if (status == LUA_ERRMEM && !S->refused) {
+        static const char text[] = "not enough memory";
+        nj_set_message(S, S->where, text, sizeof text - 1);
+        return kind_of_error;
+    }
     if (S->limit == NJ_MEMORY || status == LUA_ERRMEM) {
         char text[160];
         int n = snprintf(

@@ -7,7 +7,7 @@
 // Storage for most patterns on the C stack; longer ones live in a userdata on the Lua stack.
 typedef union {
     nj_item aligned;
-    uint8_t bytes[1536];
+    uint8_t bytes[640]; // patterns of some 35 characters; frames nest 200 deep when callbacks call gsub again
 } small_storage;
 
 static void compile(lua_State *L, nj_pattern *pattern, small_storage *small, const char *text, size_t length, bool with_anchor) {

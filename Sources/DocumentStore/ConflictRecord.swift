@@ -3,10 +3,10 @@ import SQLite
 
 /// What is stored of a conflict, besides the branches themselves: which is whose.
 struct ConflictRecord: Equatable {
-    /// The local revision when the conflict arose; its branch may have grown since.
+    /// The local revision when the record was written; its branch may have grown since.
     var local: RevisionID
     var remoteID: RemoteID?
-    /// The remote revision when the conflict arose.
+    /// The remote revision at that time.
     var remote: RevisionID
     var since: Int64
 
@@ -32,9 +32,35 @@ struct ConflictRecord: Equatable {
         return (localEnd, remoteEnd)
     }
 
-    /// The record, unless the change to the tree ended the conflict.
+    /// The record, unless the change to the tree ended the conflict; brought up to the present ends, since
+    /// pruning may take the revisions it began with.
     func still(_ tree: RevisionTree, _ remotes: KnownRemotes) -> ConflictRecord? {
-        sides(tree, remotes) == nil ? nil : self
+        guard let sides = sides(tree, remotes) else { return nil }
+        var record = self
+        record.local = sides.local.revision
+        record.remote = sides.remote.revision
+        return record
+    }
+
+    /// The record after a change; `nil` if there is no conflict left. When the remote took over the local side,
+    /// what it had before is nobody's branch any more and is removed.
+    /// - Parameter newest: the revision that the remote took.
+    func settled(_ tree: inout RevisionTree, _ remotes: KnownRemotes, newest: RevisionID) -> ConflictRecord? {
+        if let record = still(tree, remotes) { return record }
+        let stale = tree.leaves.first { leaf in
+            leaf.revision != newest && (leaf.revision == remote || tree.isAncestor(remote, of: leaf.revision))
+        }
+        if let stale { tree.removeBranch(stale.revision) }
+        return next(tree, result: newest)
+    }
+
+    /// With branches of further remotes left, the next two to be resolved.
+    func next(_ tree: RevisionTree, result: RevisionID) -> ConflictRecord? {
+        let leaves = tree.leaves.filter { !$0.isDeleted }
+        guard let other = leaves.first(where: { $0.revision != result && !tree.isAncestor(result, of: $0.revision) }) else {
+            return nil
+        }
+        return ConflictRecord(local: result, remoteID: nil, remote: other.revision, since: since).still(tree, KnownRemotes())
     }
 }
 

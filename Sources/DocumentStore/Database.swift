@@ -98,14 +98,15 @@ public final class Database: Sendable {
 
     /// Finishes the writes that wait, ends the threads and gives the lock back. Blocks until then; may be called again.
     public func close() {
-        writes.close()
-        reads.close()
         let running = threads.withLock { threads in
             defer { threads = ([], []) }
             return threads
         }
         guard !running.writer.isEmpty else { return }
-        for thread in running.readers + running.writer { thread.join() }
+        reads.close()
+        for thread in running.readers { thread.join() }
+        writes.close()
+        for thread in running.writer { thread.join() }
         blobs.close()
         signals.finish()
         lock.release()
@@ -115,6 +116,7 @@ public final class Database: Sendable {
 
     /// Runs `body` on the writer thread, alone. Returns only when what it wrote is durable.
     /// - Throws: what `body` throws (its changes are undone, other writes are not affected), or a `StoreError`.
+    @discardableResult
     public func write<T: Sendable>(_ body: @escaping @Sendable (WriteTransaction) throws -> T) async throws -> T {
         try await withCheckedThrowingContinuation { continuation in
             submit(ClosureJob(body) { continuation.resume(with: $0) })

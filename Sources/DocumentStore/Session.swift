@@ -36,12 +36,21 @@ final class Session {
         }
     }
 
+    /// Cached statements and their connection hold each other until the connection is closed.
+    deinit { connection.close() }
+
     var path: String { connection.path }
 
     func tables(_ collection: Collection) throws(StoreError) -> CollectionTables {
         let index = collection.id
         if index < tables.count, let found = tables[index] { return found }
         guard index >= 0 && index <= StoreLimits.maxCollections else { throw .unknownCollection(collection.name) }
+        let listed = try cached("SELECT 1 FROM collections WHERE id = ?1 AND scope = ?2 AND name = ?3")
+        listed.bind(1, Int64(index))
+        listed.bind(2, collection.name.scope)
+        listed.bind(3, collection.name.name)
+        defer { listed.reset() }
+        guard try step(listed) else { throw .unknownCollection(collection.name) }
         while tables.count <= index { tables.append(nil) }
         let made = CollectionTables(collection, self)
         tables[index] = made

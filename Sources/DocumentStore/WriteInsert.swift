@@ -89,7 +89,7 @@ extension WriteTransaction {
         try add(new, history: incoming.history, to: &tree, id)
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
-        var record = previous?.still(tree, remotes)
+        var record = previous?.settled(&tree, remotes, newest: new.revision)
         if !descends && conflicts == .store {
             let switched = remoteBefore == row.revision && !row.isConflicted
             if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {

@@ -26,7 +26,7 @@ extension WriteTransaction {
         // Where the branches had grown on, what is between fork and leaf goes with the leaf.
         tree.removeBranch(sides.local.revision)
         if let new { try add(new, history: [sides.remote.revision], to: &tree, id) }
-        let rest = nextConflict(tree, result: new?.revision ?? sides.remote.revision, record)
+        let rest = record.next(tree, result: new?.revision ?? sides.remote.revision)
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: rest, previous: record)
         guard let winner = tree.winner else { throw session.damaged("document \(id) has no revisions") }
@@ -63,11 +63,5 @@ extension WriteTransaction {
         return NewRevision(
             revision: RevisionDigest.revision(parent: sides.remote.revision, deleted: isDeleted, canonicalBody: canonical),
             isDeleted: isDeleted, body: result, hasBlobs: scan.mayHoldBlobs)
-    }
-
-    /// With branches of further remotes left, the next two to be resolved.
-    private func nextConflict(_ tree: RevisionTree, result: RevisionID, _ record: ConflictRecord) -> ConflictRecord? {
-        guard let other = tree.leaves.first(where: { !$0.isDeleted && $0.revision != result }) else { return nil }
-        return ConflictRecord(local: result, remoteID: nil, remote: other.revision, since: record.since)
     }
 }

@@ -55,6 +55,14 @@ public final class WriteTransaction: ReadTransaction {
         guard remotes.set(remote, revision) else {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
         }
+        if row.isConflicted, let previous = try conflictRecord(tables.collection, id) {
+            // The remote may have one of the two sides now.
+            var tree = try tree(of: row, id)
+            remotes.spellOut(row.revision)
+            let record = previous.settled(&tree, remotes, newest: revision)
+            _ = try place(tables.collection, id, row, &tree, nil, remotes: remotes, record: record, previous: previous)
+            return
+        }
         remotes.abbreviate(row.revision)
         let statement = try tables.statement(.setRemotes)
         statement.bind(1, row.sequence)
@@ -63,7 +71,9 @@ public final class WriteTransaction: ReadTransaction {
         state.rows += 1
         if row.flags & DocumentFlags.bodies != 0 && !row.isConflicted {
             // The base that was kept for the remote's previous revision may be of no use now.
-            try dropBodies(tables, id, except: Set(remotes.entries.compactMap(\.revision)))
+            var needed = Set(remotes.entries.compactMap(\.revision))
+            for leaf in try tree(of: row, id).leaves { needed.insert(leaf.revision) }
+            try dropBodies(tables, id, except: needed)
         }
     }
 

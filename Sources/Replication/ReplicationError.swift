@@ -32,12 +32,13 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         self.init(domain: .network, code: code.rawValue, message: message)
     }
 
-    /// The number that the field shows to applications: network 5000+, HTTP 10000+, WebSocket 11000+.
+    /// The number that the field shows to applications: network 5000+, HTTP status and WebSocket close code 10000+ (close
+    /// codes begin at 1000, so they show as 11000+).
     public var publicCode: Int {
         switch domain {
         case .network: 5000 + code
         case .http: 10000 + code
-        case .websocket: 11000 + code
+        case .websocket: 10000 + code
         case .tls, .blip, .litecore, .plugin, .store: code
         }
     }

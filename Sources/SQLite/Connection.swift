@@ -56,7 +56,8 @@ public final class Connection {
     public var loggedPages: Int32 { logSize.pointee }
 
     /// Finalizes cached statements and closes. Statements kept elsewhere keep the file open
-    /// until they go. Nothing else may be called afterwards.
+    /// until they go. Nothing else may be called afterwards. Who has used `cached` must call it:
+    /// a cached statement and its connection hold each other.
     public func close() {
         guard !isClosed else { return }
         isClosed = true

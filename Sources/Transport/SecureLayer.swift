@@ -1,5 +1,4 @@
 import NIOCore
-import Replication
 
 /// What slips between the socket and HTTP, on either side: TLS.
 ///

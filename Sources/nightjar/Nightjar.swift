@@ -8,5 +8,8 @@ struct Nightjar: AsyncParsableCommand {
         commandName: "nightjar",
         abstract: "An edge sync agent: stores JSON documents, replicates them, and lets Lua plugins decide.",
         version: AgentVersion.number,
-        subcommands: [RunCommand.self, CheckCommand.self])
+        subcommands: [
+            RunCommand.self, CheckCommand.self, StatusCommand.self, ReloadCommand.self, DocCommand.self, ImportCommand.self, ExportCommand.self,
+            ReplicateCommand.self, ReplicatorCommand.self, PluginCommand.self, PasswordCommand.self, ConfigCommand.self,
+        ])
 }

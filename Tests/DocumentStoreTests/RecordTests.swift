@@ -15,8 +15,8 @@ import Testing
             try await database.write { try $0.setCheckpoint(.peer, id: "cp-a+b/c=", collection: nil, body: body, expectedRevision: nil) }
         }
         #expect(try await database.write { try $0.setCheckpoint(.peer, id: "cp-a+b/c=", collection: nil, body: [1], expectedRevision: "1-cc") } == "2-cc")
-        #expect(try await database.read { try $0.checkpoint(.peer, id: "cp-a+b/c=", collection: nil) }
-            == StoredCheckpoint(revision: "2-cc", body: [1]))
+        let stored = try await database.read { try $0.checkpoint(.peer, id: "cp-a+b/c=", collection: nil) }
+        #expect(stored?.revision == "2-cc" && stored?.body == [1])
         // Kinds and collections share no names.
         let c = try store.c
         #expect(try await database.read { try $0.checkpoint(.own, id: "cp-a+b/c=", collection: nil) } == nil)

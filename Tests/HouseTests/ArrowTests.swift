@@ -15,7 +15,7 @@ struct ArrowTests {
         "DocumentStore": ["Documents", "Digests", "SQLite"],
         "Replication": ["BLIP", "Digests", "Documents", "DocumentStore"],
         "PluginHost": ["LuaRuntime", "Replication", "Documents", "Digests"],
-        "Transport": ["Replication", "Digests"],
+        "Transport": ["Replication", "Documents", "Digests"],
         "Agent": [
             "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
         ],
@@ -26,7 +26,7 @@ struct ArrowTests {
         "BLIP": ["NIOCore"],
         "Replication": ["NIOCore", "Logging"],
         "PluginHost": ["Logging"],
-        "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOWebSocket", "NIOConcurrencyHelpers", "Logging"],
+        "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOConcurrencyHelpers", "Logging"],
         "Agent": ["NIOCore", "NIOPosix", "Hummingbird", "Logging", "Metrics", "ServiceLifecycle", "UnixSignals"],
     ]
 

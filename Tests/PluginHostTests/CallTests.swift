@@ -60,7 +60,7 @@ struct CallTests {
             return { push_filter = function(doc)
               if doc.what == "error" then local x = nil; return x.field end
               if doc.what == "loop" then while true do end end
-              if doc.what == "memory" then local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(1000) .. i end end
+              if doc.what == "memory" then local t = {} for i = 1, 1e9 do t[i] = { i } end end
               if doc.what == "nothing" then return end
               return true
             end }

@@ -58,3 +58,21 @@ struct ShippedPluginTests {
         }
     }
 }
+
+@Suite(.timeLimit(.minutes(1)))
+struct ProofTests {
+    @Test func aVersionWhoseTestsFailIsRefused() async throws {
+        let folder = Folder()
+        folder.write("a.test.lua", "return { ['x passes'] = function(t) t.accept(t.push_filter({ x = 1 })) end }")
+        folder.write("a.lua", passes("doc.x == 1"))
+        try await withHost(folder.path, proof: ProofByTests()) { host, events in
+            let filter = try host.filter("a")
+            folder.save("a.lua", passes("doc.x == 2"))
+            let problem = try await events.refused("a")
+            #expect(problem.file == "a.test.lua")
+            #expect(problem.line == 1)
+            #expect(problem.message.hasPrefix("test \"x passes\" failed: "))
+            #expect(await filter.judge("{\"x\":1}") == [.pass])
+        }
+    }
+}

@@ -31,7 +31,7 @@ struct TrialTests {
         ("return { push_filter = function() while true do end end }", "plugin_timeout"),
         ("return { push_filter = function() error('x') end }", "plugin_error"),
         ("return { push_filter = function() end }", "plugin_result"),
-        ("return { push_filter = function() return ('x'):rep(1e9) end }", "plugin_memory"),
+        ("return { push_filter = function() local t = {} for i = 1, 1e9 do t[i] = { i } end end }", "plugin_memory"),
         ("return {", "plugin_load"),
     ])
     func failuresHaveTheirKind(source: String, kind: String) async throws {

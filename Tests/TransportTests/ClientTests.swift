@@ -1,3 +1,4 @@
+import Digests
 import NIOCore
 import Replication
 import Synchronization
@@ -41,7 +42,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
             ]
         )
         let key = lines.first { $0.hasPrefix("Sec-WebSocket-Key: ") }?.dropFirst(19) ?? ""
-        #expect(Base64.decode(key.utf8)?.count == 16)
+        #expect(Base64.decode(key)?.count == 16)
     }
 
     @Test func aHeaderCannotSmuggleAnother() async throws {

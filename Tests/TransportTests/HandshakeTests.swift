@@ -7,25 +7,6 @@ import Testing
         #expect(WebSocketHandshake.accept(forKey: "dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
     }
 
-    @Test(arguments: [
-        ("", "da39a3ee5e6b4b0d3255bfef95601890afd80709"), ("abc", "a9993e364706816aba3e25717850c26c9cd0d89d"),
-        (String(repeating: "a", count: 64), "0098ba824b5c16427bd7a1122a5a442a25ec644d"),
-    ])
-    func sha1(text: String, digest: String) {
-        #expect(SHA1.digest(Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() == digest)
-    }
-
-    @Test(arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")])
-    func base64(text: String, encoded: String) {
-        #expect(Base64.encode(Array(text.utf8)) == encoded)
-        #expect(Base64.decode(encoded.utf8) == Array(text.utf8))
-    }
-
-    @Test(arguments: ["Z", "Zg===", "Z=g=", "Zm9v!", "Zm9v Zm9v"])
-    func malformedBase64IsRefused(text: String) {
-        #expect(Base64.decode(text.utf8) == nil)
-    }
-
     private func headers(_ protocols: [String], connection: String = "Upgrade", upgrade: String = "websocket", version: String = "13", key: String = "dGhlIHNhbXBsZSBub25jZQ==") -> HeaderList {
         var headers: HeaderList = ["Connection": connection, "Upgrade": upgrade, "Sec-WebSocket-Version": version, "Sec-WebSocket-Key": key]
         for line in protocols { headers.add("sec-websocket-protocol", line) }

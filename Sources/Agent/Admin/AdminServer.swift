@@ -84,6 +84,7 @@ public struct AdminServer: Sendable {
             await agent.retryConflicts()
             return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: .accepted)
         }
+        EventRoutes(agent: agent).add(to: router)
         DocumentRoutes(agent: agent).add(to: router)
         return router
     }

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Glibc
 import NIOCore
 
 /// Documents as lines of JSON.
@@ -29,46 +30,69 @@ public enum DocumentLines {
 public struct LineSplitter: Sendable {
     /// `max_import_line`: bytes of one line, the largest document and room for its ids.
     public static let maximumLine = StoreLimits.maxBodyBytes + 4096
+    /// With more than this waiting, lines are given although they do not fill a batch.
+    static let batchBytes = 8 << 20
 
     private var bytes: [UInt8] = []
+    /// Where the first line begins that has not been given.
     private var start = 0
-    /// Up to here there is no line break; saves looking again.
-    private var searched = 0
+    /// Where its line break is, and the following ones. Each byte is looked at once.
+    private var breaks: [Int] = []
+    private var nextBreak = 0
 
     public init() {}
 
     public mutating func append(_ more: some Swift.Collection<UInt8>) throws(AgentError) {
-        if start > 1 << 20 {
+        if start > 1 << 20, start > bytes.count / 2 {
             bytes.removeFirst(start)
-            searched -= start
+            breaks = breaks[nextBreak...].map { $0 - start }
+            nextBreak = 0
             start = 0
         }
-        guard bytes.count - start + more.count <= Self.maximumLine * 2 else {
+        let old = bytes.count
+        bytes.append(contentsOf: more)
+        bytes.withUnsafeBytes { buffer in
+            guard let base = buffer.baseAddress else { return }
+            var at = old
+            while at < buffer.count, let found = memchr(base + at, Int32(UInt8(ascii: "\n")), buffer.count - at) {
+                at = base.distance(to: UnsafeRawPointer(found))
+                breaks.append(at)
+                at += 1
+            }
+        }
+        let open = bytes.count - (nextBreak < breaks.count ? breaks[breaks.count - 1] + 1 : start)
+        guard open <= Self.maximumLine else {
             throw AgentError(.invalid, "a line is longer than max_import_line (\(Self.maximumLine) bytes)")
         }
-        bytes.append(contentsOf: more)
     }
 
     /// Up to `limit` lines. Before the end only whole batches are given; nil when there is nothing to give.
     public mutating func take(_ limit: Int, isEnd: Bool) -> [[UInt8]]? {
+        guard isEnd || breaks.count - nextBreak >= limit || bytes.count - start > Self.batchBytes else { return nil }
         var lines: [[UInt8]] = []
-        var at = start
-        var look = max(searched, start)
-        while lines.count < limit, let newline = bytes[look...].firstIndex(of: UInt8(ascii: "\n")) {
-            lines.append(Array(bytes[at..<newline]))
-            at = newline + 1
-            look = at
+        while lines.count < limit, nextBreak < breaks.count {
+            lines.append(Array(bytes[start..<breaks[nextBreak]]))
+            start = breaks[nextBreak] + 1
+            nextBreak += 1
         }
-        if lines.count < limit {
-            guard isEnd || bytes.count - start > 8 << 20 else { return nil }
-            if isEnd, at < bytes.count {
-                lines.append(Array(bytes[at...]))
-                at = bytes.count
-            }
+        if isEnd, lines.count < limit, start < bytes.count {
+            lines.append(Array(bytes[start...]))
+            start = bytes.count
         }
-        start = at
-        searched = at
         return lines.isEmpty ? nil : lines
+    }
+
+    /// Every line that is complete.
+    mutating func takeAll() -> [[UInt8]] {
+        let count = breaks.count - nextBreak
+        var lines: [[UInt8]] = []
+        lines.reserveCapacity(count)
+        while nextBreak < breaks.count {
+            lines.append(Array(bytes[start..<breaks[nextBreak]]))
+            start = breaks[nextBreak] + 1
+            nextBreak += 1
+        }
+        return lines
     }
 }
 
@@ -79,5 +103,16 @@ extension DocumentAccess.ImportCounts {
             "conflicts": JSONOutput.number(conflicts), "failed": JSONOutput.number(failed),
             "problems": .array(problems.map { .string($0) }),
         ])
+    }
+
+    /// As the admin API answers it.
+    init(_ json: JSONValue) {
+        func count(_ key: String) -> Int { json[key]?.asInt64.flatMap { Int(exactly: $0) } ?? 0 }
+        lines = count("lines")
+        saved = count("saved")
+        unchanged = count("unchanged")
+        conflicts = count("conflicts")
+        failed = count("failed")
+        problems = json["problems"]?.asArray?.compactMap(\.asString) ?? []
     }
 }

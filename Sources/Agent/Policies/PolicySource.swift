@@ -89,7 +89,7 @@ extension LuaValue {
 
 extension PluginHostLimits {
     /// The host's limits with what the configuration sets for single plugins.
-    init(_ settings: [PluginLimitSettings]) {
+    public init(_ settings: [PluginLimitSettings]) {
         self.init()
         for wanted in settings {
             var limits = PluginLimits()

@@ -28,7 +28,9 @@ final class WorkerPool: @unchecked Sendable {
     private var threads: [PluginThread] = []
 
     private struct Line {
-        var jobs: [any PluginJob] = []
+        /// A job that has been taken leaves nil: nothing may be released under the lock, because the end of a job may be the end of a
+        /// version, which asks for a sweep.
+        var jobs: [(any PluginJob)?] = []
         var head = 0
     }
 
@@ -73,7 +75,7 @@ final class WorkerPool: @unchecked Sendable {
     func close() {
         pthread_mutex_lock(lock)
         isClosed = true
-        let left = lines.values.flatMap { $0.jobs[$0.head...] }
+        let left = lines.values.flatMap { $0.jobs[$0.head...].compactMap { $0 } }
         lines = [:]
         turns = []
         waiting = 0
@@ -137,6 +139,7 @@ final class WorkerPool: @unchecked Sendable {
         let number = turns.removeFirst()
         guard var line = lines.removeValue(forKey: number) else { return nil }
         let job = line.jobs[line.head]
+        line.jobs[line.head] = nil
         line.head += 1
         waiting -= 1
         if line.head < line.jobs.count {

@@ -15,16 +15,22 @@ public enum PluginTests {
     /// - Throws: where plugin or tests do not load.
     static func run(_ candidate: PluginCandidate) throws(LuaFailure) -> [Outcome] {
         guard let tests = candidate.tests else { return [] }
+        let host = LoadHost()
         let state = try LuaPluginState(
-            name: candidate.name, chunkName: candidate.file, source: candidate.source, modules: candidate.modules, host: LoadHost(),
+            name: candidate.name, chunkName: candidate.file, source: candidate.source, modules: candidate.modules, host: host,
             limits: candidate.limits.state)
+        // A case that gives no params sees the defaults.
+        let defaults = (try? ParameterDeclarations(state.parameterDeclarations))?.completed(.missing) ?? []
+        let context = LuaContext(
+            params: .object(defaults), database: "test", scope: "_default", collection: "_default", remote: "test", plugin: candidate.name,
+            version: candidate.version)
         var outcomes: [Outcome] = []
         for name in try state.loadTests(chunkName: tests.file, source: tests.source) {
             let begun = monotonicNanoseconds()
             var outcome = Outcome(plugin: candidate.name, name: name, failure: nil, milliseconds: 0)
+            host.passwords.newTurn()
             do throws(LuaFailure) {
-                try state.runTest(
-                    name, context: LuaContext(plugin: candidate.name, version: candidate.version), limits: candidate.limits.resolver)
+                try state.runTest(name, context: context, limits: candidate.limits.resolver)
             } catch {
                 outcome.failure = error
             }

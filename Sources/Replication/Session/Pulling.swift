@@ -20,7 +20,6 @@ extension ReplicationSession {
         if rows.isEmpty {
             sync.pull.isCaughtUp = true
             if !request.isNoReply { reply(to: request.number) }
-            wakePushes()
             return
         }
         if request.isNoReply { return }

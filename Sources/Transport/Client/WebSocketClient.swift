@@ -1,9 +1,7 @@
-import Logging
+import Digests
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 import Replication
-import Synchronization
 
 /// Connects to the replication endpoint of a remote database: the active side's ``TransportConnector``.
 public struct WebSocketClient: TransportConnector {

@@ -1,3 +1,5 @@
+import Digests
+
 /// The HTTP side of RFC 6455, section 4, without sockets.
 enum WebSocketHandshake {
     /// The replication protocols that this side speaks, in its order of preference.
@@ -18,7 +20,7 @@ enum WebSocketHandshake {
     }
 
     static func accept(forKey key: String) -> String {
-        Base64.encode(SHA1.digest(Array(key.utf8) + Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8)))
+        Base64.encode(SHA1.hash(Array(key.utf8) + Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8)))
     }
 
     /// Checks an upgrade request. Lists in `Connection` and `Upgrade` are tolerated, several `Sec-WebSocket-Protocol` lines
@@ -45,7 +47,7 @@ enum WebSocketHandshake {
                 )
             )
         }
-        guard let key = headers.first("Sec-WebSocket-Key"), Base64.decode(HeaderList.trim(Substring(key).utf8))?.count == 16 else {
+        guard let key = headers.first("Sec-WebSocket-Key"), Base64.decode(Substring(HeaderList.trim(Substring(key).utf8)))?.count == 16 else {
             return .failure(Refusal(status: 400, reason: "Sec-WebSocket-Key is missing or not 16 bytes in Base64"))
         }
         let offered = headers.list("Sec-WebSocket-Protocol")
@@ -64,13 +66,18 @@ enum WebSocketHandshake {
             + "Sec-WebSocket-Accept: \(accept)\r\nSec-WebSocket-Protocol: \(protocolName)\r\n\r\n"
     }
 
+    /// Clients leave the padding out of credentials now and then.
+    private static func padded(_ text: Substring) -> String {
+        String(text) + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+    }
+
     /// User and password of an `Authorization: Basic` header; nil if there is none or it is malformed.
     static func basicCredentials(_ headers: HeaderList) -> BasicCredentials? {
         guard let value = headers.first("Authorization") else { return nil }
         let bytes = HeaderList.trim(Substring(value).utf8)
         let parts = bytes.split(separator: 0x20, maxSplits: 1)
         guard parts.count == 2, HeaderList.sameName(String(Substring(parts[0])), "Basic"),
-            let decoded = Base64.decode(HeaderList.trim(parts[1])),
+            let decoded = Base64.decode(padded(Substring(HeaderList.trim(parts[1])))),
             let colon = decoded.firstIndex(of: UInt8(ascii: ":")),
             let username = String(validating: decoded[..<colon], as: UTF8.self),
             let password = String(validating: decoded[(colon + 1)...], as: UTF8.self)

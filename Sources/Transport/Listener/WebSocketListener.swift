@@ -3,7 +3,6 @@ import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Replication
 import Synchronization
 
 /// Accepts connections on a port: replication connections become WebSockets, everything else is HTTP, and the

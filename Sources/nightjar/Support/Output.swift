@@ -17,15 +17,22 @@ enum Output {
 
     static func write(_ descriptor: Int32, _ text: String) { write(descriptor, Array(text.utf8)) }
 
-    static func write(_ descriptor: Int32, _ bytes: [UInt8]) {
-        bytes.withUnsafeBytes { buffer in
-            var rest = buffer[...]
-            while !rest.isEmpty {
-                let count = Glibc.write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-                if count < 0, errno == EINTR { continue }
-                if count <= 0 { return }
-                rest = rest.dropFirst(count)
+    static func write(_ descriptor: Int32, _ bytes: [UInt8]) { try? bytes.withUnsafeBytes { try writeAll(descriptor, $0) } }
+
+    /// - Throws: ``AgentError``, also when the reader of a pipe is gone.
+    static func writeAll(_ descriptor: Int32, _ buffer: UnsafeRawBufferPointer) throws {
+        var rest = buffer[...]
+        while !rest.isEmpty {
+            let count = Glibc.write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+            if count < 0, errno == EINTR { continue }
+            if count < 0, errno == EAGAIN {
+                // A pipe or terminal that another program has set to non-blocking.
+                var wanted = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                poll(&wanted, 1, -1)
+                continue
             }
+            guard count > 0 else { throw AgentError(.failed, "cannot write: \(String(cString: strerror(errno)))") }
+            rest = rest.dropFirst(count)
         }
     }
 }
@@ -36,10 +43,16 @@ enum Failure {
     static let configuration: Int32 = 78
     static let failed: Int32 = 1
 
+    /// Runs a command; what it throws is said on standard error and becomes an exit status.
+    static func reporting(_ work: () async throws -> Void) async throws {
+        do { try await work() } catch { throw exit(for: error) }
+    }
+
     /// Says the error on standard error and gives the exit status that belongs to it.
-    static func exit(for error: any Error) -> ExitCode {
+    static func exit(for error: any Error) -> any Error {
         switch error {
         case let code as ExitCode: return code
+        case is ValidationError: return error
         case let problems as ConfigurationProblems:
             for problem in problems.problems { Output.errorLine(problem.description) }
             return ExitCode(configuration)

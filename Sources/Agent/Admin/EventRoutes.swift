@@ -1,0 +1,123 @@
+import Documents
+import Hummingbird
+import NIOCore
+import PluginHost
+import Replication
+
+/// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
+/// moved or could not move, and `plugin` reloads and failures.
+struct EventRoutes: Sendable {
+    let agent: Agent
+
+    /// `max_waiting_events`: events kept for a reader that is slow; older ones are dropped.
+    static let maximumWaiting = 1_000
+    /// Seconds of silence after which a comment shows that the connection lives.
+    static let keepAliveSeconds = 15
+
+    private struct Event: Sendable {
+        var name: String
+        var data: JSONValue
+    }
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.get("api/events") { _, _ in
+            Response(
+                status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
+                body: ResponseBody { writer in
+                    try await writer.write(ByteBuffer(string: ": nightjar events\n\n"))
+                    for await event in events() {
+                        guard let event else {
+                            try await writer.write(ByteBuffer(string: ": \n\n"))
+                            continue
+                        }
+                        var buffer = ByteBuffer(string: "event: \(event.name)\ndata: ")
+                        buffer.writeBytes(event.data.serialize())
+                        buffer.writeString("\n\n")
+                        try await writer.write(buffer)
+                    }
+                    try await writer.finish(nil)
+                })
+        }
+    }
+
+    /// All events from now on; nil when it was quiet for a while. Ends when the reader goes away.
+    private func events() -> AsyncStream<Event?> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(Self.maximumWaiting)) { continuation in
+            var tasks: [Task<Void, Never>] = []
+            for replicator in agent.replicators {
+                let name = replicator.configuration.name
+                let changes = replicator.statusChanges()
+                let documents = replicator.documentEvents()
+                tasks.append(
+                    Task {
+                        for await _ in changes {
+                            continuation.yield(Event(name: "status", data: await Agent.report(replicator)))
+                        }
+                    })
+                tasks.append(
+                    Task {
+                        for await batch in documents {
+                            continuation.yield(Event(name: "documents", data: Self.report(name, batch)))
+                        }
+                    })
+            }
+            if let plugins = agent.plugins?.events() {
+                tasks.append(
+                    Task {
+                        for await event in plugins { continuation.yield(Event(name: "plugin", data: Self.report(event))) }
+                    })
+            }
+            tasks.append(
+                Task {
+                    while !Task.isCancelled {
+                        try? await Task.sleep(for: .seconds(Self.keepAliveSeconds))
+                        continuation.yield(nil)
+                    }
+                })
+            let running = tasks
+            continuation.onTermination = { _ in
+                for task in running { task.cancel() }
+            }
+        }
+    }
+
+    private static func report(_ replicator: String, _ events: [DocumentEvent]) -> JSONValue {
+        JSONOutput.object([
+            "replicator": .string(replicator),
+            "documents": .array(
+                events.map { event in
+                    var flags: [JSONValue] = []
+                    if event.isDeleted { flags.append(.string("deleted")) }
+                    if event.isAccessRemoved { flags.append(.string("access_removed")) }
+                    return JSONOutput.object([
+                        "id": .string(event.id.text), "collection": .string(event.collection.description),
+                        "direction": .string(event.direction.rawValue), "flags": .array(flags),
+                        "error": event.error.map { Agent.report($0) } ?? .null,
+                    ])
+                }),
+        ])
+    }
+
+    private static func report(_ event: PluginEvent) -> JSONValue {
+        func object(_ kind: String, _ plugin: String, _ version: String? = nil, _ message: String? = nil) -> JSONValue {
+            JSONOutput.object([
+                "kind": .string(kind), "plugin": .string(plugin), "version": JSONOutput.text(version), "message": JSONOutput.text(message),
+            ])
+        }
+        switch event {
+        case .loaded(let plugin, let version): return object("loaded", plugin, version)
+        case .reloaded(let plugin, _, let to): return object("reloaded", plugin, to)
+        case .refused(let plugin, let version, _, let problem): return object("refused", plugin, version, problem.description)
+        case .missing(let plugin, let serving): return object("missing", plugin, serving)
+        case .returned(let plugin, let version): return object("returned", plugin, version)
+        case .restored(let plugin, let version): return object("restored", plugin, version)
+        case .removed(let plugin): return object("removed", plugin)
+        case .parameterFileChanged(let plugin, let usedBy, let parameter):
+            return object("parameter_file_changed", plugin, nil, "\(usedBy): \(parameter)")
+        case .parameterFileRefused(let plugin, let usedBy, let parameter, let message):
+            return object("parameter_file_refused", plugin, nil, "\(usedBy): \(parameter): \(message)")
+        case .failed(let plugin, let version, let kind, let message): return object("failed", plugin, version, "\(kind): \(message)")
+        case .folder(let problem): return object("folder", "", nil, problem.description)
+        }
+    }
+}

@@ -1,0 +1,152 @@
+import AgentConfiguration
+import Documents
+import Glibc
+import NIOCore
+import Replication
+import Transport
+
+/// A running agent, as the commands reach it: the admin API on the local socket in its data folder.
+public struct AgentClient: Sendable {
+    public let socket: String
+    private let client: HTTPClient
+    private let headers: HeaderList
+
+    /// The agent of a configuration or of a data folder; nil when none runs there.
+    ///
+    /// - Throws: ``AgentError`` when there is a socket that this user may not use.
+    public static func find(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient? {
+        try presence(settings, group: group).client
+    }
+
+    /// The agent of a configuration or of a data folder.
+    ///
+    /// - Throws: ``AgentError`` that says where it was looked for.
+    public static func require(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient {
+        let (client, why) = try presence(settings, group: group)
+        if let client { return client }
+        throw AgentError(
+            .failed,
+            "no agent runs here: \(AdminServer.socketPath(data: settings.data.value)): \(why). "
+                + "Name the agent's data folder with --data, or its configuration with --config")
+    }
+
+    private static func presence(
+        _ settings: AgentSettings, group: any EventLoopGroup
+    ) throws(AgentError) -> (client: AgentClient?, why: String) {
+        let path = AdminServer.socketPath(data: settings.data.value)
+        switch LocalSocket.connectError(path) {
+        case nil: return (AgentClient(socket: path, token: settings.admin.token?.value.revealed, group: group), "")
+        case .some(let error) where [ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG].contains(error):
+            return (nil, error == ECONNREFUSED ? "left by an agent that ended, nobody answers" : String(cString: strerror(error)))
+        case .some(let error):
+            throw AgentError(.failed, "the agent's socket \(path) cannot be used: \(String(cString: strerror(error)))")
+        }
+    }
+
+    init(socket: String, token: String?, group: any EventLoopGroup) {
+        self.socket = socket
+        client = HTTPClient(.unix(path: socket), group: group)
+        var headers: HeaderList = [:]
+        if let token { headers.add("Authorization", "Bearer \(token)") }
+        self.headers = headers
+    }
+
+    // MARK: - Requests
+
+    /// Sends a request and gives the JSON of the answer.
+    ///
+    /// - Parameter path: components percent-encoded.
+    /// - Throws: ``AgentError`` with the agent's own words when it refuses.
+    public func request(
+        _ method: String, _ path: String, body: [UInt8]? = nil, timeout: TimeAmount? = .seconds(60)
+    ) async throws -> JSONValue {
+        let answer = try await bytes(method, path, body: body, timeout: timeout)
+        do { return try JSONValue(parsing: answer) } catch { throw unexpected("\(error)") }
+    }
+
+    /// Sends a request and gives the answer's body.
+    public func bytes(
+        _ method: String, _ path: String, body: [UInt8]? = nil, timeout: TimeAmount? = .seconds(60)
+    ) async throws -> [UInt8] {
+        let response = try await reaching {
+            try await client.request(
+                method, path, headers: headers, body: body.map { .buffer(ByteBuffer(bytes: $0)) } ?? .none, timeout: timeout)
+        }
+        let bytes = Array(response.body.readableBytesView)
+        try check(response.status, bytes)
+        return bytes
+    }
+
+    /// Sends a request and passes the answer's body on as it comes.
+    public func receive(_ path: String, _ write: @Sendable (ByteBuffer) async throws -> Void) async throws {
+        try await reaching {
+            try await client.stream("GET", path, headers: headers) { head, body in
+                guard head.status == 200 else {
+                    var bytes: [UInt8] = []
+                    while let piece = try await body.next(), bytes.count < 1 << 20 { bytes += piece.readableBytesView }
+                    return try check(head.status, bytes)
+                }
+                while let piece = try await body.next() { try await write(piece) }
+            }
+        }
+    }
+
+    /// Sends a body piece by piece, at the agent's pace, until `next` gives nil.
+    public func send(_ path: String, _ next: @escaping @Sendable () async throws -> ByteBuffer?) async throws -> JSONValue {
+        let response = try await reaching {
+            try await client.request(
+                "POST", path, headers: headers,
+                body: .stream { writer in
+                    while let piece = try await next() { try await writer.write(piece) }
+                }, timeout: nil)
+        }
+        let bytes = Array(response.body.readableBytesView)
+        try check(response.status, bytes)
+        do { return try JSONValue(parsing: bytes) } catch { throw unexpected("\(error)") }
+    }
+
+    // MARK: - Errors
+
+    private func reaching<T>(_ work: () async throws -> T) async throws -> T {
+        do { return try await work() } catch let error as ReplicationError {
+            throw AgentError(.failed, "the agent on \(socket) does not answer as it should: \(error.message)")
+        }
+    }
+
+    private func check(_ status: Int, _ body: [UInt8]) throws {
+        guard !(200..<300).contains(status) else { return }
+        let json = try? JSONValue(parsing: body)
+        let reason = json?["reason"]?.asString ?? "HTTP \(status)"
+        switch status {
+        case 400: throw AgentError(json?["error"]?.asString == "configuration" ? .configuration : .invalid, reason)
+        case 401:
+            throw AgentError(.failed, "the agent on \(socket) wants its admin token: name the configuration that holds it with --config")
+        case 404: throw AgentError(.notFound, reason)
+        case 409: throw AgentError(.conflict, reason)
+        default: throw AgentError(.failed, reason)
+        }
+    }
+
+    private func unexpected(_ why: String) -> AgentError { AgentError(.failed, "the answer of the agent on \(socket) is no JSON: \(why)") }
+}
+
+/// Unix domain sockets, as far as looking for an agent needs them.
+enum LocalSocket {
+    /// Nil when somebody accepts on the socket, else the system's error number.
+    static func connectError(_ path: String) -> Int32? {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = Array(path.utf8)
+        guard bytes.count <= AdminServer.maximumSocketPath else { return ENAMETOOLONG }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return errno }
+        defer { close(descriptor) }
+        let result = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        return result == 0 ? nil : errno
+    }
+}

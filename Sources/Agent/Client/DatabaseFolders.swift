@@ -1,0 +1,32 @@
+import Glibc
+
+/// Database folders, `NAME.nightjar`, as they lie on the disk.
+public enum DatabaseFolders {
+    public static let suffix = ".nightjar"
+
+    /// Whether there is a database in the folder.
+    public static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
+
+    /// The names of the databases in a data folder, ascending.
+    public static func names(in data: String) -> [String] {
+        guard let directory = opendir(data) else { return [] }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name.hasSuffix(suffix), exists("\(data)/\(name)") { names.append(String(name.dropLast(suffix.count))) }
+        }
+        return names.sorted()
+    }
+
+    /// The name of a database whose folder is given; nil when it is not named as one.
+    public static func name(of folder: String) -> String? {
+        var path = Substring(folder)
+        while path.count > 1, path.last == "/" { path.removeLast() }
+        let last = path.split(separator: "/").last ?? ""
+        guard last.hasSuffix(suffix), last.count > suffix.count else { return nil }
+        return String(last.dropLast(suffix.count))
+    }
+}

@@ -1,0 +1,280 @@
+import Documents
+import DocumentStore
+import Glibc
+import Logging
+import LuaRuntime
+import NIOCore
+import PluginHost
+import Replication
+import Transport
+import UnixSignals
+
+/// A replication without an agent: `nightjar replicate SOURCE TARGET`.
+public struct DirectReplication: Sendable {
+    /// A database folder or the URL of a remote database.
+    public enum Place: Sendable, Equatable {
+        case folder(path: String, name: String)
+        case url(String)
+
+        /// - Throws: ``AgentError`` that says what is wrong with the text.
+        public init(_ text: String) throws(AgentError) {
+            let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")).map { text[..<$0].lowercased() }
+            switch scheme {
+            case "ws", "http": self = .url(text)
+            case "wss", "https":
+                throw AgentError(.failed, "\(text): TLS is not available in this version: expected a URL beginning with ws:// or http://")
+            case "exec", "unix", "serial":
+                throw AgentError(.failed, "\(text): targets beginning with \(scheme ?? ""): are not available in this version: expected ws://HOST[:PORT]/DATABASE")
+            default:
+                self = try Self.folder(text)
+            }
+        }
+
+        private static func folder(_ text: String) throws(AgentError) -> Place {
+            guard let name = DatabaseFolders.name(of: text) else {
+                throw AgentError(
+                    .invalid, "\(text) is neither a URL (ws://HOST:PORT/DATABASE) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
+            }
+            var path = text
+            while path.count > 1, path.last == "/" { path.removeLast() }
+            return .folder(path: path, name: name)
+        }
+    }
+
+    /// The plugins of a replication.
+    public struct Policies: Sendable {
+        public var folder: String?
+        public var pushFilter: String?
+        public var pullFilter: String?
+        public var resolver: String?
+        /// With one plugin its parameters, with several an object of them by plugin name.
+        public var params: JSONValue?
+
+        public init() {}
+
+        var names: [String] { [pushFilter, pullFilter, resolver].compactMap(\.self) }
+
+        func params(of plugin: String) throws(AgentError) -> LuaValue {
+            guard let params else { return .missing }
+            guard params.asObject != nil else { throw AgentError(.invalid, "--params is not a JSON object: \(params.text)") }
+            guard Set(names).count > 1 else { return LuaValue(params) }
+            return params[plugin].map { LuaValue($0) } ?? .missing
+        }
+    }
+
+    public var source: Place
+    public var target: Place
+    /// Both ways; else from source to target only.
+    public var isBoth = false
+    public var isContinuous = false
+    public var resets = false
+    public var policies = Policies()
+    /// Empty for the default collection.
+    public var collections: [CollectionName] = []
+    public var documentIDs: [DocumentID]?
+    public var channels: [String]?
+    public var credentials: BasicCredentials?
+    /// See ``RetryMachine/Settings``.
+    public var maximumAttempts = 0
+
+    public init(source: Place, target: Place) {
+        self.source = source
+        self.target = target
+    }
+
+    /// How it went.
+    public struct Outcome: Sendable {
+        public var status: ReplicatorStatus
+        /// The replicator in the shape of `GET /api/status`.
+        public var json: JSONValue
+        public var held: Int
+        public var conflictsPending: Int
+        /// The first errors of single documents.
+        public var documentErrors: [String]
+        /// A signal ended it.
+        public var wasInterrupted: Bool
+
+        /// Why the replication did not do all that was asked, in words; nil when it did.
+        public var problem: String? {
+            if let error = status.error { return "the replication failed: \(error)" }
+            if status.counts.failed > 0 {
+                return "\(status.counts.failed) documents failed: \(documentErrors.joined(separator: "; "))"
+            }
+            if held > 0 { return "\(held) documents are held because their filter failed: \(documentErrors.joined(separator: "; "))" }
+            return nil
+        }
+    }
+
+    /// How many errors of single documents an outcome names.
+    static let errorsKept = 5
+
+    // MARK: - Run
+
+    /// Runs until everything is replicated, an error ends it, or SIGINT or SIGTERM does; those are the end of a continuous one.
+    ///
+    /// - Parameters:
+    ///   - isVerbose: logs on standard error.
+    ///   - progress: told a few times a second.
+    public func run(
+        group: any EventLoopGroup, isVerbose: Bool, progress: @escaping @Sendable (ReplicatorStatus) -> Void
+    ) async throws -> Outcome {
+        let logger = isVerbose ? LogSink().logger(.replicator) : Logger(label: "nightjar") { _ in SwiftLogNoOpLogHandler() }
+        var opened: [Database] = []
+        defer { for database in opened { database.close() } }
+        let plan = try plan()
+        let local = try Self.open(plan.local, creates: plan.type.pulls)
+        opened.append(local)
+        try prepareCollections(local, creates: plan.type.pulls)
+        let connector: any TransportConnector
+        switch plan.remote {
+        case .url(let url):
+            var client = WebSocketClient.Configuration(url: try EndpointURL(url))
+            client.userAgent = "nightjar/\(AgentVersion.number)"
+            client.credentials = credentials.map { .basic($0) }
+            client.sendsCredentialsUpFront = false
+            connector = WebSocketClient(client, group: group)
+        case .folder:
+            let remote = try Self.open(plan.remote, creates: plan.type.pushes)
+            opened.append(remote)
+            try prepareCollections(remote, creates: plan.type.pushes)
+            connector = FolderConnector(database: remote, group: group, logger: logger)
+        }
+        let host = try await plugins(local, logger)
+        let replicator = Replicator(
+            configuration: ReplicatorConfiguration(
+                name: "replicate", database: local, target: plan.remote.key, type: plan.type, isContinuous: isContinuous,
+                collections: try collectionReplications(host),
+                retry: RetryMachine.Settings(maximumAttempts: maximumAttempts)),
+            connector: connector, logger: logger)
+        let outcome = await follow(replicator, progress)
+        await host?.shutdown()
+        return outcome
+    }
+
+    private func plan() throws -> (local: Place, remote: Place, type: ReplicatorType) {
+        switch (source, target) {
+        case (.folder, _): return (source, target, isBoth ? .pushAndPull : .push)
+        case (.url, .folder): return (target, source, isBoth ? .pushAndPull : .pull)
+        case (.url, .url):
+            throw AgentError(
+                .invalid, "SOURCE and TARGET are both URLs: one of them must be a database folder (DATA/NAME.nightjar), which keeps track of what was replicated")
+        }
+    }
+
+    private static func open(_ place: Place, creates: Bool) throws -> Database {
+        guard case .folder(let path, let name) = place else { throw AgentError(.invalid, "not a folder") }
+        if !DatabaseFolders.exists(path) {
+            guard creates else { throw AgentError(.notFound, "there is no database in \(path)") }
+            try Folders.make(path)
+        }
+        return try Database.open(folder: path, name: name)
+    }
+
+    private func prepareCollections(_ database: Database, creates: Bool) throws {
+        for name in collections where database.collection(name) == nil {
+            guard creates else {
+                throw AgentError(
+                    .notFound,
+                    "\(database.folder) has no collection \(name); it has \(database.collections.map(\.name.description).joined(separator: ", "))")
+            }
+            _ = try database.createCollection(name)
+        }
+    }
+
+    private func plugins(_ database: Database, _ logger: Logger) async throws -> PluginHost? {
+        guard let first = policies.names.first else { return nil }
+        guard let folder = policies.folder else {
+            throw AgentError(.notFound, "plugin \"\(first)\" is wanted, but there is no folder ./plugins: name the plugins folder with --plugins")
+        }
+        let host = try PluginHost(
+            folder: folder, services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil }, logger: logger)
+        await host.start()
+        return host
+    }
+
+    private func collectionReplications(_ host: PluginHost?) throws -> [CollectionReplication] {
+        try (collections.isEmpty ? [.default] : collections).map { name in
+            var collection = CollectionReplication(collection: name)
+            if let host {
+                if let plugin = policies.pushFilter {
+                    collection.pushFilter = try host.pushFilter(plugin: plugin, params: policies.params(of: plugin), usedBy: "--push-filter")
+                }
+                if let plugin = policies.pullFilter {
+                    collection.pullFilter = try host.pullFilter(plugin: plugin, params: policies.params(of: plugin), usedBy: "--pull-filter")
+                }
+                if let plugin = policies.resolver {
+                    collection.resolver = try host.resolver(plugin: plugin, params: policies.params(of: plugin), usedBy: "--resolver")
+                }
+            }
+            collection.documentIDs = documentIDs
+            collection.channels = channels
+            return collection
+        }
+    }
+
+    private func follow(_ replicator: Replicator, _ progress: @escaping @Sendable (ReplicatorStatus) -> Void) async -> Outcome {
+        let events = replicator.documentEvents()
+        let errors = Task {
+            var errors: [String] = []
+            for await batch in events {
+                for event in batch where errors.count < Self.errorsKept {
+                    if let error = event.error { errors.append("\(event.id): \(error)") }
+                }
+            }
+            return errors
+        }
+        let ticker = Task {
+            while !Task.isCancelled {
+                progress(replicator.status)
+                try? await Task.sleep(for: .milliseconds(200))
+            }
+        }
+        let interrupts = Task {
+            for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) {
+                await replicator.stop()
+                return true
+            }
+            return false
+        }
+        await replicator.start(reset: resets)
+        let status = await replicator.waitUntilStopped()
+        ticker.cancel()
+        interrupts.cancel()
+        errors.cancel()
+        await ticker.value
+        progress(status)
+        let statistics = (try? await replicator.configuration.database.statistics()) ?? []
+        return Outcome(
+            status: status, json: await Agent.report(replicator), held: (try? await replicator.heldDocuments().count) ?? 0,
+            conflictsPending: statistics.reduce(0) { $0 + $1.conflictsPending }, documentErrors: await errors.value,
+            wasInterrupted: await interrupts.value)
+    }
+}
+
+extension DirectReplication.Place {
+    /// What identifies the remote in checkpoints.
+    var key: String {
+        switch self {
+        case .url(let url): return url
+        case .folder(let path, _):
+            guard let absolute = realpath(path, nil) else { return "file:\(path)" }
+            defer { free(absolute) }
+            return "file:\(String(cString: absolute))"
+        }
+    }
+}
+
+/// Reaches a database of this process: both sides of the protocol run here, joined in memory.
+private struct FolderConnector: TransportConnector {
+    let database: Database
+    let group: any EventLoopGroup
+    let logger: Logger
+
+    func connect() async throws -> any MessageTransport {
+        let (active, passive) = InMemoryTransport.pair(group.next(), group.next())
+        let session = ReplicationSession(
+            transport: passive, role: .passive(PassiveConfiguration(listener: "folder", database: database)), logger: logger)
+        await session.start()
+        return active
+    }
+}

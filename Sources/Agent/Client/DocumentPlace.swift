@@ -1,0 +1,208 @@
+import AgentConfiguration
+import Documents
+import DocumentStore
+import Glibc
+import NIOCore
+
+/// Where the commands find the documents of a collection: at a running agent, or in a folder that none holds.
+public enum DocumentPlace: Sendable {
+    /// The name is `DB` or `DB.SCOPE.COLLECTION`.
+    case agent(AgentClient, name: String)
+    case folder(DocumentAccess)
+
+    /// What a command does when the database or the collection does not exist.
+    public enum Absence: Sendable {
+        case fails
+        /// Makes it, and says so. A running agent's databases are made by its configuration only.
+        case creates(tell: @Sendable (String) -> Void)
+    }
+
+    /// Looks for a running agent first, then for the folder `DATA/DB.nightjar`.
+    ///
+    /// - Parameter name: `DB`, `DB.COLLECTION` or `DB.SCOPE.COLLECTION`.
+    /// - Throws: ``AgentError`` that lists what there is.
+    public static func find(
+        _ name: String, settings: AgentSettings, group: any EventLoopGroup, absence: Absence = .fails
+    ) async throws -> DocumentPlace {
+        let (database, collection) = try DocumentAccess.parse(name)
+        guard !database.isEmpty, !database.utf8.contains(UInt8(ascii: "/")) else {
+            throw AgentError(.invalid, "\"\(name)\" is no database: expected DB, DB.COLLECTION or DB.SCOPE.COLLECTION")
+        }
+        if let client = try AgentClient.find(settings, group: group) {
+            try await check(database, collection, at: client)
+            return .agent(client, name: collection.isDefault ? database : "\(database).\(collection)")
+        }
+        return .folder(try open(database, collection, settings, absence))
+    }
+
+    /// Before anything is read or sent, so that a wrong name is told at once.
+    private static func check(_ database: String, _ collection: CollectionName, at client: AgentClient) async throws {
+        let databases = try await client.request("GET", "/api/status")["databases"]?.asArray ?? []
+        guard let found = databases.first(where: { $0["name"]?.asString.map { $0.utf8.elementsEqual(database.utf8) } ?? false }) else {
+            throw AgentError(
+                .notFound,
+                "the agent on \(client.socket) has no database \"\(database)\"; it has \(listed(databases.compactMap { $0["name"]?.asString }))")
+        }
+        let names = found["collections"]?.asArray?.compactMap { $0["name"]?.asString } ?? []
+        guard names.contains(collection.description) else {
+            throw AgentError(.notFound, "database \"\(database)\" has no collection \(collection); it has \(listed(names))")
+        }
+    }
+
+    private static func open(
+        _ name: String, _ collection: CollectionName, _ settings: AgentSettings, _ absence: Absence
+    ) throws -> DocumentAccess {
+        let data = settings.data.value
+        let folder = "\(data)/\(name).nightjar"
+        let exists = DatabaseFolders.exists(folder)
+        if !exists {
+            guard case .creates = absence else {
+                throw AgentError(
+                    .notFound,
+                    "there is no database \"\(name)\" in \(data), and no agent runs there; it holds \(listed(DatabaseFolders.names(in: data)))")
+            }
+            try Folders.make(data)
+        }
+        let wanted = settings.database(named: name)
+        var options = DatabaseOptions()
+        if let wanted { options.historyDepth = wanted.history.revisions }
+        let database = try Database.open(folder: folder, name: name, options: options)
+        if case .creates(let tell) = absence {
+            if !exists { tell("created database \(folder)") }
+            if database.collection(collection) == nil {
+                _ = try database.createCollection(collection)
+                tell("created collection \(collection) in \(folder)")
+            }
+        } else if database.collection(collection) == nil {
+            let names = database.collections.map(\.name.description)
+            database.close()
+            throw AgentError(.notFound, "database \"\(name)\" has no collection \(collection); it has \(listed(names))")
+        }
+        return try DocumentAccess(database, collection: collection)
+    }
+
+    private static func listed(_ names: [String]) -> String { names.isEmpty ? "none" : names.joined(separator: ", ") }
+
+    /// Gives a folder's lock back.
+    public func close() {
+        if case .folder(let access) = self { access.database.close() }
+    }
+
+    // MARK: - One document
+
+    /// A document that was saved or deleted.
+    public struct Saved: Sendable {
+        public var id: String
+        public var revision: String
+
+        public var json: JSONValue {
+            JSONOutput.object(["ok": .bool(true), "id": .string(id), "rev": .string(revision)])
+        }
+    }
+
+    /// The document's JSON.
+    ///
+    /// - Throws: ``AgentError`` of the kind notFound when there is none, or it is deleted.
+    public func get(_ id: String) async throws -> [UInt8] {
+        switch self {
+        case .agent(let client, let name):
+            var json = try await client.bytes("GET", Self.path(name, id))
+            if json.last == UInt8(ascii: "\n") { json.removeLast() }
+            return json
+        case .folder(let access):
+            guard let json = try await access.get(id) else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
+            return json
+        }
+    }
+
+    /// Saves a document; `_rev` in it names the revision that it follows.
+    public func put(_ id: String, _ json: [UInt8]) async throws -> Saved {
+        switch self {
+        case .agent(let client, let name): try saved(id, try await client.request("PUT", Self.path(name, id), body: json))
+        case .folder(let access): Saved(id: id, revision: try await access.put(id, json).revision.text)
+        }
+    }
+
+    /// Deletes a document.
+    ///
+    /// - Parameter revision: must be the newest one; nil for whatever that is.
+    public func remove(_ id: String, revision: String?) async throws -> Saved {
+        switch self {
+        case .agent(let client, let name):
+            let query = revision.map { "?rev=\(PercentEncoding.encode($0))" } ?? ""
+            return try saved(id, try await client.request("DELETE", Self.path(name, id) + query))
+        case .folder(let access): return Saved(id: id, revision: try await access.remove(id, revision: revision).revision.text)
+        }
+    }
+
+    private func saved(_ id: String, _ answer: JSONValue) throws -> Saved {
+        guard let revision = answer["rev"]?.asString else { throw AgentError(.failed, "the agent's answer names no revision: \(answer.text)") }
+        return Saved(id: id, revision: revision)
+    }
+
+    private static func path(_ name: String, _ id: String? = nil) -> String {
+        "/api/databases/\(PercentEncoding.encode(name))/documents" + (id.map { "/\(PercentEncoding.encode($0))" } ?? "")
+    }
+
+    // MARK: - All documents
+
+    /// A document as `doc list` shows it, one line of JSON: `{"id", "rev", "deleted", "sequence"}`.
+    public func list(includesDeleted: Bool, _ each: @escaping @Sendable ([UInt8]) throws -> Void) async throws {
+        switch self {
+        case .agent(let client, let name):
+            // The array comes with one element a line.
+            let lines = LineReader()
+            try await client.receive(Self.path(name) + "?deleted=\(includesDeleted)") { piece in
+                try lines.append(piece) { line in
+                    guard line.first == UInt8(ascii: "{") else { return }
+                    try each(line.last == UInt8(ascii: ",") ? line.dropLast() : line)
+                }
+            }
+        case .folder(let access):
+            var since: SequenceNumber = 0
+            while true {
+                let rows = try await access.page(since: since, limit: 1_000, includesDeleted: includesDeleted, includesBodies: false)
+                guard let last = rows.last else { return }
+                since = last.sequence
+                for row in rows { try each(DocumentLines.summary(row).serialize()) }
+            }
+        }
+    }
+
+    /// Every document as a line of JSON, in pieces of whole or broken lines.
+    public func export(includesDeleted: Bool, _ write: @escaping @Sendable (ByteBuffer) throws -> Void) async throws {
+        switch self {
+        case .agent(let client, let name):
+            try await client.receive("/api/databases/\(PercentEncoding.encode(name))/export?deleted=\(includesDeleted)") { try write($0) }
+        case .folder(let access):
+            var since: SequenceNumber = 0
+            while true {
+                let rows = try await access.page(since: since, limit: 500, includesDeleted: includesDeleted, includesBodies: true)
+                guard let last = rows.last else { return }
+                since = last.sequence
+                var buffer = ByteBuffer()
+                for row in rows { DocumentLines.append(row, to: &buffer) }
+                try write(buffer)
+            }
+        }
+    }
+
+    /// Stores lines of JSON.
+    ///
+    /// - Parameter next: the next bytes, nil at the end.
+    public func importLines(_ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
+        switch self {
+        case .agent(let client, let name):
+            return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import") { try next() })
+        case .folder(let access):
+            var counts = DocumentAccess.ImportCounts()
+            var lines = LineSplitter()
+            while let piece = try next() {
+                try lines.append(piece.readableBytesView)
+                while let batch = lines.take(500, isEnd: false) { try await access.importLines(batch, counts: &counts) }
+            }
+            while let batch = lines.take(500, isEnd: true) { try await access.importLines(batch, counts: &counts) }
+            return counts
+        }
+    }
+}

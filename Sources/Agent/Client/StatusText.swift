@@ -1,0 +1,148 @@
+import Documents
+
+/// The status of an agent (`GET /api/status`) as tables for people.
+public enum StatusText {
+    public static func text(_ status: JSONValue) -> String {
+        var text = "nightjar \(string(status["version"])), up \(duration(status["uptime_seconds"]?.asDouble ?? 0))"
+        text += ", \(bytes(status["resident_bytes"])) resident\n"
+        text += databases(rows(status, "databases"))
+        text += listeners(rows(status, "listeners"))
+        text += replicators(rows(status, "replicators"))
+        text += plugins(rows(status, "plugins"))
+        for problem in rows(status, "plugin_folder_problems") { text += "plugins folder: \(string(problem))\n" }
+        let pending = rows(status, "databases").reduce(0) { $0 + ($1["conflicts_pending"]?.asInt64 ?? 0) }
+        text += "\nconflicts pending: \(pending)\n"
+        return text
+    }
+
+    private static func databases(_ databases: [JSONValue]) -> String {
+        var table = TextTable(["DATABASE", "COLLECTION", "DOCUMENTS", "DELETED", "SEQUENCE", "CONFLICTS", "HELD", "SIZE"], alignsRight: [2, 3, 4, 5, 6, 7])
+        for database in databases {
+            for (number, collection) in rows(database, "collections").enumerated() {
+                table.add([
+                    number == 0 ? string(database["name"]) : "", string(collection["name"]), string(collection["documents"]),
+                    string(collection["deleted"]), string(collection["last_sequence"]), string(collection["conflicts_pending"]),
+                    string(collection["held"]), number == 0 ? bytes(database["size_bytes"]) : "",
+                ])
+            }
+        }
+        return section(table, "no databases")
+    }
+
+    private static func listeners(_ listeners: [JSONValue]) -> String {
+        var table = TextTable(["LISTENER", "URL", "CONNECTIONS", "ACTIVE"], alignsRight: [2, 3])
+        var peers = TextTable(["PEER", "USER", "DATABASE", "SINCE", "PULLED", "PUSHED"], alignsRight: [4, 5])
+        for listener in listeners {
+            let urls = rows(listener, "urls")
+            for (number, url) in (urls.isEmpty ? [.string("-")] : urls).enumerated() {
+                table.add(
+                    number == 0
+                        ? [string(listener["name"]), string(url), string(listener["connections"]), string(listener["active_connections"])]
+                        : ["", string(url), "", ""])
+            }
+            for peer in rows(listener, "peers") {
+                peers.add([
+                    string(peer["address"]), string(peer["user"]), string(peer["database"]), string(peer["since"]),
+                    string(peer["pulled_by_peer"]), string(peer["pushed_by_peer"]),
+                ])
+            }
+        }
+        return section(table, "no listeners") + (peers.isEmpty ? "" : "\n\(peers.text)")
+    }
+
+    /// Also for `replicator list`.
+    public static func replicators(_ replicators: [JSONValue]) -> String {
+        var table = TextTable(
+            ["REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "TARGET"],
+            alignsRight: [4, 5, 6, 7, 8, 9, 10])
+        var notes = ""
+        for replicator in replicators {
+            let progress = replicator["progress"]
+            table.add([
+                string(replicator["name"]), string(replicator["database"]),
+                string(replicator["type"]) + (replicator["continuous"]?.asBool == true ? ", continuous" : ""),
+                string(replicator["activity"]), "\(string(progress?["completed"]))/\(string(progress?["total"]))",
+                string(replicator["pushed"]), string(replicator["pulled"]), string(replicator["rejected"]), string(replicator["failed"]),
+                string(replicator["pending"]), string(replicator["held"]), string(replicator["target"]),
+            ])
+            if let error = replicator["error"], !error.isNull {
+                notes += "\(string(replicator["name"])): \(self.error(error))"
+                if let next = replicator["next_retry_at"]?.asString { notes += ", next attempt at \(TextTable.printable(next))" }
+                notes += "\n"
+            }
+        }
+        return section(table, "no replicators") + notes
+    }
+
+    /// Also for `plugin list`.
+    public static func plugins(_ plugins: [JSONValue]) -> String {
+        var table = TextTable(["PLUGIN", "VERSION", "STATE", "HOOKS", "CALLS", "ERRORS", "REJECTED", "P99 MS", "USED BY"], alignsRight: [4, 5, 6, 7])
+        var notes = ""
+        for plugin in plugins {
+            let name = string(plugin["name"])
+            table.add([
+                name, string(plugin["version"]), string(plugin["state"]), list(plugin["hooks"]), string(plugin["calls"]),
+                string(plugin["errors"]), string(plugin["rejected"]), plugin["p99_ms"]?.asDouble.map { decimal($0, 3) } ?? "-",
+                list(plugin["used_by"]),
+            ])
+            if let refused = plugin["refused"], !refused.isNull {
+                notes += "\(name): version \(string(refused["version"])) is refused: \(string(refused["error"]))\n"
+            }
+            if let failure = plugin["last_failure"]?.asString { notes += "\(name): last failure: \(TextTable.printable(failure))\n" }
+        }
+        return section(table, "no plugins") + notes
+    }
+
+    // MARK: - Cells
+
+    /// `http/401: the words (permanent)`.
+    public static func error(_ error: JSONValue) -> String {
+        let kind = error["transient"]?.asBool == true ? "transient" : "permanent"
+        return "\(string(error["domain"]))/\(string(error["code"])): \(string(error["message"])) (\(kind))"
+    }
+
+    private static func section(_ table: TextTable, _ empty: String) -> String { "\n" + (table.isEmpty ? "\(empty)\n" : table.text) }
+
+    private static func rows(_ value: JSONValue, _ key: String) -> [JSONValue] { value[key]?.asArray ?? [] }
+
+    private static func string(_ value: JSONValue?) -> String {
+        switch value {
+        case nil, .null?: "-"
+        case .string(let text)?: TextTable.printable(text)
+        case .some(let other): other.text
+        }
+    }
+
+    private static func list(_ value: JSONValue?) -> String {
+        let names = value?.asArray?.compactMap(\.asString) ?? []
+        return names.isEmpty ? "-" : TextTable.printable(names.joined(separator: ", "))
+    }
+
+    static func duration(_ seconds: Double) -> String {
+        let whole = Int(seconds)
+        let (days, hours, minutes) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60)
+        if days > 0 { return "\(days) d \(hours) h" }
+        if hours > 0 { return "\(hours) h \(minutes) min" }
+        if minutes > 0 { return "\(minutes) min \(whole % 60) s" }
+        return "\(whole) s"
+    }
+
+    static func bytes(_ value: JSONValue?) -> String {
+        guard let bytes = value?.asInt64 else { return "-" }
+        if bytes < 1 << 10 { return "\(bytes) B" }
+        if bytes < 1 << 20 { return "\(bytes >> 10) KiB" }
+        if bytes < 1 << 30 { return "\(decimal(Double(bytes) / 1_048_576, 1)) MiB" }
+        return "\(decimal(Double(bytes) / 1_073_741_824, 1)) GiB"
+    }
+
+    /// A number with a fixed count of decimals.
+    public static func decimal(_ value: Double, _ places: Int) -> String {
+        var scale = 1.0
+        for _ in 0..<places { scale *= 10 }
+        guard value.isFinite, value.magnitude < 1e12 else { return "\(value)" }
+        let scaled = Int64((value * scale).rounded())
+        let fraction = String(scaled.magnitude % UInt64(scale))
+        let zeros = String(repeating: "0", count: max(0, places - fraction.utf8.count))
+        return "\(scaled < 0 ? "-" : "")\(scaled.magnitude / UInt64(scale))" + (places == 0 ? "" : ".\(zeros)\(fraction)")
+    }
+}

@@ -1,0 +1,43 @@
+/// Columns of text for a terminal.
+public struct TextTable: Sendable {
+    private let header: [String]
+    private var rows: [[String]] = []
+    private let alignsRight: Set<Int>
+
+    /// - Parameter alignsRight: columns of numbers.
+    public init(_ header: [String], alignsRight: Set<Int> = []) {
+        self.header = header
+        self.alignsRight = alignsRight
+    }
+
+    public mutating func add(_ row: [String]) { rows.append(row.map(Self.printable)) }
+
+    public var isEmpty: Bool { rows.isEmpty }
+
+    /// Lines with two spaces between columns.
+    public var text: String {
+        let all = [header] + rows
+        let widths = header.indices.map { column in all.map { Self.width($0[column]) }.max() ?? 0 }
+        return all.map { row in
+            var line = ""
+            for (column, cell) in row.enumerated() {
+                let gap = String(repeating: " ", count: widths[column] - Self.width(cell))
+                line += alignsRight.contains(column) ? gap + cell : column == row.count - 1 ? cell : cell + gap
+                if column < row.count - 1 { line += "  " }
+            }
+            return line + "\n"
+        }.joined()
+    }
+
+    /// Text of peers and plugins, harmless on a terminal.
+    public static func printable(_ text: String) -> String {
+        guard text.unicodeScalars.contains(where: isControl) else { return text }
+        var clean = ""
+        for scalar in text.unicodeScalars { clean.unicodeScalars.append(isControl(scalar) ? "?" : scalar) }
+        return clean
+    }
+
+    private static func isControl(_ scalar: Unicode.Scalar) -> Bool { scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value) }
+
+    private static func width(_ text: String) -> Int { text.unicodeScalars.count }
+}

@@ -1,0 +1,147 @@
+import Glibc
+import Synchronization
+
+/// Another process, started for one measurement. It talks in lines on its standard output; the end of its standard
+/// input tells it to finish.
+final class Child: Sendable {
+    let process: pid_t
+    private let input: Mutex<Int32>
+    private let output: Int32
+    private let buffer = Mutex<[UInt8]>([])
+    private let isReaped = Mutex(false)
+
+    /// This very executable.
+    static func ownPath() throws -> String {
+        var path = [UInt8](repeating: 0, count: 4096)
+        let count = path.withUnsafeMutableBytes { bytes in
+            readlink("/proc/self/exe", bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+        }
+        guard count > 0 else { throw Files.failure("/proc/self/exe") }
+        return String(decoding: path[..<count], as: UTF8.self)
+    }
+
+    init(_ executable: String, _ arguments: [String]) throws {
+        // A child that ended must not end us when we close its input.
+        signal(SIGPIPE, SIG_IGN)
+        let toChild = try Self.pipe()
+        let fromChild = try Self.pipe()
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, toChild.read, 0)
+        posix_spawn_file_actions_adddup2(&actions, fromChild.write, 1)
+        var list: [UnsafeMutablePointer<CChar>?] = ([executable] + arguments).map { strdup($0) } + [nil]
+        defer { for entry in list { free(entry) } }
+        var process: pid_t = 0
+        let status = posix_spawn(&process, executable, &actions, nil, &list, environ)
+        close(toChild.read)
+        close(fromChild.write)
+        guard status == 0 else {
+            close(toChild.write)
+            close(fromChild.read)
+            throw BenchError("\(executable): \(String(cString: strerror(status)))")
+        }
+        self.process = process
+        input = Mutex(toChild.write)
+        output = fromChild.read
+    }
+
+    deinit {
+        kill(process, SIGKILL)
+        _ = wait()
+        close(output)
+    }
+
+    private static func pipe() throws -> (read: Int32, write: Int32) {
+        var ends: [Int32] = [0, 0]
+        guard pipe2(&ends, O_CLOEXEC) == 0 else { throw Files.failure("pipe") }
+        return (ends[0], ends[1])
+    }
+
+    /// The next line without its end; blocks. An error when there is none.
+    func line() throws -> String {
+        try buffer.withLock { buffer in
+            var piece = [UInt8](repeating: 0, count: 1 << 16)
+            while true {
+                if let end = buffer.firstIndex(of: 0x0A) {
+                    let line = String(decoding: buffer[..<end], as: UTF8.self)
+                    buffer.removeFirst(end + 1)
+                    return line
+                }
+                let count = read(output, &piece, piece.count)
+                if count < 0 && errno == EINTR { continue }
+                guard count > 0 else { throw BenchError("process \(process) ended without an answer") }
+                buffer += piece[..<count]
+            }
+        }
+    }
+
+    /// The values of the next line, which reads `name=value name=value`.
+    func values() throws -> [String: String] {
+        var values: [String: String] = [:]
+        for field in try line().split(separator: " ") {
+            guard let sign = field.firstIndex(of: "=") else { continue }
+            values[String(field[..<sign])] = String(field[field.index(after: sign)...])
+        }
+        return values
+    }
+
+    /// Ends its standard input.
+    func closeInput() {
+        input.withLock { descriptor in
+            if descriptor >= 0 { close(descriptor) }
+            descriptor = -1
+        }
+    }
+
+    func terminate() { kill(process, SIGTERM) }
+
+    /// Waits for its end; its exit status, or 128 and the signal's number. 0 when asked again.
+    @discardableResult
+    func wait() -> Int32 {
+        closeInput()
+        return isReaped.withLock { isReaped in
+            guard !isReaped else { return 0 }
+            isReaped = true
+            var status: Int32 = 0
+            while waitpid(process, &status, 0) < 0 { if errno != EINTR { return 0 } }
+            return status & 0x7F == 0 ? status >> 8 & 0xFF : 128 + status & 0x7F
+        }
+    }
+}
+
+extension [String: String] {
+    /// A number that a child told.
+    func number(_ key: String) throws -> Double {
+        guard let text = self[key], let value = Double(text) else { throw BenchError("a child process told no \(key): \(self)") }
+        return value
+    }
+}
+
+/// What a child says to its parent: one line, at once.
+func tell(_ line: String) throws {
+    try Files.write(Array((line + "\n").utf8), to: 1, "standard output")
+}
+
+/// Waits for the end of standard input, on a thread of its own: cooperative threads must not block.
+func endOfInput() async {
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+        let box = Unmanaged.passRetained(Waiting(continuation))
+        var thread = pthread_t()
+        let status = pthread_create(&thread, nil, { box in
+            var byte: UInt8 = 0
+            while true {
+                let count = read(0, &byte, 1)
+                if count == 0 || (count < 0 && errno != EINTR) { break }
+            }
+            if let box { Unmanaged<Waiting>.fromOpaque(box).takeRetainedValue().continuation.resume() }
+            return nil
+        }, box.toOpaque())
+        if status == 0 { pthread_detach(thread) } else { box.takeRetainedValue().continuation.resume() }
+    }
+}
+
+private final class Waiting: Sendable {
+    let continuation: CheckedContinuation<Void, Never>
+    init(_ continuation: CheckedContinuation<Void, Never>) { self.continuation = continuation }
+}

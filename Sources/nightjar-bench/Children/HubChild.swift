@@ -1,0 +1,33 @@
+import ArgumentParser
+import DocumentStore
+import NIOPosix
+
+/// The hub in a process of its own. Tells its port, works until its input ends, then tells what it cost.
+struct HubChild: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "hub-child", shouldDisplay: false)
+
+    @Option var folder: String
+    /// Tells the age of each document at the moment it can be read here.
+    @Flag var watch = false
+
+    func run() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+        let database = try Database.open(folder: folder, name: "hub")
+        let (_, listener) = try await Hub.open(database, group: group)
+        let watcher = watch ? Watcher(database) : nil
+        let start = Stopwatch()
+        try tell("port=\(listener.port)")
+        await endOfInput()
+        let cost = start.cost
+        let documents = try await database.statistics().reduce(0) { $0 + $1.documents }
+        let peak = try residentMegabytes("VmHWM")
+        try tell("documents=\(documents) cpu=\(cost.cpuSeconds) peak=\(peak)")
+        if let watcher {
+            let ages = await watcher.stop().map { "\($0)" }.joined(separator: ",")
+            try tell("ages=\(ages)")
+        }
+        await listener.stop()
+        database.close()
+        try await group.shutdownGracefully()
+    }
+}

@@ -1,0 +1,54 @@
+import ArgumentParser
+import DocumentStore
+import NIOPosix
+import PluginHost
+import Replication
+import Transport
+
+/// A one-shot push in a process of its own. Tells what it cost.
+struct PushChild: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "push-child", shouldDisplay: false)
+
+    @Option var folder: String
+    @Option var port: Int
+    @Option var plugins: String?
+
+    func run() async throws {
+        let pushed = try await OneShotPush.run(folder: folder, port: port, plugins: plugins)
+        try tell("pushed=\(pushed.documents) seconds=\(pushed.cost.seconds) cpu=\(pushed.cost.cpuSeconds) peak=\(try residentMegabytes("VmHWM"))")
+    }
+}
+
+/// A push of everything in a database, from the start of the replicator until it has stopped by itself.
+enum OneShotPush {
+    static func run(folder: String, port: Int, plugins: String?) async throws -> (documents: Int, cost: Cost) {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+        let logger = quietLogger("push")
+        let database = try Database.open(folder: folder, name: "gateway")
+        var collection = CollectionReplication(collection: .default)
+        var host: PluginHost?
+        if let plugins {
+            let made = try PluginHost(folder: plugins, logger: logger)
+            await made.start()
+            collection.pushFilter = try made.pushFilter(plugin: "two-fields", usedBy: "bench push_filter")
+            host = made
+        }
+        let target = "ws://127.0.0.1:\(port)/hub"
+        let replicator = Replicator(
+            configuration: ReplicatorConfiguration(
+                name: "bench", database: database, target: target, type: .push, collections: [collection]),
+            connector: WebSocketClient(.init(url: try EndpointURL(target)), group: group), logger: logger)
+        let start = Stopwatch()
+        await replicator.start()
+        let status = await replicator.waitUntilStopped()
+        let cost = start.cost
+        if let error = status.error { throw BenchError("the push failed: \(error)") }
+        guard status.counts.failed == 0, status.counts.held == 0, status.counts.rejected == 0 else {
+            throw BenchError("the push left documents behind: \(status.counts)")
+        }
+        await host?.shutdown()
+        database.close()
+        try await group.shutdownGracefully()
+        return (Int(status.counts.pushed), cost)
+    }
+}

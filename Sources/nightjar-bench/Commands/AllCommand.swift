@@ -1,0 +1,48 @@
+import ArgumentParser
+
+struct AllCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "all", abstract: "Every scenario, and one table of what is reached.",
+        discussion: "Ends with status 0 whatever the figures are; another status means that a scenario could not be measured.")
+
+    @OptionGroup var common: CommonOptions
+    @OptionGroup var agent: AgentOptions
+    @Flag(help: "A tenth of the sizes.") var quick = false
+
+    func run() async throws {
+        let documents = quick ? 10_000 : 100_000
+        let rounds = quick ? 3 : 5
+        let scenarios: [(String, (Scratch) async throws -> Report)] = [
+            ("insert", { try await InsertScenario(documents: documents, rounds: rounds).run($0) }),
+            ("push", { try await PushScenario(documents: documents, rounds: rounds).run($0) }),
+            ("push-filter", { try await PushFilterScenario(documents: documents, rounds: rounds).run($0) }),
+            ("filter", { _ in try FilterScenario(calls: quick ? 30_000 : 300_000).run() }),
+            ("million", { try await MillionScenario(documents: documents * 10).run($0) }),
+            ("million, random ids", { try await MillionScenario(documents: documents * 10, hasRandomIDs: true).run($0) }),
+            ("memory", {
+                try await MemoryScenario(
+                    documents: documents, rounds: quick ? 1 : 3, agent: agent.agentPath(), plugins: agent.pluginsPath()
+                ).run($0)
+            }),
+            ("latency", { try await LatencyScenario(seconds: quick ? 2 : 20).run($0) }),
+        ]
+        var reports: [Report] = []
+        var isIncomplete = false
+        for (name, run) in scenarios {
+            let folder = try Scratch(parent: common.scratch)
+            defer { folder.remove() }
+            do {
+                let report = try await run(folder)
+                reports.append(report)
+                try common.show(report)
+            } catch {
+                isIncomplete = true
+                try Files.write(Array("\(name): not measured: \(error)\n".utf8), to: 2, "standard error")
+            }
+        }
+        if common.json != "-" { try tell("summary\n" + Report.summary(reports)) }
+        let json = "[\(reports.map(\.json).joined(separator: ",\n"))]"
+        if common.json == "-" { print(json) } else if let file = common.json { try Files.write(json + "\n", to: file) }
+        if isIncomplete { throw ExitCode.failure }
+    }
+}

@@ -1,0 +1,104 @@
+import ArgumentParser
+
+struct InsertCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "insert", abstract: "Documents into the store, against raw SQLite writing the same bytes.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 100_000
+    @Option var rounds = 5
+    @Flag(help: "Ids in no order.") var randomIDs = false
+
+    func run() async throws {
+        try await common.report { try await InsertScenario(documents: documents, rounds: rounds, hasRandomIDs: randomIDs).run($0) }
+    }
+}
+
+struct PushCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "push", abstract: "A one-shot push between two databases, against inserting the same documents.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 100_000
+    @Option var rounds = 5
+    @Option(help: "2: a process for each side; 1: both in one.") var processes = 2
+
+    func run() async throws {
+        try await common.report { try await PushScenario(documents: documents, rounds: rounds, processes: processes).run($0) }
+    }
+}
+
+struct PushFilterCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "push-filter", abstract: "The push with a Lua filter, against the push without.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 100_000
+    @Option var rounds = 5
+    @Option(help: "2: a process for each side; 1: both in one.") var processes = 2
+
+    func run() async throws {
+        try await common.report { try await PushFilterScenario(documents: documents, rounds: rounds, processes: processes).run($0) }
+    }
+}
+
+struct FilterCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "filter", abstract: "One filter call, against a bare lua_pcall of an empty function.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var calls = 300_000
+    @Option var rounds = 9
+
+    func run() async throws {
+        try await common.report { _ in try FilterScenario(calls: calls, rounds: rounds).run() }
+    }
+}
+
+struct MillionCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "million", abstract: "Speed over the last tenth of a million documents, against the first tenth.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 1_000_000
+    @Option var rounds = 1
+    @Flag(help: "Ids in no order.") var randomIDs = false
+
+    func run() async throws {
+        try await common.report { try await MillionScenario(documents: documents, rounds: rounds, hasRandomIDs: randomIDs).run($0) }
+    }
+}
+
+struct MemoryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "memory", abstract: "Resident memory of the agent, idle and during a push.")
+
+    @OptionGroup var common: CommonOptions
+    @OptionGroup var agent: AgentOptions
+    @Option var documents = 100_000
+    @Option var rounds = 3
+
+    func run() async throws {
+        let (path, plugins) = (try agent.agentPath(), try agent.pluginsPath())
+        try await common.report {
+            try await MemoryScenario(documents: documents, rounds: rounds, agent: path, plugins: plugins).run($0)
+        }
+    }
+}
+
+struct LatencyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "latency", abstract: "From a write to its visibility on a continuous peer.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var writesPerSecond = 200
+    @Option var seconds = 20
+    @Option var rounds = 1
+    @Option(help: "2: a process for each side; 1: both in one.") var processes = 2
+
+    func run() async throws {
+        try await common.report {
+            try await LatencyScenario(writesPerSecond: writesPerSecond, seconds: seconds, rounds: rounds, processes: processes).run($0)
+        }
+    }
+}

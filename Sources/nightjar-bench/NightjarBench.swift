@@ -1,0 +1,14 @@
+import ArgumentParser
+
+/// Measures what Nightjar promises. Every figure is a ratio to a baseline of the same run, taken in turns with it.
+@main
+struct NightjarBench: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "nightjar-bench",
+        abstract: "Measures the store, the replication and the plugins against baselines taken in the same run.",
+        discussion: "The figures depend on the machine and on what else it does: build in release mode, and look at min and max.",
+        subcommands: [
+            InsertCommand.self, PushCommand.self, PushFilterCommand.self, FilterCommand.self, MillionCommand.self,
+            MemoryCommand.self, LatencyCommand.self, AllCommand.self, HubChild.self, PushChild.self,
+        ])
+}

@@ -1,0 +1,94 @@
+import LuaRuntime
+
+/// What one filter call costs, against the least that a call into Lua can cost.
+struct FilterScenario {
+    var calls = 300_000
+    var rounds = 9
+
+    private static let plugins: [(label: String, source: String)] = [
+        ("no field", "return { push_filter = function(doc, ctx) return true end }"),
+        ("two fields", "return { push_filter = function(doc, ctx) return doc.type == \"reading\" and doc.value > 0 end }"),
+        ("two late fields", "return { push_filter = function(doc, ctx) return doc.status ~= \"off\" and doc.battery > 0 end }"),
+    ]
+
+    func run() throws -> Report {
+        let bare = try BareLua()
+        var small: [LuaDocument] = []
+        var large: [LuaDocument] = []
+        var deep: [LuaDocument] = []
+        // More than fit into the processor's first cache, as in a real push.
+        for number in 0..<500 {
+            small.append(Self.document(number, Readings()))
+            large.append(Self.document(number, Readings(size: 3000)))
+            deep.append(Self.document(number, Readings(size: 3000, isNoteFirst: true)))
+        }
+        let states = try Self.plugins.map { plugin in
+            let state = try LuaPluginState(name: "bench", chunkName: "bench.lua", source: Array(plugin.source.utf8))
+            return (plugin.label, state, try state.makeUse(LuaContext(database: "plant", direction: "push", plugin: "bench", version: "1")))
+        }
+        var empty: [Double] = []
+        var inside: [Double] = []
+        var cases: [(label: String, nanoseconds: [Double])] = []
+        for round in 0..<rounds {
+            var index = 0
+            for (label, state, use) in states {
+                let kinds = label == "two fields" ? [("300 bytes", small), ("3 KB", large), ("3 KB, text before the value", deep)] : [("300 bytes", small)]
+                for (kind, documents) in kinds {
+                    // The baseline before each case: a clock that changes its speed changes it for both.
+                    empty.append(try nanoseconds(calls * 4) { bare.callEmptyFunction(times: calls * 4) })
+                    let spent = try nanoseconds(calls) { try Self.ask(state, use, documents, times: calls) }
+                    if round == 0 { cases.append(("\(label), \(kind)", [])) }
+                    cases[index].nanoseconds.append(spent)
+                    index += 1
+                }
+            }
+            if let state = states.first?.1 {
+                inside.append(try nanoseconds(calls * 4) { state.callEmptyFunction(times: calls * 4, isLua: true) })
+            }
+        }
+        return report(empty, inside, cases)
+    }
+
+    private func report(_ empty: [Double], _ inside: [Double], _ cases: [(label: String, nanoseconds: [Double])]) -> Report {
+        var report = Report(scenario: "filter", title: "one filter call through the bridge, \(calls) calls a round")
+        report.add("lua_pcall of an empty function", "ns", empty)
+        report.add("the same in a sandboxed state", "ns", inside)
+        for entry in cases { report.add("filter, \(entry.label)", "ns", entry.nanoseconds) }
+        let perRound = cases.count
+        func ratios(_ label: String) -> [Double] {
+            guard let index = cases.firstIndex(where: { $0.label == label }) else { return [] }
+            return cases[index].nanoseconds.enumerated().map { round, spent in spent / empty[round * perRound + index] }
+        }
+        report.goal("two fields of 300 bytes / empty lua_pcall", "times", ratios("two fields, 300 bytes"), .atMost, 10)
+        if let small = cases.first(where: { $0.label == "two fields, 300 bytes" }),
+            let large = cases.first(where: { $0.label == "two fields, 3 KB" }),
+            let deep = cases.first(where: { $0.label == "two fields, 3 KB, text before the value" })
+        {
+            report.add("3 KB / 300 bytes", "times", zip(large.nanoseconds, small.nanoseconds).map { $0 / $1 })
+            report.add("3 KB, text before the value / 300 bytes", "times", zip(deep.nanoseconds, small.nanoseconds).map { $0 / $1 })
+        }
+        report.notes.append("a later bar for the ratio is 6; time, instruction and memory limits are on in every filter call; \(machineLoad())")
+        return report
+    }
+
+    private static func document(_ number: Int, _ readings: Readings) -> LuaDocument {
+        LuaDocument(id: readings.id(number), revision: "1-0123456789abcdef0123456789abcdef01234567", body: readings.body(number))
+    }
+
+    private func nanoseconds(_ times: Int, _ body: () throws -> Void) throws -> Double {
+        let start = monotonicNanoseconds()
+        try body()
+        return Double(monotonicNanoseconds() - start) / Double(times)
+    }
+
+    private static func ask(_ state: LuaPluginState, _ use: LuaUse, _ documents: [LuaDocument], times: Int) throws {
+        var passed = 0
+        var next = 0
+        for _ in 0..<times {
+            if try state.callFilter(.pushFilter, document: documents[next], use: use) { passed += 1 }
+            next += 1
+            if next == documents.count { next = 0 }
+        }
+        guard passed == times else { throw BenchError("the filter passed \(passed) of \(times) documents") }
+    }
+}

@@ -1,0 +1,50 @@
+import Glibc
+
+/// What a stretch of work cost this process.
+struct Cost: Sendable {
+    /// Wall time in seconds.
+    var seconds: Double
+    /// User and system time of all threads, in seconds.
+    var cpuSeconds: Double
+}
+
+/// A moment, to measure from.
+struct Stopwatch {
+    private let wall = monotonicSeconds()
+    private let cpu = processorSeconds()
+
+    var cost: Cost { Cost(seconds: monotonicSeconds() - wall, cpuSeconds: processorSeconds() - cpu) }
+}
+
+/// The same clock in every process of this machine.
+func monotonicNanoseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+}
+
+func monotonicSeconds() -> Double { Double(monotonicNanoseconds()) * 1e-9 }
+
+/// Processor time of this process so far, in seconds.
+func processorSeconds() -> Double {
+    var usage = rusage()
+    getrusage(RUSAGE_SELF, &usage)
+    return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6
+}
+
+/// A line of `/proc/PID/status` in MB of 2^20 bytes: `VmRSS` (resident now) or `VmHWM` (the most it has been).
+func residentMegabytes(_ key: String, process: pid_t = getpid()) throws -> Double {
+    let text = String(decoding: try Files.contents("/proc/\(process)/status"), as: UTF8.self)
+    for line in text.split(separator: "\n") where line.hasPrefix(key + ":") {
+        let digits = line.utf8.filter { $0 >= 0x30 && $0 <= 0x39 }
+        if let kilobytes = Double(String(decoding: digits, as: UTF8.self)) { return kilobytes / 1024 }
+    }
+    throw BenchError("/proc/\(process)/status has no \(key)")
+}
+
+/// Load average over the last minute and the number of processors, for the notes: figures from a busy machine say little.
+func machineLoad() -> String {
+    var loads = [0.0, 0.0, 0.0]
+    getloadavg(&loads, 3)
+    return "load \(Format.fixed(loads[0], 1)) on \(sysconf(Int32(_SC_NPROCESSORS_ONLN))) processors"
+}

@@ -1,0 +1,94 @@
+import Agent
+import ArgumentParser
+import Documents
+
+struct DocCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doc", abstract: "Reads and edits documents.",
+        discussion: """
+            DB is DATABASE or DATABASE.SCOPE.COLLECTION. Works on a running agent, or on the data folder if none runs there. \
+            Documents are JSON as CouchDB writes it: _id, _rev, _deleted, then the body.
+            """,
+        subcommands: [Get.self, Put.self, Remove.self, List.self])
+
+    /// `max_input`: bytes of a document on standard input; the store's own limit is lower and says more.
+    static let maximumInput = 64 << 20
+
+    struct Get: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "get", abstract: "Prints a document. Exit status 1 if there is none, or it is deleted.")
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
+        @Argument(help: "The document's id.") var id: String
+        @Flag(help: "Print JSON; it does in any case.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                try await location.withDocuments(of: db) { Output.write(1, try await $0.get(id) + [UInt8(ascii: "\n")]) }
+            }
+        }
+    }
+
+    struct Put: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "put", abstract: "Saves a document.",
+            discussion: "_rev in the document names the revision that it replaces; without it the document must be a new one.")
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
+        @Argument(help: "The document's id.") var id: String
+        @Argument(help: "The document; from standard input if absent.") var document: String?
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let bytes = try document.map { Array($0.utf8) } ?? InputFile(nil).all(limit: DocCommand.maximumInput)
+                try await location.withDocuments(of: db, absence: .createsAndSays) { place in
+                    DocCommand.show(try await place.put(id, bytes), json: json)
+                }
+            }
+        }
+    }
+
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rm", abstract: "Deletes a document. Exit status 1 if there is none.", aliases: ["delete"])
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
+        @Argument(help: "The document's id.") var id: String
+        @Option(help: "Delete it only if this is its newest revision.") var rev: String?
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                try await location.withDocuments(of: db) { DocCommand.show(try await $0.remove(id, revision: rev), json: json) }
+            }
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list", abstract: "Lists the documents in the order of their last change: id and revision, a tab between.")
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
+        @Flag(help: "Deleted documents too.") var deleted = false
+        @Flag(help: "Print a JSON array.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                try await location.withDocuments(of: db) { place in
+                    let printer = ListPrinter(json: json)
+                    try await place.list(includesDeleted: deleted) { try printer.add($0) }
+                    try printer.finish()
+                }
+            }
+        }
+    }
+
+    private static func show(_ saved: DocumentPlace.Saved, json: Bool) {
+        if json { Output.json(saved.json) } else { Output.line("\(TextTable.printable(saved.id))\t\(saved.revision)") }
+    }
+}

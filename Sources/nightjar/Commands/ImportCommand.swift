@@ -1,0 +1,47 @@
+import Agent
+import ArgumentParser
+import Documents
+import Synchronization
+
+struct ImportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import", abstract: "Stores documents from JSON Lines.",
+        discussion: """
+            Each line is a document. _id names it, else it gets a random id. A line without _rev is a new document; one with \
+            _rev continues that revision, or is stored under it where the document does not exist, so that an export can be \
+            imported elsewhere. Exit status 1 if a line failed or is in conflict; the others are stored.
+            """)
+
+    @OptionGroup var location: LocationOptions
+    @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
+    @Argument(help: "The file; standard input if absent.") var file: String?
+    @Flag(help: "Print the counts as JSON.") var json = false
+
+    func run() async throws {
+        try await Failure.reporting {
+            let input = try InputFile(file)
+            defer { input.close() }
+            let counts = try await location.withDocuments(of: db, absence: .createsAndSays) { place in
+                let progress = Progress()
+                defer { progress.clear() }
+                let read = Mutex(0)
+                return try await place.importLines {
+                    guard let piece = try input.next() else { return nil }
+                    let bytes = read.withLock { bytes in
+                        bytes += piece.readableBytes
+                        return bytes
+                    }
+                    progress.show("\(input.size.map { "\(Progress.bar(bytes, of: $0)) " } ?? "")\(bytes >> 10) KiB, \(progress.rate(bytes) >> 10) KiB/s")
+                    return piece
+                }
+            }
+            for problem in counts.problems { Output.errorLine("nightjar: \(TextTable.printable(problem))") }
+            if json {
+                Output.json(counts.json)
+            } else {
+                Output.line("\(counts.saved) saved, \(counts.unchanged) unchanged, \(counts.conflicts) conflicts, \(counts.failed) failed")
+            }
+            if counts.conflicts > 0 || counts.failed > 0 { throw ExitCode(Failure.failed) }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import Agent
+import AgentConfiguration
+import ArgumentParser
+import Documents
+import NIOPosix
+import PluginHost
+
+struct PluginCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "plugin", abstract: "Lists, checks, reloads and tries out plugins.",
+        subcommands: [List.self, Check.self, Reload.self, PluginRunCommand.self])
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list", abstract: "Lists the plugins of a running agent, or of the plugins folder if none runs.")
+
+        @OptionGroup var location: ConfigurationOptions
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let settings = try location.read()
+                // A folder that is named is meant.
+                if location.plugins == nil, let agent = try AgentClient.find(settings, group: MultiThreadedEventLoopGroup.singleton) {
+                    let plugins = try await agent.request("GET", "/api/plugins")
+                    if json { Output.json(plugins) } else { Output.write(1, String(StatusText.plugins(plugins.asArray ?? []).dropFirst())) }
+                    return
+                }
+                let check = try await PluginCommand.check(settings)
+                if json {
+                    Output.json(.array(check.plugins.map(\.json) + check.problems.map(PluginCommand.json)))
+                } else {
+                    PluginCommand.show(check.plugins)
+                    for problem in check.problems { Output.errorLine(TextTable.printable(problem.description)) }
+                }
+            }
+        }
+    }
+
+    struct Check: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "check", abstract: "Loads every plugin of the folder in a sandbox. Exit status 1 if one is wrong.",
+            discussion: "The command \"nightjar check\" looks at their use by the configuration too.")
+
+        @OptionGroup var location: ConfigurationOptions
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let check = try await PluginCommand.check(try location.read())
+                if json {
+                    Output.json(
+                        JSONOutput.object([
+                            "ok": .bool(check.problems.isEmpty), "plugins": .array(check.plugins.map(\.json)),
+                            "problems": .array(check.problems.map { .string($0.description) }),
+                        ]))
+                } else {
+                    PluginCommand.show(check.plugins)
+                    for problem in check.problems { Output.errorLine(TextTable.printable(problem.description)) }
+                }
+                if !check.problems.isEmpty { throw ExitCode(Failure.failed) }
+            }
+        }
+    }
+
+    struct Reload: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "reload", abstract: "Makes the running agent read the plugins folder now. Exit status 1 if a version is refused.")
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "One plugin; all if absent.") var name: String?
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let path = name.map { "/api/plugins/\(PercentEncoding.encode($0))/reload" } ?? "/api/plugins/reload"
+                let verdicts = try await location.agent().request("POST", path)
+                if json { Output.json(verdicts) }
+                var isRefused = false
+                for verdict in verdicts.asArray ?? [] {
+                    let outcome = verdict["outcome"]?.asString ?? ""
+                    isRefused = isRefused || outcome == "refused" || outcome == "missing"
+                    guard !json else { continue }
+                    let error = verdict["error"]?.asString.map { ": \($0)" } ?? ""
+                    Output.line(TextTable.printable("\(verdict["plugin"]?.asString ?? ""): \(outcome), version \(verdict["version"]?.asString ?? "none") serves\(error)"))
+                }
+                if isRefused { throw ExitCode(Failure.failed) }
+            }
+        }
+    }
+
+    /// The folder that a configuration or `--plugins` names.
+    static func folder(_ settings: AgentSettings) throws -> String {
+        if let folder = settings.plugins?.value { return folder }
+        throw AgentError(.notFound, "there is no plugins folder: name it with --plugins, or its configuration with --config")
+    }
+
+    static func check(_ settings: AgentSettings) async throws -> PluginCheck {
+        try await PluginCheck.run(
+            folder: try folder(settings), configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
+    }
+
+    static func show(_ plugins: [PluginListing]) {
+        var table = TextTable(["PLUGIN", "VERSION", "HOOKS", "DESCRIPTION"])
+        for plugin in plugins { table.add([plugin.name, plugin.version, plugin.hooks.joined(separator: ", "), plugin.description ?? ""]) }
+        if table.isEmpty { Output.line("no plugins") } else { Output.write(1, table.text) }
+    }
+
+    static func json(_ problem: PluginProblem) -> JSONValue {
+        JSONOutput.object([
+            "name": JSONOutput.text(problem.plugin), "version": .null, "state": .string("refused"), "hooks": .array([]),
+            "refused": JSONOutput.object(["version": .null, "error": .string(problem.description)]),
+        ])
+    }
+}
+
+extension PluginListing {
+    var json: JSONValue {
+        JSONOutput.object([
+            "name": .string(name), "file": .string(file), "version": .string(version), "state": .string("active"),
+            "description": JSONOutput.text(description), "hooks": .array(hooks.map { .string($0) }), "refused": .null,
+        ])
+    }
+}

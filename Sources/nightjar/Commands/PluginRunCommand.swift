@@ -1,0 +1,99 @@
+import Agent
+import AgentConfiguration
+import ArgumentParser
+import Documents
+import LuaRuntime
+import PluginHost
+
+struct PluginRunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run", abstract: "Calls one hook of a plugin in the real sandbox and shows the result.",
+        discussion: "Exit status 1 if a call failed. A \"no\" of a filter is not a failure.")
+
+    @OptionGroup var location: ConfigurationOptions
+    @Argument(help: "The plugin's name.") var name: String
+    @Argument(help: "push_filter, pull_filter, resolve or authenticate_password.") var hook: LuaHook
+    @Option(help: ArgumentHelp("The document of a filter; - for standard input.", valueName: "file")) var doc: String?
+    @Option(help: ArgumentHelp("For resolve: an object of local_doc, remote_doc and base_doc; - for standard input.", valueName: "file"))
+    var conflict: String?
+    @Option(help: "For authenticate_password.") var username: String?
+    @Option(help: "For authenticate_password.") var password: String?
+    @Option(help: ArgumentHelp("The plugin's parameters.", valueName: "json")) var params: String?
+    @Option(help: ArgumentHelp("Call it so often, in one state.", valueName: "n")) var times = 1
+    @Flag(help: "Print JSON, an object a call.") var json = false
+
+    func validate() throws {
+        if times < 1 || times > Self.maximumTimes { throw ValidationError("--times is 1 to \(Self.maximumTimes), not \(times)") }
+        switch hook {
+        case .pushFilter, .pullFilter: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
+        case .resolve: if conflict == nil { throw ValidationError("resolve needs --conflict FILE") }
+        case .authenticatePassword:
+            if username == nil || password == nil { throw ValidationError("authenticate_password needs --username and --password") }
+        case .authenticateCertificate, .sync: throw ValidationError("\(hook.rawValue) is not called by this version")
+        }
+    }
+
+    /// Reports are kept until the last call.
+    static let maximumTimes = 1_000_000
+    /// `max_input`: more than any document may have.
+    static let maximumInput = 64 << 20
+
+    func run() async throws {
+        try await Failure.reporting {
+            let settings = try location.read()
+            var request = PluginRunner.Request(
+                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try input(), params: try parameters(),
+                times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
+            request.user = username
+            let reports: [PluginRunner.Report]
+            do {
+                reports = try await PluginRunner.run(request)
+            } catch let error as PluginError where json {
+                // What cannot be called at all is a failed call, for those who read JSON.
+                Output.json([
+                    "result": .null, "error": ["kind": "plugin_load", "message": .string(error.description)], "log": [], "time_ms": 0,
+                    "memory_bytes": 0,
+                ])
+                throw ExitCode(Failure.failed)
+            }
+            for report in reports { if json { Output.json(report.json) } else { show(report) } }
+            if reports.contains(where: { $0.failure != nil }) { throw ExitCode(Failure.failed) }
+        }
+    }
+
+    private func input() throws -> PluginRunner.Input {
+        func bytes(_ path: String) throws -> [UInt8] {
+            let file = try InputFile(path)
+            defer { file.close() }
+            return try file.all(limit: Self.maximumInput)
+        }
+        if hook == .resolve { return .conflict(try bytes(conflict ?? "-")) }
+        if hook == .authenticatePassword { return .login(username: username ?? "", password: password ?? "") }
+        return .document(try bytes(doc ?? "-"))
+    }
+
+    private func parameters() throws -> LuaValue {
+        guard let params else { return .missing }
+        do {
+            return LuaValue(try JSONValue(parsing: params))
+        } catch {
+            throw AgentError(.invalid, "--params is no JSON: \(error)")
+        }
+    }
+
+    private func show(_ report: PluginRunner.Report) {
+        for line in report.log {
+            let fields = line.fields == .missing ? "" : " \(line.fields.json.text)"
+            Output.line(TextTable.printable("\(line.level): \(line.message)\(fields)"))
+        }
+        let facts = "\(StatusText.decimal(report.milliseconds, 3)) ms, \(report.memoryBytes) bytes held"
+        if let failure = report.failure {
+            Output.line(TextTable.printable("\(failure.kind.rawValue): \(failure.message)") + " (\(facts))")
+        } else {
+            let decision = report.decision.map { "\($0): " } ?? ""
+            Output.line(TextTable.printable("\(decision)\(report.result?.text ?? "null")") + " (\(facts))")
+        }
+    }
+}
+
+extension LuaHook: ExpressibleByArgument {}

@@ -1,0 +1,103 @@
+import Agent
+import AgentConfiguration
+import ArgumentParser
+import Documents
+import Glibc
+import NIOPosix
+import Transport
+
+struct ReplicateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "replicate", abstract: "Replicates from SOURCE to TARGET, without an agent and its configuration.",
+        discussion: """
+            SOURCE and TARGET are a database folder (DATA/NAME.nightjar) or the URL of a remote database \
+            (ws://HOST:PORT/DATABASE); at least one is a folder. A folder that documents are replicated into is made if it does not exist. \
+            Documents move from SOURCE to TARGET only, unless --both is given. No agent may have the folder open.
+            """)
+
+    @Argument(help: "From here: a database folder or a URL.") var source: String
+    @Argument(help: "To here: a database folder or a URL.") var target: String
+    @Flag(help: "Both ways.") var both = false
+    @Flag(help: "Go on until interrupted.") var continuous = false
+    @Flag(help: "Forget the checkpoint and look at every document again.") var reset = false
+    @Option(help: ArgumentHelp("A plugin: which documents may leave the folder.", valueName: "plugin")) var pushFilter: String?
+    @Option(help: ArgumentHelp("A plugin: which documents may enter the folder.", valueName: "plugin")) var pullFilter: String?
+    @Option(help: ArgumentHelp("A plugin: decides conflicts.", valueName: "plugin")) var resolver: String?
+    @Option(help: ArgumentHelp("The plugin's parameters; of several plugins an object of them by plugin name.", valueName: "json"))
+    var params: String?
+    @Option(help: ArgumentHelp("The plugins folder (default: ./plugins, if there is one).", valueName: "folder")) var plugins: String?
+    @Option(help: ArgumentHelp("Only these documents, separated by commas; may be repeated.", valueName: "ids")) var docIds: [String] = []
+    @Option(help: ArgumentHelp("Pull only from these channels, separated by commas.", valueName: "channels")) var channels: [String] = []
+    @Option(help: ArgumentHelp("These collections instead of the default one, separated by commas.", valueName: "scope.collection"))
+    var collections: [String] = []
+    @Option(help: "The user name for the remote database.") var user: String?
+    @Option(help: "The password; else NIGHTJAR_PASSWORD, else it is asked for on the terminal.") var password: String?
+    @Option(help: ArgumentHelp("Attempts while the remote cannot be reached; 0 for the default: 3, with --continuous no limit.", valueName: "n"))
+    var maxAttempts = 0
+    @Option(help: ArgumentHelp("Not available in this version.", valueName: "file")) var pinned: String?
+    @Flag(help: "Not available in this version.") var selfSigned = false
+    @Flag(name: .shortAndLong, help: "Log what happens on standard error.") var verbose = false
+    @Flag(help: "Print the outcome as JSON.") var json = false
+
+    func validate() throws {
+        if pinned != nil { throw ValidationError("--pinned: TLS is not available in this version") }
+        if selfSigned { throw ValidationError("--self-signed: TLS is not available in this version") }
+        if maxAttempts < 0 { throw ValidationError("--max-attempts is 0 or more, not \(maxAttempts)") }
+        if password != nil, user == nil { throw ValidationError("--password needs --user") }
+        if params != nil, pushFilter == nil, pullFilter == nil, resolver == nil {
+            throw ValidationError("--params needs --push-filter, --pull-filter or --resolver")
+        }
+    }
+
+    func run() async throws {
+        try await Failure.reporting {
+            let progress = Progress()
+            let outcome = try await replication().run(group: MultiThreadedEventLoopGroup.singleton, isVerbose: verbose) { status in
+                let counts = status.counts
+                progress.show(
+                    "\(Progress.bar(counts.completed, of: counts.total)) \(counts.completed)/\(counts.total) documents, "
+                        + "\(progress.rate(counts.completed))/s, \(status.activity.rawValue)\(status.error.map { ": \(TextTable.printable($0.message))" } ?? "")")
+            }
+            progress.clear()
+            if json {
+                Output.json(outcome.json)
+            } else {
+                let counts = outcome.status.counts
+                var line = "pushed \(counts.pushed), pulled \(counts.pulled), rejected \(counts.rejected), failed \(counts.failed), held \(outcome.held)"
+                if outcome.conflictsPending > 0 { line += ", conflicts pending \(outcome.conflictsPending)" }
+                Output.line(line)
+            }
+            if let problem = outcome.problem { throw AgentError(.failed, TextTable.printable(problem)) }
+            if outcome.wasInterrupted, !continuous { throw AgentError(.failed, "interrupted; the next run goes on from here") }
+        }
+    }
+
+    private func replication() throws -> DirectReplication {
+        var replication = DirectReplication(source: try .init(source), target: try .init(target))
+        replication.isBoth = both
+        replication.isContinuous = continuous
+        replication.resets = reset
+        replication.maximumAttempts = maxAttempts == 0 && !continuous ? 3 : maxAttempts
+        replication.policies.folder = AgentSettings.embeddedDefault(data: nil, plugins: plugins).plugins?.value
+        replication.policies.pushFilter = pushFilter
+        replication.policies.pullFilter = pullFilter
+        replication.policies.resolver = resolver
+        if let params {
+            do { replication.policies.params = try JSONValue(parsing: params) } catch { throw AgentError(.invalid, "--params is no JSON: \(error)") }
+        }
+        replication.collections = try Self.items(collections).map { try CollectionName(parsing: $0) }
+        let ids = Self.items(docIds)
+        if !ids.isEmpty { replication.documentIDs = try ids.map { try DocumentID($0) } }
+        let channels = Self.items(channels)
+        if !channels.isEmpty { replication.channels = channels }
+        if let user {
+            let password = try password ?? getenv("NIGHTJAR_PASSWORD").map { String(cString: $0) } ?? PasswordPrompt.ask("Password of \(user): ")
+            replication.credentials = BasicCredentials(username: user, password: password)
+        }
+        return replication
+    }
+
+    private static func items(_ lists: [String]) -> [String] {
+        lists.flatMap { $0.split(separator: ",").map(String.init) }
+    }
+}

@@ -1,0 +1,64 @@
+import Agent
+import ArgumentParser
+import Documents
+
+struct ReplicatorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "replicator", abstract: "Steers a replicator of a running agent, or lists them all.",
+        usage: """
+            nightjar replicator list
+            nightjar replicator NAME start [--reset]
+            nightjar replicator NAME stop
+            nightjar replicator NAME pending
+            nightjar replicator NAME held
+            """,
+        discussion: "pending: documents that wait to be pushed. held: documents whose filter failed.")
+
+    enum Action: String, ExpressibleByArgument, CaseIterable { case start, stop, pending, held }
+
+    @OptionGroup var location: LocationOptions
+    @Argument(help: "The replicator's name, or \"list\".") var name: String
+    @Argument(help: "start, stop, pending or held.") var action: Action?
+    @Flag(help: "With start: forget the checkpoint and look at every document again.") var reset = false
+    @Flag(help: "Print JSON.") var json = false
+
+    func validate() throws {
+        if action == nil, name != "list" {
+            throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending or held")
+        }
+        if reset, action != .start { throw ValidationError("--reset goes with start") }
+    }
+
+    func run() async throws {
+        try await Failure.reporting {
+            let agent = try location.agent()
+            let path = "/api/replicators/\(PercentEncoding.encode(name))"
+            switch action {
+            case nil:
+                let replicators = try await agent.request("GET", "/api/replicators")
+                if json { Output.json(replicators) } else { Output.write(1, String(StatusText.replicators(replicators.asArray ?? []).dropFirst())) }
+            case .start:
+                show(try await agent.request("POST", "\(path)/start\(reset ? "?reset=true" : "")"), "started")
+            case .stop:
+                show(try await agent.request("POST", "\(path)/stop"), "stopping")
+            case .pending:
+                show(try await agent.request("GET", "\(path)/pending"), ["collection", "id"], none: "nothing is pending")
+            case .held:
+                show(
+                    try await agent.request("GET", "\(path)/held"), ["collection", "id", "direction", "plugin", "tries", "since", "error"],
+                    none: "nothing is held")
+            }
+        }
+    }
+
+    private func show(_ answer: JSONValue, _ word: String) {
+        if json { Output.json(answer) } else { Output.line("\(TextTable.printable(name)): \(word)") }
+    }
+
+    private func show(_ rows: JSONValue, _ columns: [String], none: String) {
+        if json { return Output.json(rows) }
+        var table = TextTable(columns.map { $0.uppercased() })
+        for row in rows.asArray ?? [] { table.add(columns.map { row[$0].map { $0.asString ?? $0.text } ?? "-" }) }
+        if table.isEmpty { Output.line(none) } else { Output.write(1, table.text) }
+    }
+}

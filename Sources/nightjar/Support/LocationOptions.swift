@@ -1,0 +1,38 @@
+import Agent
+import AgentConfiguration
+import ArgumentParser
+import NIOPosix
+
+/// Where an agent is, or the data folder of one that does not run.
+struct LocationOptions: ParsableArguments, Sendable {
+    @Option(name: .long, help: ArgumentHelp("The agent's configuration file.", valueName: "file"))
+    var config: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The agent's data folder (default: the configuration's, or ./nightjar-data).", valueName: "folder"))
+    var data: String?
+
+    func settings() throws -> AgentSettings {
+        guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
+        return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: nil))
+    }
+
+    /// The running agent.
+    func agent() throws -> AgentClient { try AgentClient.require(try settings(), group: MultiThreadedEventLoopGroup.singleton) }
+
+    /// Runs with the documents of a collection, and gives a folder's lock back.
+    func withDocuments<T>(
+        of name: String, absence: DocumentPlace.Absence = .fails, _ work: (DocumentPlace) async throws -> T
+    ) async throws -> T {
+        let place = try await DocumentPlace.find(
+            name, settings: try settings(), group: MultiThreadedEventLoopGroup.singleton, absence: absence)
+        defer { place.close() }
+        return try await work(place)
+    }
+}
+
+extension DocumentPlace.Absence {
+    /// For commands that write.
+    static let createsAndSays = creates(tell: { Output.errorLine("nightjar: \($0)") })
+}

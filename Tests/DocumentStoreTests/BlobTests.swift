@@ -1,0 +1,133 @@
+import DocumentStore
+import Documents
+import Glibc
+import Testing
+
+@Suite struct BlobTests {
+    func store(grace: Int64 = 3600) throws -> Store {
+        var options = DatabaseOptions()
+        options.blobGraceSeconds = grace
+        options.maxBlobBytes = 1_000_000
+        return try Store(options)
+    }
+
+    func files(_ store: Store) throws -> [String] {
+        var names: [String] = []
+        let directory = try #require(opendir(store.folder + "/blobs"))
+        defer { closedir(directory) }
+        while let entry = readdir(directory) {
+            names.append(withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            })
+        }
+        return names.filter { !$0.hasPrefix(".") }
+    }
+
+    @Test func bytesComeBackInPieces() async throws {
+        let store = try store()
+        let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        let digest = BlobDigest.of(bytes)
+        let read = try await store.database.blobs.perform { blobs in
+            #expect(!blobs.contains(digest))
+            let writer = try blobs.writer()
+            for start in stride(from: 0, to: bytes.count, by: 70_000) {
+                try writer.append(Array(bytes[start..<min(start + 70_000, bytes.count)]))
+            }
+            #expect(try writer.finish(expecting: digest, length: 300_000) == digest)
+            #expect(blobs.contains(digest))
+            #expect(blobs.size(digest) == 300_000)
+            let reader = try blobs.reader(digest)
+            var all: [UInt8] = []
+            while true {
+                let part = try reader.read(offset: UInt64(all.count), count: 65_536)
+                if part.isEmpty { break }
+                all += part
+            }
+            return all
+        }
+        #expect(read == bytes)
+        #expect(try files(store) == [digest.hex])
+    }
+
+    @Test func wrongOrTooLongBytesAreNotInstalled() async throws {
+        let store = try store()
+        let other = BlobDigest.of(Array("other".utf8))
+        let real = BlobDigest.of(Array("bytes".utf8))
+        try await store.database.blobs.perform { blobs in
+            #expect(throws: StoreError.blobDigestMismatch(expected: other.text, found: real.text)) {
+                try blobs.install(Array("bytes".utf8), expecting: other)
+            }
+            let writer = try blobs.writer()
+            try writer.append(Array("bytes".utf8))
+            #expect(throws: StoreError.blobLengthMismatch(digest: real.text, expected: 6, found: 5)) { try writer.finish(length: 6) }
+            let long = try blobs.writer()
+            #expect(throws: StoreError.blobTooLarge(limit: 1_000_000)) {
+                try long.append([UInt8](repeating: 0, count: 600_000))
+                try long.append([UInt8](repeating: 0, count: 600_000))
+            }
+            #expect(throws: StoreError.self) { try long.append([1]) }
+            #expect(throws: StoreError.blobMissing(digest: other.text)) { try blobs.read(other) }
+            _ = try blobs.writer() // dropped
+        }
+        #expect(try files(store) == [])
+    }
+
+    @Test func remainsOfACrashAreRemoved() async throws {
+        let store = try store()
+        store.database.close()
+        try writeFile(store.folder + "/blobs/incoming-1-1", [1, 2, 3])
+        try Database.open(folder: store.folder, name: "test").close()
+        #expect(try files(store) == [])
+    }
+
+    @Test func compactionRemovesWhatNoRevisionNeeds() async throws {
+        let store = try store(grace: 0)
+        let c = try store.c
+        let database = store.database
+        var digests: [BlobDigest] = []
+        for n in 0..<6 {
+            let bytes = Array("blob \(n)".utf8)
+            digests.append(try await database.blobs.perform { try $0.install(bytes) })
+        }
+        func body(_ n: Int) -> String { #"{"deep":[{"@type":"blob","digest":"\#(digests[n])","length":6}]}"# }
+        _ = try await store.save("kept", body(0))
+        let edited = try await store.save("edited", body(1))
+        _ = try await store.save("edited", body(2), parent: edited.revision)
+        let deleted = try await store.save("deleted", body(3))
+        _ = try await store.save("deleted", "", deleted: true, parent: deleted.revision)
+        _ = try await store.save("purged", body(4))
+        try await database.write { _ = try $0.purge(c, doc("purged")) }
+        // Both branches of a conflict keep theirs.
+        _ = try await store.insert("branches", "1-aa", body: body(1))
+        _ = try await store.insert("branches", "1-bb", body: body(5))
+        #expect(try await store.get("kept")?.hasBlobs == true)
+        #expect(try await store.get("deleted")?.hasBlobs == false)
+        let report = try await database.compact()
+        #expect(report.blobsRemoved == 2)
+        #expect(report.blobBytesFreed == 12)
+        #expect(Set(try files(store)) == Set([0, 1, 2, 5].map { digests[$0].hex }))
+        _ = try await store.resolve("branches", .remoteWins)
+        let kept = try #require(try await store.get("branches"))
+        let gone = digests[kept.revision == rev("1-aa") ? 5 : 1]
+        #expect(try await !database.read { try $0.isBlobReferenced(gone) })
+        #expect(try await database.compact().blobsRemoved == 1)
+    }
+
+    @Test func youngBlobsWaitForTheirRevision() async throws {
+        let store = try store(grace: 3600)
+        let digest = try await store.database.blobs.perform { try $0.install([1, 2, 3]) }
+        #expect(try await store.database.compact().blobsRemoved == 0)
+        #expect(store.database.blobs.contains(digest))
+    }
+
+    @Test func compactionGivesRoomBack() async throws {
+        let store = try store()
+        let c = try store.c
+        let text = String(repeating: "x", count: 20_000)
+        for n in 0..<100 { _ = try await store.save("d\(n)", "{\"t\":\"\(text)\"}") }
+        try await store.database.write { for n in 0..<100 { _ = try $0.purge(c, doc("d\(n)")) } }
+        let report = try await store.database.compact()
+        #expect(report.fileBytesFreed > 1_000_000)
+        #expect(store.database.sizeBytes() < 500_000)
+    }
+}

@@ -1,0 +1,63 @@
+import Glibc
+import TestSupport
+
+/// Texts of configurations. Ports are 0, so that tests never meet.
+enum Configuration {
+    /// An agent with a listener `edge` for the databases.
+    static func hub(
+        databases: [String] = ["main"], database: String = "{}", listener: String = "", plugins: Bool = false, more: String = "",
+        port: Int = 0
+    ) -> String {
+        """
+        data: data
+        admin: { port: 0 }
+        \(plugins ? "plugins: plugins\n" : "")databases:
+        \(databases.map { "  \($0): \(database)\n" }.joined())listeners:
+          - name: edge
+            databases: [ \(databases.joined(separator: ", ")) ]
+            interface: 127.0.0.1
+            port: \(port)
+            disable_tls: true
+        \(listener.isEmpty ? "" : "    \(listener)\n")\(more)
+        """
+    }
+
+    /// An agent with a replicator `hub` from its database `main` to a listener's port.
+    static func edge(
+        to port: Int, database: String = "main", type: String = "push_and_pull", continuous: Bool = true, collection: String = "{}",
+        replicator: String = "", plugins: Bool = false, more: String = ""
+    ) -> String {
+        """
+        data: data
+        admin: { port: 0 }
+        \(plugins ? "plugins: plugins\n" : "")databases:
+          main: {}
+        replicators:
+          - name: hub
+            database: main
+            target: ws://127.0.0.1:\(port)/\(database)
+            type: \(type)
+            continuous: \(continuous)
+            max_attempt_wait_time: 1
+            collections: { _default: \(collection) }
+        \(replicator.isEmpty ? "" : "    \(replicator)\n")\(more)
+        """
+    }
+}
+
+/// A TCP port that was free a moment ago, for agents that must come back at the same one.
+func freePort() throws -> Int {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+        }
+    }
+    guard isBound else { throw SupportError("no free port: \(String(cString: strerror(errno)))") }
+    return Int(UInt16(bigEndian: address.sin_port))
+}

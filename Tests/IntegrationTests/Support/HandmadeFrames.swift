@@ -1,0 +1,68 @@
+/// BLIP frames made by hand from the specification, right and wrong ones.
+struct HandmadeFrames {
+    private var checksum: UInt32 = 0
+    private var number: UInt64 = 0
+
+    /// The next request in one frame.
+    ///
+    /// - Parameter properties: the bytes of the block as they go on the wire.
+    mutating func request(properties: [UInt8], body: [UInt8] = []) -> [UInt8] {
+        message(Self.varint(UInt64(properties.count)) + properties + body)
+    }
+
+    /// The next request, its payload given as it is.
+    mutating func message(_ payload: [UInt8], flags: UInt8 = 0) -> [UInt8] {
+        number += 1
+        return frame(number, flags, payload)
+    }
+
+    /// A frame with the checksum that belongs to it.
+    mutating func frame(_ number: UInt64, _ flags: UInt8, _ payload: [UInt8]) -> [UInt8] {
+        checksum = Self.checksum(checksum, payload)
+        return Self.varint(number) + [flags] + payload + Self.bigEndian(checksum)
+    }
+
+    static func properties(_ pairs: (String, String)...) -> [UInt8] {
+        pairs.flatMap { Array($0.utf8) + [0] + Array($1.utf8) + [0] }
+    }
+
+    static func bigEndian(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
+
+    static func varint(_ value: UInt64) -> [UInt8] {
+        var rest = value
+        var bytes: [UInt8] = []
+        while rest >= 0x80 {
+            bytes.append(UInt8(rest & 0x7F) | 0x80)
+            rest >>= 7
+        }
+        return bytes + [UInt8(rest)]
+    }
+
+    /// CRC-32 of IEEE 802.3, going on from `value`.
+    static func checksum(_ value: UInt32, _ bytes: [UInt8]) -> UInt32 {
+        var crc = ~value
+        for byte in bytes {
+            crc ^= UInt32(byte)
+            for _ in 0..<8 { crc = crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
+        }
+        return ~crc
+    }
+
+    /// A reply that came in one plain frame: its type, its properties as text with `|` for NUL, its body.
+    static func reply(_ frame: [UInt8]) -> (type: UInt8, properties: String, body: String)? {
+        guard frame.count >= 7, frame[0] < 0x80 else { return nil }
+        let payload = frame[2..<(frame.count - 4)]
+        var length = 0
+        var shift = 0
+        var at = payload.startIndex
+        while at < payload.endIndex {
+            length |= Int(payload[at] & 0x7F) << shift
+            shift += 7
+            at += 1
+            if payload[at - 1] < 0x80 { break }
+        }
+        guard at + length <= payload.endIndex else { return nil }
+        let text = payload[at..<(at + length)].map { $0 == 0 ? UInt8(ascii: "|") : $0 }
+        return (frame[1] & 7, String(decoding: text, as: UTF8.self), String(decoding: payload[(at + length)...], as: UTF8.self))
+    }
+}

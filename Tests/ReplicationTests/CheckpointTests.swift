@@ -1,0 +1,137 @@
+import Testing
+
+@testable import Replication
+
+/// What checkpoints say and how the two copies are compared.
+struct CheckpointBodyTests {
+    private func body(_ local: UInt64, _ remote: String?) -> CheckpointBody {
+        CheckpointBody(local: local, remote: remote.map { RemoteSequence(json: $0) })
+    }
+
+    @Test(arguments: [
+        // own local, own remote, peer local, peer remote, agreed local, agreed remote, trusts
+        (10, "7", 10, "7", 10, "7", true), (10, "7", 4, "7", 4, "7", false), (4, "7", 10, "7", 4, "7", false),
+        (10, "7", 10, "3", 10, "3", true), (10, "3", 10, "7", 10, "3", true), (10, "9", 10, "10", 10, "9", true),
+        (10, "\"3::9\"", 10, "\"3::9\"", 10, "\"3::9\"", true), (10, "\"3::9\"", 10, "\"28:7\"", 10, nil, true),
+        (10, "\"3::9\"", 10, "5", 10, nil, true), (10, nil, 10, "5", 10, nil, true), (10, nil, 10, nil, 10, nil, true),
+        (0, nil, 0, nil, 0, nil, true),
+    ] as [(UInt64, String?, UInt64, String?, UInt64, String?, Bool)])
+    func theSmallerProgressCounts(
+        _ ownLocal: UInt64, _ ownRemote: String?, _ peerLocal: UInt64, _ peerRemote: String?, _ local: UInt64, _ remote: String?, _ trusts: Bool
+    ) {
+        let agreed = CheckpointBody.agree(own: body(ownLocal, ownRemote), peer: body(peerLocal, peerRemote))
+        #expect(agreed.local == local && agreed.remote?.json == remote && agreed.trustsKnownRevisions == trusts)
+    }
+
+    @Test func withoutAnOwnCopyThePeersIsIgnored() {
+        #expect(CheckpointBody.agree(own: nil, peer: body(10, "7")) == .init(local: 0, remote: nil, trustsKnownRevisions: true))
+    }
+
+    @Test func aPeerWithoutACopyMayHaveLostData() {
+        #expect(CheckpointBody.agree(own: body(10, "7"), peer: nil) == .init(local: 0, remote: nil, trustsKnownRevisions: false))
+    }
+
+    @Test(arguments: ["7", "18446744073709551616", "\"3::9\"", "\"1:2:3\"", "\"a\\\"b\""])
+    func sequencesGoBackAsTheyCame(_ json: String) {
+        let again = CheckpointBody(parsing: body(5, json).bytes(time: 1))
+        #expect(again.remote?.json == json && again.local == 5)
+    }
+
+    @Test(arguments: ["", "null", "[]", "{", "{\"local\":-1}", "{\"local\":\"x\",\"remote\":{}}", "{\"local\":1e99}"])
+    func whatCannotBeUsedIsNoProgress(_ text: String) {
+        #expect(CheckpointBody(parsing: Array(text.utf8)) == CheckpointBody())
+    }
+}
+
+/// The sequence below which all is done.
+struct SequenceTrackerTests {
+    @Test func nothingIsPassedThatIsOpen() {
+        var tracker = LocalSequenceTracker(from: 10)
+        #expect(tracker.completedThrough == 10)
+        for sequence: UInt64 in [12, 13, 15] { tracker.begin(sequence) }
+        tracker.scanned(through: 20)
+        #expect(tracker.completedThrough == 11)
+        tracker.complete(13)
+        #expect(tracker.completedThrough == 11)
+        tracker.complete(12)
+        #expect(tracker.completedThrough == 14)
+        tracker.complete(15)
+        #expect(tracker.completedThrough == 20 && tracker.pendingCount == 0)
+    }
+
+    @Test func anEarlierSequenceMayBeTakenUpAgain() {
+        var tracker = LocalSequenceTracker(from: 0)
+        for sequence: UInt64 in 1...5 { tracker.begin(sequence) }
+        for sequence: UInt64 in 1...5 { tracker.complete(sequence) }
+        #expect(tracker.completedThrough == 5)
+        tracker.begin(2)
+        #expect(tracker.completedThrough == 1 && tracker.isPending(2))
+        tracker.complete(2)
+        #expect(tracker.completedThrough == 5)
+    }
+
+    /// Against the definition, written plainly.
+    @Test(arguments: [UInt64(1), 2, 3, 4])
+    func localAgainstTheDefinition(_ seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var tracker = LocalSequenceTracker(from: 0)
+        var open: Set<UInt64> = []
+        var newest: UInt64 = 0
+        for step in 0..<20_000 {
+            if Bool.random(using: &random) || open.isEmpty {
+                if Int.random(in: 0..<50, using: &random) == 0, newest > 0 {
+                    let again = UInt64.random(in: 1...newest, using: &random)
+                    tracker.begin(again)
+                    open.insert(again)
+                } else {
+                    newest += UInt64.random(in: 1...3, using: &random)
+                    tracker.begin(newest)
+                    open.insert(newest)
+                }
+            } else if let one = open.randomElement(using: &random) {
+                tracker.complete(one)
+                open.remove(one)
+            }
+            if step % 97 == 0 {
+                #expect(tracker.completedThrough == (open.min().map { $0 - 1 } ?? newest), "seed \(seed), step \(step)")
+                #expect(tracker.pendingCount == open.count)
+            }
+        }
+    }
+
+    /// Remote sequences are opaque: the order of arrival is what counts.
+    @Test(arguments: [UInt64(5), 6, 7])
+    func remoteAgainstTheDefinition(_ seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var tracker = RemoteSequenceTracker(from: nil)
+        var rows: [(RemoteSequence, Bool)] = []
+        for step in 0..<20_000 {
+            if Bool.random(using: &random) {
+                let sequence = RemoteSequence(json: "\"\(UInt32.random(in: 0 ... .max, using: &random)):\(rows.count)\"")
+                tracker.begin(sequence)
+                rows.append((sequence, false))
+            } else if !rows.isEmpty {
+                let index = Int.random(in: max(0, rows.count - 300)..<rows.count, using: &random)
+                #expect(tracker.complete(rows[index].0) == !rows[index].1)
+                rows[index].1 = true
+            }
+            if step % 501 == 0 {
+                let done = rows.prefix { $0.1 }
+                #expect(tracker.completedThrough == done.last?.0, "seed \(seed), step \(step)")
+                #expect(tracker.outstanding == rows.count { !$0.1 })
+            }
+        }
+    }
+
+    @Test func aRowToldTwiceCountsOnce() {
+        var tracker = RemoteSequenceTracker(from: nil)
+        let one = RemoteSequence(json: "1")
+        tracker.begin(one)
+        tracker.begin(one)
+        tracker.begin(RemoteSequence(json: "2"))
+        tracker.complete(one)
+        #expect(tracker.completedThrough == one)
+        tracker.complete(RemoteSequence(json: "2"))
+        #expect(tracker.completedThrough?.json == "2")
+    }
+}

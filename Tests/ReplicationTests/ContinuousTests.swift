@@ -1,0 +1,213 @@
+import Documents
+import DocumentStore
+import Replication
+import Testing
+
+/// Replicators that stay connected.
+@Suite(.timeLimit(.minutes(1)))
+struct ContinuousTests {
+    @Test func changesFlowBothWaysUntilStopped() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), Hub(b))
+        await replicator.start()
+        #expect(await replicator.wait { $0.activity == .idle } != nil)
+        try await a.fill(0..<100, prefix: "a-")
+        try await b.fill(0..<100, prefix: "b-")
+        try await a.wait { try await $0.count() == 200 }
+        try await b.wait { try await $0.count() == 200 }
+        try await a.put("b-7", "{\"edited\":\"at a\"}")
+        try await b.wait { try await $0.body("b-7") == "{\"edited\":\"at a\"}" }
+        try await b.put("b-7", "{}", deleted: true)
+        try await a.wait { try await $0.get("b-7")?.isDeleted == true }
+        let status = await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total }
+        #expect(status?.error == nil)
+        await replicator.stop()
+        #expect(replicator.status.activity == .stopped)
+        try await b.put("after", "{}")
+        #expect(try await a.get("after") == nil)
+    }
+
+    @Test func updatesWhileReplicating() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<500)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), Hub(b))
+        await replicator.start()
+        for round in 0..<30 {
+            for index in stride(from: round, to: 500, by: 37) { try await a.put("doc-\(index)", "{\"round\":\(round)}") }
+        }
+        try await a.put("last", "{}")
+        let wanted = try await a.contents()
+        try await b.wait { try await $0.contents() == wanted }
+        #expect(await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total }?.error == nil)
+        await replicator.stop()
+    }
+
+    /// Every replica has what every other has, and then there is silence: no revision goes round for ever.
+    @Test func aRingOfReplicatorsConvergesAndGoesIdle() async throws {
+        let databases = [try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c")]
+        let hubs = databases.map { Hub($0) }
+        let replicators = (0..<3).map { index in
+            Replicator(
+                ReplicatorConfiguration(databases[index], to: "ws://ring/\((index + 1) % 3)", continuous: true), hubs[(index + 1) % 3])
+        }
+        for (index, database) in databases.enumerated() { try await database.fill(0..<100, prefix: "\(index)-") }
+        for replicator in replicators { await replicator.start() }
+        for database in databases { try await database.wait { try await $0.count() == 300 } }
+        for (index, database) in databases.enumerated() { try await database.put("\((index + 1) % 3)-5", "{\"edited\":\(index)}") }
+        for database in databases {
+            try await database.wait { database in
+                for index in 0..<3 where try await database.body("\((index + 1) % 3)-5") != "{\"edited\":\(index)}" { return false }
+                return true
+            }
+        }
+        for replicator in replicators {
+            #expect(await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total } != nil)
+        }
+        #expect(try await databases[0].contents() == databases[1].contents())
+        #expect(try await databases[1].contents() == databases[2].contents())
+        // Each document was written at most once at each place where it was not made, and each edit once more.
+        for database in databases {
+            let last = try #require(try await database.database.statistics().first).lastSequence
+            #expect(last <= 303 + 3)
+        }
+        let total = replicators.reduce(0) { $0 + $1.status.counts.pushed + $1.status.counts.pulled }
+        #expect(total <= 3 * 2 * 303)
+        for replicator in replicators { await replicator.stop() }
+    }
+
+    @Test func manyPeersAtOneDatabase() async throws {
+        let hubDatabase = try TestDatabase("hub")
+        let hub = Hub(hubDatabase)
+        var peers: [TestDatabase] = []
+        for index in 0..<12 {
+            peers.append(try TestDatabase("p"))
+            try await peers[index].fill(0..<40, prefix: "p\(index)-")
+        }
+        let replicators = peers.enumerated().map { index, peer in Replicator(ReplicatorConfiguration(peer, continuous: true), hub) }
+        for replicator in replicators { await replicator.start() }
+        for peer in peers { try await peer.wait { try await $0.count() == 480 } }
+        #expect(try await hubDatabase.count() == 480)
+        for replicator in replicators {
+            let status = await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total }
+            #expect(status?.error == nil)
+            await replicator.stop()
+        }
+    }
+
+    @Test func levelsAreToldInOrder() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<300)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), Hub(b))
+        #expect(replicator.status.activity == .stopped)
+        let changes = replicator.statusChanges()
+        await replicator.start()
+        var levels: [ActivityLevel] = []
+        for await status in changes {
+            #expect(status.counts.completed <= status.counts.total)
+            if levels.last != status.activity { levels.append(status.activity) }
+            if status.activity == .idle, status.counts.pushed == 300 { await replicator.stop() }
+            if status.activity == .stopped, levels.count > 1 { break }
+        }
+        #expect(levels.first == .stopped && levels.contains(.connecting) && levels.contains(.busy))
+        #expect(levels.suffix(2) == [.idle, .stopped])
+        #expect(replicator.status.counts.completed == replicator.status.counts.total)
+        #expect(replicator.status.lastSuccess != nil)
+    }
+
+    @Test func theListeningSideIsIdleToo() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<300)
+        let hub = Hub(b)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
+        await replicator.start()
+        await replicator.wait { $0.activity == .idle && $0.counts.pushed == 300 }
+        for await level in hub.activity where level == .idle { break }
+        #expect(hub.counters.snapshot.pulled == 300)
+        #expect(hub.counters.snapshot.completed <= hub.counters.snapshot.total)
+        await replicator.stop()
+        for await level in hub.activity where level == .stopped { break }
+    }
+
+    @Test func aReplicatorStartsAgainAfterItsEnd() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let replicator = Replicator(ReplicatorConfiguration(a, .push), Hub(b))
+        for round in 1...3 {
+            try await a.put("doc-\(round)", "{}")
+            #expect(await replicator.run().counts.pushed == 1)
+        }
+        await replicator.stop()
+        await replicator.stop()
+        #expect(try await b.count() == 3)
+    }
+}
+
+/// When connections fail.
+@Suite(.timeLimit(.minutes(1)))
+struct RetryingTests {
+    private let refused = ReplicationError(network: .refused, message: "connection refused")
+
+    @Test func delaysGrowUntilTheHubIsThere() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<10)
+        let hub = Hub(b)
+        hub.refuse(5, refused)
+        let clock = JumpingClock()
+        let replicator = Replicator(ReplicatorConfiguration(a), hub, clock: clock)
+        let changes = replicator.statusChanges()
+        let status = await replicator.run()
+        #expect(status.error == nil && status.counts.pushed == 10 && status.attempt == 0)
+        #expect(clock.sleeps == [2, 4, 8, 16, 32])
+        var offline: ReplicatorStatus?
+        for await status in changes where status.activity == .offline {
+            offline = status
+            break
+        }
+        #expect(offline?.error == refused && offline?.retryInSeconds != nil)
+    }
+
+    @Test func aOneShotGivesUpAfterTenAttempts() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        hub.refuse(1_000, refused)
+        let clock = JumpingClock()
+        let status = await Replicator(ReplicatorConfiguration(a), hub, clock: clock).run()
+        #expect(status.activity == .stopped && status.error == refused)
+        #expect(clock.sleeps == [2, 4, 8, 16, 32, 64, 128, 256, 300])
+    }
+
+    @Test func aPermanentErrorStopsAContinuousOneAtOnce() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        hub.refuse(1_000, ReplicationError(domain: .http, code: 401, message: "who are you"))
+        let clock = JumpingClock()
+        let status = await Replicator(ReplicatorConfiguration(a, continuous: true), hub, clock: clock).run()
+        #expect(status.activity == .stopped && status.error?.publicCode == 10401 && clock.sleeps.isEmpty)
+    }
+
+    @Test func stoppingWhileOffline() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        hub.refuse(1_000, refused)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
+        await replicator.start()
+        #expect(await replicator.wait { $0.activity == .offline } != nil)
+        await replicator.stop()
+        #expect(replicator.status.activity == .stopped)
+    }
+
+    @Test func aContinuousOneComesBackAfterTheListenerWentAway() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        let clock = JumpingClock()
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub, clock: clock)
+        await replicator.start()
+        await replicator.wait { $0.activity == .idle }
+        for code: UInt16 in [1001, 1012, 4001, 1000] {
+            for session in hub.sessions { await session.stop(code: code) }
+            try await b.put("after-\(code)", "{}")
+            try await a.wait { try await $0.get("after-\(code)") != nil }
+        }
+        #expect(clock.sleeps == [2, 2, 2, 2])
+        await replicator.stop()
+    }
+}

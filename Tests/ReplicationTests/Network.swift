@@ -1,0 +1,151 @@
+import DocumentStore
+import Documents
+import NIOCore
+import Replication
+import Synchronization
+import Transport
+
+/// A listener without a socket: connections to it are pairs in memory.
+final class Hub: TransportConnector, Sendable {
+    /// What goes wrong on the n-th connection, from 0: on the way to the hub, and back.
+    typealias Faults = @Sendable (_ connection: Int) -> (InMemoryTransport.Faults, InMemoryTransport.Faults)
+
+    private struct State {
+        var connections = 0
+        var sessions: [ReplicationSession] = []
+        var refusal: ReplicationError?
+        var refusalsLeft = 0
+    }
+
+    private let state = Mutex(State())
+    private let configuration: PassiveConfiguration
+    private let faults: Faults
+    let counters = ReplicationCounters()
+    /// The levels that sessions of this hub reported, as "busy", "idle", "stopped".
+    let activity: AsyncStream<ActivityLevel>
+    private let activityContinuation: AsyncStream<ActivityLevel>.Continuation
+
+    init(_ configuration: PassiveConfiguration, faults: @escaping Faults = { _ in (.init(), .init()) }) {
+        self.configuration = configuration
+        self.faults = faults
+        (activity, activityContinuation) = AsyncStream.makeStream()
+    }
+
+    convenience init(_ database: TestDatabase, faults: @escaping Faults = { _ in (.init(), .init()) }) {
+        self.init(PassiveConfiguration(listener: "hub", database: database.database), faults: faults)
+    }
+
+    /// The next attempts fail with this error.
+    func refuse(_ count: Int, _ error: ReplicationError) {
+        state.withLock {
+            $0.refusal = error
+            $0.refusalsLeft = count
+        }
+    }
+
+    var connections: Int { state.withLock { $0.connections } }
+    var sessions: [ReplicationSession] { state.withLock { $0.sessions } }
+
+    /// Ends all connections without a word.
+    func cut() async {
+        for session in sessions { await session.stop(code: 4001) }
+    }
+
+    func connect() async throws -> any MessageTransport {
+        let (number, refusal) = state.withLock { state -> (Int, ReplicationError?) in
+            if state.refusalsLeft > 0 {
+                state.refusalsLeft -= 1
+                return (0, state.refusal)
+            }
+            state.connections += 1
+            return (state.connections - 1, nil)
+        }
+        if let refusal { throw refusal }
+        let (there, back) = faults(number)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next(), faults: there, returnFaults: back)
+        take(server)
+        return client
+    }
+
+    func take(_ transport: any MessageTransport) {
+        let continuation = activityContinuation
+        let session = ReplicationSession(
+            transport: transport, role: .passive(configuration),
+            observer: SessionObserver(activityChanged: { continuation.yield($0) }), counters: counters, logger: quietLogger())
+        state.withLock { $0.sessions.append(session) }
+        Task { await session.start() }
+    }
+}
+
+extension ReplicatorConfiguration {
+    init(
+        _ database: TestDatabase, to target: String = "ws://hub/db", _ type: ReplicatorType = .pushAndPull, continuous: Bool = false,
+        _ change: (inout ReplicatorConfiguration) -> Void = { _ in }
+    ) {
+        self.init(name: "test", database: database.database, target: target, type: type, isContinuous: continuous)
+        change(&self)
+    }
+
+    /// The same setting for the default collection.
+    mutating func only(_ change: (inout CollectionReplication) -> Void) {
+        var collection = CollectionReplication(collection: .default)
+        change(&collection)
+        collections = [collection]
+    }
+}
+
+extension Replicator {
+    init(_ configuration: ReplicatorConfiguration, _ connector: any TransportConnector, clock: any Clock<Duration> = ContinuousClock()) {
+        self.init(configuration: configuration, connector: connector, clock: clock, logger: quietLogger())
+    }
+
+    /// Runs a one-shot replication to its end.
+    @discardableResult
+    func run(reset: Bool = false) async -> ReplicatorStatus {
+        start(reset: reset)
+        return await waitUntilStopped()
+    }
+
+    /// Waits for a status; nil when the replicator stopped first.
+    @discardableResult
+    nonisolated func wait(for holds: (ReplicatorStatus) -> Bool) async -> ReplicatorStatus? {
+        for await status in statusChanges() {
+            if holds(status) { return status }
+        }
+        return nil
+    }
+}
+
+/// Runs one replication in memory.
+@discardableResult
+func replicate(
+    _ database: TestDatabase, _ hub: Hub, _ type: ReplicatorType = .pushAndPull, reset: Bool = false,
+    _ change: (inout ReplicatorConfiguration) -> Void = { _ in }
+) async -> ReplicatorStatus {
+    await Replicator(ReplicatorConfiguration(database, type, change), hub).run(reset: reset)
+}
+
+/// A clock that stands until somebody sleeps, and then has that time pass at once.
+final class JumpingClock: Clock, Sendable {
+    struct Instant: InstantProtocol {
+        var offset: Duration
+        func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+        func duration(to other: Instant) -> Duration { other.offset - offset }
+        static func < (a: Instant, b: Instant) -> Bool { a.offset < b.offset }
+    }
+
+    private let state = Mutex((now: Duration.zero, sleeps: [Duration]()))
+    var now: Instant { Instant(offset: state.withLock { $0.now }) }
+    var minimumResolution: Duration { .zero }
+    /// How long each sleep lasted, in seconds.
+    var sleeps: [Int] { state.withLock { $0.sleeps.map { Int($0.components.seconds) } } }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        try Task.checkCancellation()
+        state.withLock {
+            $0.sleeps.append(deadline.offset - $0.now)
+            $0.now = max($0.now, deadline.offset)
+        }
+        await Task.yield()
+    }
+}

@@ -1,0 +1,77 @@
+import Documents
+import Replication
+import Synchronization
+
+/// Tells of new versions, to any number of listeners.
+final class Versions: Sendable {
+    private let state = Mutex((version: "1", listeners: [AsyncStream<String>.Continuation]()))
+    var current: String { state.withLock { $0.version } }
+
+    func stream() -> AsyncStream<String> {
+        let (stream, continuation) = AsyncStream.makeStream(of: String.self)
+        state.withLock { $0.listeners.append(continuation) }
+        return stream
+    }
+
+    func become(_ version: String) {
+        let listeners = state.withLock {
+            $0.version = version
+            return $0.listeners
+        }
+        for listener in listeners { listener.yield(version) }
+    }
+}
+
+/// A filter made of a closure, which can be exchanged like a plugin's version.
+final class TestFilter: DocumentFilter, Sendable {
+    typealias Rule = @Sendable (PolicyDocument, PolicyContext) -> FilterVerdict
+    private let rule: Mutex<Rule>
+    private let asked = Mutex([String]())
+    private let versions = Versions()
+    let pluginName = "test-filter"
+    var version: String { versions.current }
+    /// The documents it was asked about.
+    var questions: [String] { asked.withLock { $0 } }
+
+    init(_ rule: @escaping Rule) { self.rule = Mutex(rule) }
+
+    func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        let rule = rule.withLock { $0 }
+        asked.withLock { $0 += documents.map(\.id.text) }
+        return documents.map { rule($0, context) }
+    }
+
+    func versionChanges() -> AsyncStream<String> { versions.stream() }
+
+    func become(_ version: String, _ new: @escaping Rule) {
+        rule.withLock { $0 = new }
+        versions.become(version)
+    }
+
+    func failure(_ kind: String = "plugin_error") -> FilterVerdict {
+        .failed(PolicyFailure(plugin: pluginName, version: version, kind: kind, message: "filter.lua:1: broken"))
+    }
+}
+
+/// A resolver made of a closure.
+final class TestResolver: ConflictResolver, Sendable {
+    typealias Rule = @Sendable (PolicyConflict) -> ConflictDecision
+    private let rule: Mutex<Rule>
+    private let versions = Versions()
+    let pluginName = "test-resolver"
+    var version: String { versions.current }
+
+    init(_ rule: @escaping Rule) { self.rule = Mutex(rule) }
+
+    func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
+        let rule = rule.withLock { $0 }
+        return rule(conflict)
+    }
+
+    func versionChanges() -> AsyncStream<String> { versions.stream() }
+
+    func become(_ version: String, _ new: @escaping Rule) {
+        rule.withLock { $0 = new }
+        versions.become(version)
+    }
+}

@@ -1,0 +1,151 @@
+import DocumentStore
+import Documents
+import Glibc
+import Logging
+import NIOCore
+import NIOPosix
+import Testing
+import Transport
+
+@testable import Replication
+
+/// Event loops for all tests of this target.
+let loops = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+
+func quietLogger() -> Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
+
+func doc(_ id: String) -> DocumentID { DocumentID(stored: id) }
+func rev(_ text: String) -> RevisionID { RevisionID(stored: text) }
+func text(_ bytes: [UInt8]?) -> String? { bytes.map { String(decoding: $0, as: UTF8.self) } }
+
+/// A database in a folder of its own, removed with it.
+final class TestDatabase: Sendable {
+    let database: Database
+    private let folder: String
+
+    init(_ name: String = "db", collections: [String] = [], _ change: (inout DatabaseOptions) -> Void = { _ in }) throws {
+        var template = Array("/tmp/replication-tests-XXXXXX".utf8CString)
+        let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) } }
+        folder = String(cString: try #require(made))
+        var options = DatabaseOptions()
+        options.durability = .process
+        change(&options)
+        database = try Database.open(folder: folder + "/\(name).nightjar", name: name, options: options)
+        for collection in collections { _ = try database.createCollection(CollectionName(parsing: collection)) }
+    }
+
+    deinit {
+        database.close()
+        removeTree(folder)
+    }
+
+    func collection(_ name: String = "_default") throws -> Collection {
+        try #require(database.collection(CollectionName(parsing: name)))
+    }
+
+    @discardableResult
+    func put(_ id: String, _ body: String, deleted: Bool = false, in name: String = "_default") async throws -> RevisionID {
+        let collection = try collection(name)
+        return try await database.write { transaction in
+            let parent = try transaction.document(collection, doc(id))?.revision
+            return try transaction.save(collection, id: doc(id), body: Array(body.utf8), deleted: deleted, parent: parent).revision
+        }
+    }
+
+    func fill(_ ids: some Sequence<Int>, prefix: String = "doc-", in name: String = "_default") async throws {
+        let collection = try collection(name)
+        let ids = Array(ids)
+        try await database.write { transaction in
+            for id in ids {
+                _ = try transaction.save(
+                    collection, id: doc("\(prefix)\(id)"), body: Array("{\"n\":\(id),\"from\":\"\(prefix)\"}".utf8), deleted: false, parent: nil)
+            }
+        }
+    }
+
+    /// A revision made elsewhere.
+    @discardableResult
+    func insert(
+        _ id: String, _ revision: String, _ history: [String] = [], body: String = "{}", deleted: Bool = false,
+        in name: String = "_default"
+    ) async throws -> InsertOutcome {
+        let collection = try collection(name)
+        return try await database.write {
+            try $0.insert(
+                IncomingRevision(
+                    id: doc(id), revision: rev(revision), history: history.map(rev), isDeleted: deleted, body: Array(body.utf8),
+                    remote: nil),
+                into: collection, conflicts: .store)
+        }
+    }
+
+    func get(_ id: String, in name: String = "_default") async throws -> StoredDocument? {
+        let collection = try collection(name)
+        return try await database.read { try $0.document(collection, doc(id)) }
+    }
+
+    func body(_ id: String, in name: String = "_default") async throws -> String? {
+        try await get(id, in: name).flatMap { $0.isDeleted ? nil : text($0.body) }
+    }
+
+    /// Everything that replicas must agree on.
+    func contents(in name: String = "_default") async throws -> [String] {
+        let collection = try collection(name)
+        return try await database.read { transaction in
+            var lines: [String] = []
+            var since: UInt64 = 0
+            while true {
+                let rows = try transaction.changes(collection, since: since, limit: 1_000, includeBodies: true)
+                guard let last = rows.last else { break }
+                since = last.sequence
+                lines += rows.map { "\($0.id) \($0.revision) \($0.isDeleted) \(String(decoding: $0.body ?? [], as: UTF8.self))" }
+            }
+            return lines.sorted()
+        }
+    }
+
+    func count(in name: String = "_default") async throws -> Int {
+        let wanted = try CollectionName(parsing: name)
+        let statistics = try await database.statistics()
+        return try #require(statistics.first { $0.name == wanted }).documents
+    }
+
+    func blob(_ bytes: [UInt8]) async throws -> String {
+        try await database.blobs.perform { try $0.install(bytes) }.text
+    }
+
+    /// Waits until the collection's rows satisfy something; looks again whenever the store says that it changed.
+    func wait(in name: String = "_default", until holds: @Sendable @escaping (TestDatabase) async throws -> Bool) async throws {
+        for await _ in database.changeSignal(try collection(name)) {
+            if try await holds(self) { return }
+        }
+    }
+}
+
+private func removeTree(_ path: String) {
+    guard let listing = opendir(path) else {
+        unlink(path)
+        return
+    }
+    while let entry = readdir(listing) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if name != "." && name != ".." { removeTree(path + "/" + name) }
+    }
+    closedir(listing)
+    rmdir(path)
+}
+
+/// SplitMix64: the same numbers for the same seed.
+struct SeededGenerator: RandomNumberGenerator {
+    var state: UInt64
+    init(seed: UInt64) { state = seed }
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}

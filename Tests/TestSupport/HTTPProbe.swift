@@ -1,0 +1,98 @@
+import Documents
+import Glibc
+
+/// A small HTTP client, one connection a request, that shares no code with what it tests.
+public struct HTTPProbe: Sendable {
+    public struct Answer: Sendable, CustomStringConvertible {
+        public var status: Int
+        /// Names in lower case, in the order received.
+        public var headers: [(name: String, value: String)]
+        public var body: [UInt8]
+
+        public func header(_ name: String) -> String? { headers.first { $0.name == name.lowercased() }?.value }
+        public var text: String { String(decoding: body, as: UTF8.self) }
+        /// The body as JSON; throws if it is none.
+        public var json: JSONValue { get throws { try JSONValue(parsing: body) } }
+        public var description: String { "HTTP \(status): \(text)" }
+    }
+
+    let address: Socket.Address
+
+    public static func unix(_ path: String) -> HTTPProbe { HTTPProbe(address: .unix(path)) }
+    public static func tcp(_ host: String = "127.0.0.1", port: Int) -> HTTPProbe { HTTPProbe(address: .tcp(host: host, port: port)) }
+
+    /// Sends a request and reads the whole answer.
+    ///
+    /// - Parameter target: the path and query as they go on the wire.
+    public func request(
+        _ method: String, _ target: String, headers: [(String, String)] = [], body: [UInt8]? = nil
+    ) async throws -> Answer {
+        var head = "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        for (name, value) in headers { head += "\(name): \(value)\r\n" }
+        if let body { head += "Content-Length: \(body.count)\r\n" }
+        return try Self.parse(try await raw(Array((head + "\r\n").utf8) + (body ?? [])))
+    }
+
+    public func get(_ target: String, headers: [(String, String)] = []) async throws -> Answer {
+        try await request("GET", target, headers: headers)
+    }
+
+    public func post(_ target: String, _ body: String = "", headers: [(String, String)] = []) async throws -> Answer {
+        try await request("POST", target, headers: headers, body: Array(body.utf8))
+    }
+
+    /// Sends bytes as they are and gives everything that comes until the peer closes: for malformed requests.
+    public func raw(_ bytes: [UInt8]) async throws -> [UInt8] {
+        let address = address
+        return try await offThread {
+            let socket = try Socket(address)
+            // A server may answer and close before it has read everything.
+            try? socket.send(bytes)
+            var answer: [UInt8] = []
+            while true {
+                let part = try socket.receive()
+                if part.isEmpty { return answer }
+                answer += part
+            }
+        }
+    }
+
+    /// Reads one answer.
+    public static func parse(_ bytes: [UInt8]) throws -> Answer {
+        guard let end = bytes.headEnd else { throw SupportError("no HTTP answer: \(String(decoding: bytes.prefix(500), as: UTF8.self))") }
+        var lines = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
+        let words = lines.removeFirst().split(separator: " ", maxSplits: 2)
+        guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1]) else { throw SupportError("no HTTP status line: \(words)") }
+        let headers = lines.map { line in
+            let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            return (name: parts[0].lowercased(), value: String((parts.count == 2 ? parts[1] : "").drop { $0 == " " }))
+        }
+        var answer = Answer(status: status, headers: headers, body: Array(bytes[(end + 4)...]))
+        if answer.header("transfer-encoding") == "chunked" { answer.body = try dechunk(answer.body) }
+        if let length = answer.header("content-length").flatMap({ Int($0) }), length != answer.body.count, status != 101 {
+            throw SupportError("the answer was cut: \(answer.body.count) of \(length) bytes")
+        }
+        return answer
+    }
+
+    private static func dechunk(_ bytes: [UInt8]) throws -> [UInt8] {
+        var body: [UInt8] = []
+        var at = 0
+        while true {
+            guard let end = bytes[at...].firstIndex(of: 13),
+                let size = Int(String(decoding: bytes[at..<end], as: UTF8.self), radix: 16), end + 2 + size <= bytes.count
+            else { throw SupportError("the chunked answer was cut after \(body.count) bytes") }
+            if size == 0 { return body }
+            body += bytes[(end + 2)..<(end + 2 + size)]
+            at = end + 4 + size
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Where the empty line after the header fields begins.
+    var headEnd: Int? {
+        guard count >= 4 else { return nil }
+        return (0...(count - 4)).first { self[$0] == 13 && self[$0 + 1] == 10 && self[$0 + 2] == 13 && self[$0 + 3] == 10 }
+    }
+}

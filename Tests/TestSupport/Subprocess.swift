@@ -1,0 +1,303 @@
+import Glibc
+import Synchronization
+
+/// A program that a test started: its output as it comes, signals, its end. Killed when the last reference is gone.
+public final class Subprocess: Sendable {
+    /// What the program reads.
+    public enum Input: Sendable {
+        /// Nothing: /dev/null.
+        case none
+        case text(String)
+        case bytes([UInt8])
+        /// A pipe that stays open: `write` and `closeInput`.
+        case open
+        /// A terminal, the controlling one of the program: `write` is what the person types.
+        case terminal
+    }
+
+    /// How a program ended.
+    public struct Outcome: Sendable, CustomStringConvertible {
+        /// Nil when a signal ended it.
+        public var status: Int32?
+        public var signal: Int32?
+        public var output: String
+        public var errors: String
+        /// Output that may be no text.
+        public var outputBytes: [UInt8]
+
+        /// For messages of failed expectations.
+        public var description: String {
+            "\(status.map { "status \($0)" } ?? "signal \(signal ?? 0)")\n--- standard output:\n\(output)\n--- standard error:\n\(errors)"
+        }
+    }
+
+    /// Where a line is looked for.
+    public enum Channel: Sendable { case output, errors }
+
+    private struct State {
+        var output: [UInt8] = []
+        var errors: [UInt8] = []
+        /// Pipes that have not come to their end.
+        var open = 2
+        var status: Int32?
+    }
+
+    /// One start at a time: the pipes of one must not leak into another program, which would keep them open.
+    private static let starting = Mutex(())
+
+    /// What a start leaves with us.
+    private struct Started {
+        var pid: pid_t
+        var output: Int32
+        var errors: Int32
+        /// -1 where the program reads nothing of ours.
+        var input: Int32
+    }
+
+    /// Shared with the threads that read and wait; they do not keep the process alive.
+    private final class Shared: Sendable {
+        let state = Mutex(State())
+    }
+
+    public let pid: pid_t
+    public let command: String
+    private let shared = Shared()
+    private let input: Mutex<Int32>
+
+    /// Starts a program.
+    ///
+    /// - Parameters:
+    ///   - environment: beside the test's own.
+    ///   - folder: the current folder of the program; nil for the test's.
+    public init(
+        _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], folder: String? = nil,
+        input wanted: Input = .none
+    ) throws {
+        command = ([executable] + arguments).joined(separator: " ")
+        // A program that does not read its input must not end the tests.
+        signal(SIGPIPE, SIG_IGN)
+        let started = try Self.starting.withLock { _ in
+            try Self.start(executable, arguments, environment, folder, wanted)
+        }
+        pid = started.pid
+        input = Mutex(started.input)
+        let shared = shared
+        detached { Self.collect(started.output, shared) { $0.output += $1 } }
+        detached { Self.collect(started.errors, shared) { $0.errors += $1 } }
+        detached { Self.reap(started.pid, shared) }
+        switch wanted {
+        case .text(let text): feed(Array(text.utf8))
+        case .bytes(let bytes): feed(bytes)
+        case .none, .open, .terminal: break
+        }
+    }
+
+    deinit {
+        send(SIGKILL)
+        closeInput()
+    }
+
+    /// Runs a program to its end.
+    public static func run(
+        _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], folder: String? = nil,
+        input: Input = .none, within: Duration = patience
+    ) async throws -> Outcome {
+        try await Subprocess(executable, arguments, environment: environment, folder: folder, input: input).wait(within: within)
+    }
+
+    // MARK: - Output
+
+    /// What it has written so far.
+    public var output: String { shared.state.withLock { String(decoding: $0.output, as: UTF8.self) } }
+    /// What it has written to standard error so far.
+    public var errors: String { shared.state.withLock { String(decoding: $0.errors, as: UTF8.self) } }
+
+    /// Waits for a whole line.
+    ///
+    /// - Returns: the first one with the text in it, without its line break.
+    /// - Throws: ``SupportError`` with everything that was written, if the program ends first or time is up.
+    public func line(containing text: String, in channel: Channel = .output, within: Duration = patience) async throws -> String {
+        do {
+            return try await eventually("a line with \"\(text)\" from \(command)", within: within) {
+                // Asked first: a program that has ended writes nothing more.
+                let isOver = self.isOver
+                let written = channel == .output ? self.output : self.errors
+                var lines = written.split(separator: "\n", omittingEmptySubsequences: false)
+                if !isOver { lines.removeLast() }
+                if let found = lines.first(where: { $0.contains(text) }) { return String(found) }
+                if isOver { throw SupportError("\(self.command) ended") }
+                return nil
+            }
+        } catch {
+            throw SupportError("no line with \"\(text)\": \(error)\n--- standard output:\n\(output)\n--- standard error:\n\(errors)")
+        }
+    }
+
+    private var isOver: Bool { shared.state.withLock { $0.status != nil && $0.open == 0 } }
+
+    // MARK: - Input
+
+    /// Writes to an open pipe or types on the terminal. Blocks while the pipe is full.
+    public func write(_ text: String) {
+        let descriptor = input.withLock { $0 }
+        if descriptor >= 0 { _ = writeAll(descriptor, Array(text.utf8)) }
+    }
+
+    public func closeInput() {
+        let descriptor = input.withLock { descriptor in
+            defer { descriptor = -1 }
+            return descriptor
+        }
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    private func feed(_ bytes: [UInt8]) {
+        let descriptor = input.withLock { descriptor in
+            defer { descriptor = -1 }
+            return descriptor
+        }
+        detached {
+            _ = writeAll(descriptor, bytes)
+            close(descriptor)
+        }
+    }
+
+    // MARK: - End
+
+    public var isRunning: Bool { shared.state.withLock { $0.status == nil } }
+
+    /// Sends a signal; no effect once the program has ended.
+    public func send(_ signal: Int32) {
+        shared.state.withLock { state in
+            // Under the lock: the number is not given to another process before it was reaped, which takes the lock too.
+            if state.status == nil { kill(pid, signal) }
+        }
+    }
+
+    /// Waits for the end.
+    ///
+    /// - Throws: ``SupportError`` if it does not end in time; it is killed then.
+    public func wait(within: Duration = patience) async throws -> Outcome {
+        do {
+            try await eventually("\(command) ends", within: within) { self.isOver }
+        } catch {
+            send(SIGKILL)
+            throw SupportError("\(error)\n--- standard output:\n\(output)\n--- standard error:\n\(errors)")
+        }
+        let state = shared.state.withLock { ($0.status ?? 0, $0.output, $0.errors) }
+        let signal = state.0 & 0x7F
+        return Outcome(
+            status: signal == 0 ? (state.0 >> 8) & 0xFF : nil, signal: signal == 0 ? nil : signal,
+            output: String(decoding: state.1, as: UTF8.self), errors: String(decoding: state.2, as: UTF8.self),
+            outputBytes: state.1)
+    }
+
+    // MARK: - Below
+
+    private static func start(
+        _ executable: String, _ arguments: [String], _ environment: [String: String], _ folder: String?, _ wanted: Input
+    ) throws -> Started {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // The test runner's signal settings are not the program's.
+        var flags = Int32(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)
+        var signals = sigset_t()
+        sigfillset(&signals)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        // posix_spawn itself has no portable way to change the folder.
+        let words = folder.map { ["/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", $0, executable] } ?? [executable]
+
+        let out = try pipe()
+        let err = try pipe()
+        var theirs: [Int32] = [out.write, err.write]
+        var ours: Int32 = -1
+        switch wanted {
+        case .none: posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        case .text, .bytes, .open:
+            let ends = try pipe()
+            posix_spawn_file_actions_adddup2(&actions, ends.read, 0)
+            theirs.append(ends.read)
+            ours = ends.write
+        case .terminal:
+            flags |= newSession
+            ours = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+            var locked: Int32 = 0
+            var number: UInt32 = 0
+            guard ours >= 0, ioctl(ours, unlockTerminal, &locked) == 0, ioctl(ours, terminalNumber, &number) == 0 else {
+                throw SupportError("no terminal: \(String(cString: strerror(errno)))")
+            }
+            // Opened by a session leader without a terminal, it becomes its controlling terminal.
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/pts/\(number)", O_RDWR, 0)
+        }
+        posix_spawn_file_actions_adddup2(&actions, out.write, 1)
+        posix_spawn_file_actions_adddup2(&actions, err.write, 2)
+        posix_spawnattr_setflags(&attributes, Int16(flags))
+
+        var variables = inherited
+        for (name, value) in environment { variables[name] = value }
+        var child = pid_t()
+        let failure = withStrings(words + arguments) { arguments in
+            withStrings(variables.map { "\($0.key)=\($0.value)" }) { variables in
+                posix_spawn(&child, words[0], &actions, &attributes, arguments, variables)
+            }
+        }
+        for descriptor in theirs { close(descriptor) }
+        guard failure == 0 else {
+            for descriptor in [out.read, err.read, ours] where descriptor >= 0 { close(descriptor) }
+            throw SupportError("\(executable): \(String(cString: strerror(failure)))")
+        }
+        return Started(pid: child, output: out.read, errors: err.read, input: ours)
+    }
+
+    /// POSIX_SPAWN_SETSID, which the C library shows to GNU programs only.
+    private static let newSession: Int32 = 0x80
+    /// TIOCSPTLCK and TIOCGPTN of Linux, which are macros with casts.
+    private static let unlockTerminal: UInt = 0x4004_5431
+    private static let terminalNumber: UInt = 0x8004_5430
+
+    private static func collect(_ descriptor: Int32, _ shared: Shared, _ keep: (inout State, [UInt8]) -> Void) {
+        while let part = readSome(descriptor), !part.isEmpty { shared.state.withLock { keep(&$0, part) } }
+        close(descriptor)
+        shared.state.withLock { $0.open -= 1 }
+    }
+
+    private static func reap(_ pid: pid_t, _ shared: Shared) {
+        var information = siginfo_t()
+        while waitid(P_PID, id_t(pid), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
+        shared.state.withLock { state in
+            var status: Int32 = 0
+            waitpid(pid, &status, 0)
+            state.status = status
+        }
+    }
+
+    private static func pipe() throws -> (read: Int32, write: Int32) {
+        var ends: [Int32] = [-1, -1]
+        guard Glibc.pipe(&ends) == 0 else { throw SupportError("pipe: \(String(cString: strerror(errno)))") }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return (ends[0], ends[1])
+    }
+
+    private static var inherited: [String: String] {
+        var variables: [String: String] = [:]
+        var entry = environ
+        while let text = entry.pointee {
+            let parts = String(cString: text).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if parts.count == 2 { variables[String(parts[0])] = String(parts[1]) }
+            entry += 1
+        }
+        return variables
+    }
+
+    private static func withStrings<R>(_ texts: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> R) -> R {
+        let copies: [UnsafeMutablePointer<CChar>?] = texts.map { strdup($0) } + [nil]
+        defer { for copy in copies { free(copy) } }
+        return body(copies)
+    }
+}

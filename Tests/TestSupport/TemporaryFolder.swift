@@ -1,0 +1,114 @@
+import Glibc
+
+/// A folder that is gone, with everything in it, when the last reference to it is.
+public final class TemporaryFolder: Sendable {
+    /// Absolute, short enough for a socket in it.
+    public let path: String
+
+    public init() throws {
+        var template = Array("/tmp/nightjar-test-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw SupportError("mkdtemp: \(String(cString: strerror(errno)))") }
+        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    deinit { Self.remove(path) }
+
+    /// The path of something in the folder.
+    public func path(_ name: String) -> String { "\(path)/\(name)" }
+
+    /// Writes a file, and the folders above it, and gives its path.
+    @discardableResult
+    public func write(_ name: String, _ contents: String) throws -> String { try write(name, bytes: Array(contents.utf8)) }
+
+    /// Writes a file, and the folders above it, and gives its path.
+    @discardableResult
+    public func write(_ name: String, bytes: [UInt8]) throws -> String {
+        let file = path(name)
+        var folder = path
+        for part in name.split(separator: "/").dropLast() {
+            folder += "/\(part)"
+            mkdir(folder, 0o755)
+        }
+        let descriptor = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+        guard descriptor >= 0 else { throw SupportError("\(file): \(String(cString: strerror(errno)))") }
+        defer { close(descriptor) }
+        guard writeAll(descriptor, bytes) else { throw SupportError("\(file): \(String(cString: strerror(errno)))") }
+        return file
+    }
+
+    /// The bytes of a file in the folder.
+    public func read(_ name: String) throws -> [UInt8] { try Self.bytes(of: path(name)) }
+
+    /// The text of a file in the folder.
+    public func text(_ name: String) throws -> String { String(decoding: try read(name), as: UTF8.self) }
+
+    public func makeFolder(_ name: String) { mkdir(path(name), 0o755) }
+
+    public func exists(_ name: String) -> Bool { access(path(name), F_OK) == 0 }
+
+    public func rename(_ name: String, to other: String) throws {
+        guard Glibc.rename(path(name), path(other)) == 0 else { throw SupportError("rename \(name): \(String(cString: strerror(errno)))") }
+    }
+
+    /// Removes a file or a folder with everything in it.
+    public func remove(_ name: String) { Self.remove(path(name)) }
+
+    /// Copies a file from anywhere into the folder.
+    public func copy(_ file: String, to name: String) throws { try write(name, bytes: Self.bytes(of: file)) }
+
+    /// The bytes of a file.
+    public static func bytes(of file: String) throws -> [UInt8] {
+        let descriptor = open(file, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw SupportError("\(file): \(String(cString: strerror(errno)))") }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        while let part = readSome(descriptor), !part.isEmpty { bytes += part }
+        return bytes
+    }
+
+    private static func remove(_ path: String) {
+        var facts = stat()
+        guard lstat(path, &facts) == 0 else { return }
+        guard facts.st_mode & S_IFMT == S_IFDIR, let folder = opendir(path) else {
+            unlink(path)
+            return
+        }
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { remove("\(path)/\(name)") }
+        }
+        closedir(folder)
+        rmdir(path)
+    }
+}
+
+/// Writes everything; false if the other end is gone or the disk is full.
+func writeAll(_ descriptor: Int32, _ bytes: [UInt8]) -> Bool {
+    bytes.withUnsafeBytes { buffer in
+        var rest = buffer[...]
+        while !rest.isEmpty {
+            let count = Glibc.write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+}
+
+/// What is there; empty at the end, nil after an error.
+func readSome(_ descriptor: Int32, upTo limit: Int = 65_536) -> [UInt8]? {
+    var failed = false
+    let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
+        while true {
+            let got = Glibc.read(descriptor, buffer.baseAddress, limit)
+            if got < 0, errno == EINTR { continue }
+            failed = got < 0
+            count = max(0, got)
+            return
+        }
+    }
+    return failed ? nil : bytes
+}
