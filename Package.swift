@@ -112,10 +112,44 @@ let package = Package(
         // Tests beside each room, and of the house as a whole.
         .testTarget(name: "DigestsTests", dependencies: ["Digests"], swiftSettings: strict),
         .testTarget(name: "DocumentsTests", dependencies: ["Documents", "Digests"], swiftSettings: strict),
+        .testTarget(name: "SQLiteTests", dependencies: ["SQLite"], swiftSettings: strict),
+        .testTarget(name: "DocumentStoreTests", dependencies: ["DocumentStore", "Documents", "Digests", "SQLite"], swiftSettings: strict),
+        .testTarget(name: "BLIPTests", dependencies: ["BLIP", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        .testTarget(name: "LuaRuntimeTests", dependencies: ["LuaRuntime"], swiftSettings: strict),
+        .testTarget(
+            name: "PluginHostTests",
+            dependencies: [
+                "PluginHost", "LuaRuntime", "Replication", "Documents", "Digests", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TransportTests",
+            dependencies: [
+                "Transport", "Replication", "Digests", .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ReplicationTests",
+            dependencies: [
+                "Replication", "Transport", "BLIP", "DocumentStore", "Documents", "Digests",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
         .testTarget(name: "AgentConfigurationTests", dependencies: ["AgentConfiguration"], swiftSettings: strict),
 
         // The product as its users meet it: processes, sockets and files.
         .target(name: "TestSupport", dependencies: ["Digests", "Documents"], path: "Tests/TestSupport", swiftSettings: strict),
-        .testTarget(name: "CommandLineTests", dependencies: ["TestSupport", "Digests", "Documents"], swiftSettings: strict),
+        .testTarget(name: "CommandLineTests", dependencies: ["nightjar", "TestSupport", "Digests", "Documents"], swiftSettings: strict),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: ["nightjar", "TestSupport", "BLIP", "Documents", "Digests", .product(name: "NIOCore", package: "swift-nio")],
+            swiftSettings: strict
+        ),
     ]
 )

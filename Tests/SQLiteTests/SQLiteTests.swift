@@ -2,7 +2,7 @@ import Glibc
 import SQLite
 import Testing
 
-/// A new folder under the system's temporary one, removed by `remove`.
+/// A new folder under the system's temporary one.
 func temporaryFolder() throws -> String {
     var template = Array("/tmp/sqlite-tests-XXXXXX".utf8CString)
     let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) } }
