@@ -83,7 +83,7 @@ public struct PolicyContext: Sendable {
 /// Decides which documents may leave (push filter) or enter (pull filter) a database.
 public protocol DocumentFilter: Sendable {
     var pluginName: String { get }
-    /// Content hash of the version in force now.
+    /// What verdicts depend on now: a hash of the version in force and of the parameters.
     var version: String { get }
     /// One verdict for each document, in the same order. Never throws and never blocks an event loop.
     func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict]

@@ -34,6 +34,7 @@ final class PluginUse: Sendable {
     }
 
     var version: String { record.acquire(number)?.prepared.version ?? "" }
+    var judgement: String { record.acquire(number)?.prepared.judgement ?? "" }
 
     func versionChanges() -> AsyncStream<String> { versions.stream() }
 
@@ -82,7 +83,7 @@ extension CallContext {
 struct PluginFilter: DocumentFilter {
     let use: PluginUse
     var pluginName: String { use.record.name }
-    var version: String { use.version }
+    var version: String { use.judgement }
     func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
         await use.judge(documents, context)
     }

@@ -1,3 +1,4 @@
+import Digests
 import LuaRuntime
 import Synchronization
 
@@ -41,10 +42,14 @@ final class PreparedUse: Sendable {
     let params: LuaValue
     /// The plugin's version, and where files are parameters `+` and a hash of them.
     let version: String
+    /// What a verdict depends on: the version and, after `~`, a hash of the parameters. A filter's "no" is looked at again
+    /// when either changes.
+    let judgement: String
 
     init(params: LuaValue, version: String) {
         self.params = params
         self.version = version
+        judgement = version + "~" + Hex.encode(SHA256.hash(params.json.canonicalBytes()).prefix(3))
     }
 }
 
