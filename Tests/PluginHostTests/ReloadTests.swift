@@ -19,7 +19,7 @@ struct ReloadTests {
             folder.write("a.lua", passes("false"))
             let second = try await events.reloaded("a")
             #expect(await filter.judge("{}") == [.reject])
-            #expect(filter.version == second && second != first)
+            #expect(filter.version.hasPrefix(second) && second != first)
             #expect(await versions.next() == second)
 
             folder.save("a.lua", passes("doc.x == 1"))

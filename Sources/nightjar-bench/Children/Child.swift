@@ -14,7 +14,9 @@ final class Child: Sendable {
     static func ownPath() throws -> String {
         var path = [UInt8](repeating: 0, count: 4096)
         let count = path.withUnsafeMutableBytes { bytes in
-            readlink("/proc/self/exe", bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+            bytes.withMemoryRebound(to: CChar.self) { characters in
+                characters.baseAddress.map { readlink("/proc/self/exe", $0, characters.count) } ?? -1
+            }
         }
         guard count > 0 else { throw Files.failure("/proc/self/exe") }
         return String(decoding: path[..<count], as: UTF8.self)
@@ -54,7 +56,9 @@ final class Child: Sendable {
 
     private static func pipe() throws -> (read: Int32, write: Int32) {
         var ends: [Int32] = [0, 0]
-        guard pipe2(&ends, O_CLOEXEC) == 0 else { throw Files.failure("pipe") }
+        guard Glibc.pipe(&ends) == 0 else { throw Files.failure("pipe") }
+        // Else another child inherits the writing end, and this one's input never ends.
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         return (ends[0], ends[1])
     }
 

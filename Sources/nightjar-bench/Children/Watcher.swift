@@ -1,3 +1,4 @@
+import Documents
 import DocumentStore
 
 /// Follows a database's change feed as an application would, and notes how old each document is when it can be read.

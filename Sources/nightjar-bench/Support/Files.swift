@@ -105,9 +105,10 @@ struct Scratch: Sendable {
 
     /// - Parameter parent: must be on a real disk; a folder in memory makes durable writes look free.
     init(parent: String) throws {
-        guard let pointer = mkdtemp(strdup("\(parent)/nightjar-bench-XXXXXX")) else { throw Files.failure(parent) }
-        path = String(cString: pointer)
-        free(pointer)
+        let pattern = strdup("\(parent)/nightjar-bench-XXXXXX")
+        defer { free(pattern) }
+        guard let pattern, let made = mkdtemp(pattern) else { throw Files.failure(parent) }
+        path = String(cString: made)
     }
 
     func remove() { Files.remove(path) }

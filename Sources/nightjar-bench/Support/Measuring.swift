@@ -28,7 +28,7 @@ func monotonicSeconds() -> Double { Double(monotonicNanoseconds()) * 1e-9 }
 /// Processor time of this process so far, in seconds.
 func processorSeconds() -> Double {
     var usage = rusage()
-    getrusage(RUSAGE_SELF, &usage)
+    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
     return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6
 }
 

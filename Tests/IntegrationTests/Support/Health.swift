@@ -4,10 +4,10 @@ import Testing
 
 extension AgentProcess {
     /// The process lives and calls itself healthy.
-    func isWell() async throws -> Bool { try await isAlive && admin.get("/health").status == 200 }
+    func isWell() async throws -> Bool { try await every(isAlive, admin.get("/health").status == 200) }
 
     /// Whether there is still such a process and it answers.
-    var isAlive: Bool { get async throws { try await kill(process.pid, 0) == 0 && admin.get("/health").status != 0 } }
+    var isAlive: Bool { get async throws { try await every(kill(process.pid, 0) == 0, admin.get("/health").status != 0) } }
 }
 
 /// A peer that is connected all the time and does right: what others do wrong must not disturb it.
@@ -33,3 +33,6 @@ struct Bystander {
         try await peer.close()
     }
 }
+
+/// Both, or all, hold. (`&&` does not take what has to be awaited on its right.)
+func every(_ conditions: Bool...) -> Bool { conditions.allSatisfy { $0 } }

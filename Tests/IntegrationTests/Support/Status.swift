@@ -80,6 +80,9 @@ extension AgentProcess {
         return all
     }
 
+    /// Whether there is such a document.
+    func has(_ id: String, in database: String = "main") async throws -> Bool { try await get(database, id).status == 200 }
+
     /// A field of a document; nil when there is no such document.
     func field(_ name: String, of id: String, in database: String = "main") async throws -> JSONValue? {
         let answer = try await get(database, id)
