@@ -81,7 +81,8 @@ struct ParameterTests {
             outer.save("etc/names.txt", "ben")
             _ = try await events.wait { $0 == .parameterFileChanged(plugin: "allow", usedBy: "replicator hub push_filter", parameter: "file") }
             #expect(await filter.judge("{\"name\":\"anna\"}", "{\"name\":\"ben\"}") == [.reject, .pass])
-            #expect(await versions.next() == filter.version)
+            let next = await versions.next()
+            #expect(filter.version.hasPrefix(next ?? "none"))
             #expect(filter.version != first)
             outer.write("etc/names.txt", "carl")
             _ = try await events.wait { if case .parameterFileChanged = $0 { true } else { false } }

@@ -34,7 +34,7 @@ struct ReloadTests {
         folder.write("a.lua", passes("true"))
         try await withHost(folder.path) { host, events in
             let filter = try host.filter("a")
-            let good = filter.version
+            let good = String(filter.version.prefix { $0 != "~" })
             for (bad, line) in [("return {\n  push_filter = functin() end }", "a.lua:2: "), ("\n\nerror('no')", "a.lua:3: "), ("return 5", "a.lua"), ("", "a.lua")] {
                 folder.save("a.lua", bad)
                 let problem = try await events.refused("a")
