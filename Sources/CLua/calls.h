@@ -4,6 +4,9 @@
 
 #include "internal.h"
 
+// The main thread's stack between calls: the message handler, the hooks in their order, the ctx used last.
+enum { NJ_BASE = 1 + NJ_HOOKS + 1 };
+
 // False when a call is under way already; the message says so.
 bool nj_begin(nj_state *S, const nj_budget *budget);
 // Gives NJ_OK or the failure kind; kind_of_error is the kind of an ordinary error.

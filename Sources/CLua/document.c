@@ -35,7 +35,6 @@ uint64_t nj_begin_document(nj_state *S, int slot, const nj_document *d) {
     }
     doc->root = (uint32_t)(nj_space(doc->body, doc->body + doc->length) - doc->body);
     doc->search = (nj_search){.at = doc->root};
-    doc->marks = 0;
     if (slot >= S->documents) S->documents = slot + 1;
     return (uint64_t)S->generation << 32 | (uint64_t)slot << NJ_OFFSET_BITS | (doc->root & NJ_MAX_BODY);
 }
@@ -130,13 +129,9 @@ static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char 
     const uint8_t *body = doc->body;
     if (__builtin_expect(doc->root >= doc->length || body[doc->root] != '{', 0)) return NJ_BAD_TEXT;
     nj_wanted wanted = nj_want(key, length);
-    for (uint32_t i = 0; i < doc->marks; i++) {
-        uint32_t value = nj_value_of(body, doc->length, doc->mark[i], &wanted);
-        if (value != 0) return confirmed(L, S, doc, doc->root, key, length, value, doc->search.has_escapes);
-    }
     nj_search last;
     uint32_t from = doc->search.at;
-    uint32_t value = S->search(&doc->search, body, doc->length, &wanted, doc->mark, &doc->marks, &last);
+    uint32_t value = S->search(&doc->search, body, doc->length, &wanted, doc->root, doc->opened, &last);
     nj_charge(L, S, (last.at - from) >> 5);
     if (value != 0) return confirmed(L, S, doc, doc->root, key, length, value, last.has_escapes);
     if (!last.closed) return NJ_BAD_TEXT;
@@ -146,8 +141,7 @@ static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char 
 static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
     nj_wanted wanted = nj_want(key, length);
     nj_search search = {.at = object}, last;
-    uint32_t marks = 0;
-    uint32_t value = S->search(&search, doc->body, doc->length, &wanted, NULL, &marks, &last);
+    uint32_t value = S->search(&search, doc->body, doc->length, &wanted, object, NULL, &last);
     nj_charge(L, S, (last.at - object) >> 5);
     if (value != 0) return confirmed(L, S, doc, object, key, length, value, last.has_escapes);
     if (!last.closed) return NJ_BAD_TEXT;

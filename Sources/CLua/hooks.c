@@ -75,6 +75,7 @@ void nj_release_use(nj_state *S, int32_t reference) {
     if (reference < 0 || reference >= S->use_count) return;
     nj_use *use = &S->uses[reference];
     if (use->context == LUA_NOREF) return;
+    if (S->use_in_slot == reference) S->use_in_slot = -1; // its ctx lives on until the next call replaces it
     // Both only write to slots that exist.
     luaL_unref(S->L, LUA_REGISTRYINDEX, use->context);
     luaL_unref(S->L, LUA_REGISTRYINDEX, use->flags);
@@ -137,10 +138,15 @@ int nj_call_filter(
         if (status != LUA_OK) return nj_end(S, status, NJ_ERROR);
         u->last_flags = flags;
     }
-    int base = lua_gettop(L);
+    enum { base = NJ_BASE };
+    if (S->use_in_slot != use) {
+        lua_rawgeti(L, LUA_REGISTRYINDEX, u->context);
+        lua_replace(L, NJ_BASE);
+        S->use_in_slot = use;
+    }
     lua_pushvalue(L, 2 + hook);
     lua_pushlightuserdata(L, (void *)(uintptr_t)nj_begin_document(S, 0, document));
-    lua_rawgeti(L, LUA_REGISTRYINDEX, u->context);
+    lua_pushvalue(L, NJ_BASE);
     status = lua_pcall(L, 2, LUA_MULTRET, 1);
     if (__builtin_expect(status == LUA_OK && S->limit == NJ_OK, 1)) {
         if (__builtin_expect(lua_gettop(L) == base, 0)) {
@@ -338,7 +344,7 @@ void nj_measure_empty_call(nj_state *S, int64_t times, bool is_lua) {
     lua_State *L = S->L;
     lua_pushcfunction(L, is_lua ? make_empty : nothing);
     if (is_lua && lua_pcall(L, 0, 1, 1) != LUA_OK) {
-        lua_settop(L, NJ_HOOKS + 1);
+        lua_settop(L, NJ_BASE);
         return;
     }
     int function = lua_gettop(L);
@@ -346,5 +352,5 @@ void nj_measure_empty_call(nj_state *S, int64_t times, bool is_lua) {
         lua_pushvalue(L, function);
         lua_pcall(L, 0, 0, 1);
     }
-    lua_settop(L, NJ_HOOKS + 1);
+    lua_settop(L, NJ_BASE);
 }

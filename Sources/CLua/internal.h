@@ -35,9 +35,8 @@ typedef struct {
     bool is_deleted;
     nj_bytes id, revision;
     void *owned;      // freed at the end of the call
-    nj_search search; // of the top level; marks holds what it has found so far
-    uint32_t marks;
-    uint32_t mark[NJ_MARKS]; // quotes that open a string directly inside the root object
+    nj_search search; // of the top level
+    uint64_t opened[NJ_BLOCKS];
 } nj_doc;
 
 typedef struct {
@@ -64,6 +63,7 @@ typedef struct {
     int flags;        // registry reference of the table behind ctx.flags
     uint32_t last_flags;
 } nj_use;
+
 
 typedef struct {
     const char *bytes;
@@ -99,6 +99,7 @@ struct nj_state {
 
     nj_use *uses;
     int use_count;
+    int use_in_slot; // the use whose ctx lies in the base stack's slot for it; -1: none
 
     nj_search_function search;
     nj_host_function host;

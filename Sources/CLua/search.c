@@ -45,6 +45,20 @@ static inline nj_masks NAME(masks)(const uint8_t *p) {
     return m;
 }
 
+// Bits of the 64 bytes at p that equal c.
+static inline uint64_t NAME(equal)(const uint8_t *p, uint8_t c) {
+    uint64_t mask = 0;
+#ifdef __SSE2__
+    for (int i = 0; i < 4; i++) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8((char)c))) << (16 * i);
+    }
+#else
+    for (int i = 0; i < 64; i++) mask |= (uint64_t)(p[i] == c) << i;
+#endif
+    return mask;
+}
+
 static inline uint64_t NAME(prefix_xor)(uint64_t x) {
     x ^= x << 1;
     x ^= x << 2;
@@ -79,6 +93,14 @@ TARGET static inline nj_masks NAME(masks)(const uint8_t *p) {
         _mm256_or_si256(_mm256_cmpeq_epi8(low_b, open), _mm256_cmpeq_epi8(low_b, close)));
 #undef BOTH
     return m;
+}
+
+TARGET static inline uint64_t NAME(equal)(const uint8_t *p, uint8_t c) {
+    __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(p + 32));
+    __m256i wanted = _mm256_set1_epi8((char)c);
+    return (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, wanted))
+        | (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(b, wanted)) << 32;
 }
 
 TARGET static inline uint64_t NAME(prefix_xor)(uint64_t x) {

@@ -16,11 +16,12 @@
 #error "words are compared in memory order"
 #endif
 
-enum { NJ_MARKS = 192 };
+enum { NJ_BLOCKS = 64 }; // remembered: 4 KB of a body
 
 // How far a search has come; it goes on from a block's end.
 typedef struct {
     uint32_t at;         // next block
+    uint32_t blocks;     // remembered so far
     uint32_t depth;
     uint64_t in_string;  // all ones when the last block ended inside a string
     uint64_t escape;     // 1 when it ended in an open backslash
@@ -78,10 +79,10 @@ equal:
 }
 
 // Goes on with *s until the key is found or the object ends; gives its value's offset, or 0 (not found, or the text
-// ends first: then s->closed is false). Strings that open directly inside the object are added to `mark`, which may be
-// NULL; it must have room for what is left of it, and once it has not, *s stays where it was and a copy goes on.
+// ends first: then last->closed is false). `opened` (NULL, or of NJ_BLOCKS places) remembers, for each block from
+// `start` on, where strings open directly inside the object, for the next key; once it is full, *s stays behind.
 typedef uint32_t (*nj_search_function)(
-    nj_search *s, const uint8_t *body, uint32_t length, const nj_wanted *wanted, uint32_t *mark, uint32_t *marks,
+    nj_search *s, const uint8_t *body, uint32_t length, const nj_wanted *wanted, uint32_t start, uint64_t *opened,
     nj_search *last);
 nj_search_function nj_choose_search(void);
 

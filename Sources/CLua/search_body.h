@@ -1,13 +1,15 @@
 // Included once for each instruction set by search.c, which defines TARGET, NAME and NAME(masks), NAME(prefix_xor).
 
-// Takes the next block in; gives the mask of strings that open directly inside the object, relative to *base.
-TARGET static inline uint64_t NAME(block)(nj_search *s, const uint8_t *body, uint32_t length, uint32_t *base) {
+// Takes the next block in; gives the mask of strings that open directly inside the object, relative to *base, and of
+// those whose first byte is the key's.
+TARGET static inline __attribute__((always_inline)) uint64_t NAME(block)(
+    nj_search *s, const uint8_t *body, uint32_t length, uint8_t first, uint32_t *base, uint64_t *candidates) {
     const uint8_t *p = body + s->at;
-    uint8_t tail[64];
+    uint8_t tail[80];
     uint32_t left = length - s->at;
     *base = s->at;
-    if (__builtin_expect(left < 64, 0)) {
-        memset(tail, ' ', 64);
+    if (__builtin_expect(left <= 64, 0)) {
+        memset(tail, ' ', sizeof tail);
         memcpy(tail, p, left);
         p = tail;
         s->at = length;
@@ -41,30 +43,47 @@ TARGET static inline uint64_t NAME(block)(nj_search *s, const uint8_t *body, uin
         if (s->depth == 1) top |= rest;
     }
     if (__builtin_expect((m.backslash & inside & top) != 0, 0)) s->has_escapes = true;
-    return m.quote & inside & top;
+    uint64_t opens = m.quote & inside & top;
+    *candidates = opens & NAME(equal)(p + 1, first);
+    return opens;
 }
 
 TARGET static uint32_t NAME(search)(
-    nj_search *s, const uint8_t *body, uint32_t length, const nj_wanted *wanted, uint32_t *mark, uint32_t *marks,
+    nj_search *s, const uint8_t *body, uint32_t length, const nj_wanted *wanted, uint32_t start, uint64_t *opened,
     nj_search *last) {
-    nj_search search = *s;
-    uint32_t value = 0, count = *marks;
-    bool keeps = mark != NULL;
-    while (!search.closed && value == 0 && search.at < length) {
-        uint32_t base;
-        if (keeps && count + 32 > NJ_MARKS) { // a block opens at most 32 strings
-            keeps = false;
-            *s = search;
-        }
-        uint64_t opens = NAME(block)(&search, body, length, &base);
-        for (; opens != 0; opens &= opens - 1) {
-            uint32_t quote = base + (uint32_t)__builtin_ctzll(opens);
-            if (keeps) mark[count++] = quote;
-            if (value == 0) value = nj_value_of(body, length, quote, wanted);
+    uint8_t first = (uint8_t)wanted->word;
+    uint32_t known = s->blocks;
+    for (uint32_t k = 0; k < known; k++) {
+        uint64_t candidates = opened[k];
+        uint32_t base = start + 64 * k;
+        if (candidates == 0) continue;
+        if (length - base > 64) candidates &= NAME(equal)(body + base + 1, first);
+        for (; candidates != 0; candidates &= candidates - 1) {
+            uint32_t value = nj_value_of(body, length, base + (uint32_t)__builtin_ctzll(candidates), wanted);
+            if (value != 0) {
+                *last = *s;
+                return value;
+            }
         }
     }
-    if (keeps) *s = search;
-    *marks = count;
+    nj_search search = *s;
+    bool keeps = opened != NULL;
+    while (!search.closed && search.at < length) {
+        uint32_t base;
+        uint64_t candidates, opens = NAME(block)(&search, body, length, first, &base, &candidates);
+        if (keeps) {
+            opened[search.blocks++] = opens;
+            *s = search;
+            keeps = search.blocks < NJ_BLOCKS;
+        }
+        for (; candidates != 0; candidates &= candidates - 1) {
+            uint32_t value = nj_value_of(body, length, base + (uint32_t)__builtin_ctzll(candidates), wanted);
+            if (value != 0) {
+                *last = search;
+                return value;
+            }
+        }
+    }
     *last = search;
-    return value;
+    return 0;
 }

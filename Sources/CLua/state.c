@@ -231,7 +231,7 @@ int nj_end(nj_state *S, int status, int kind_of_error) {
     }
     if (__builtin_expect(status == LUA_OK && S->limit == NJ_OK, 1)) return NJ_OK;
 
-    lua_settop(S->L, NJ_HOOKS + 1);
+    lua_settop(S->L, NJ_BASE);
     lua_sethook(S->L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
     S->key_count = 0;
     if (S->limit == NJ_TIMEOUT) return NJ_TIMEOUT;
@@ -306,7 +306,8 @@ nj_state *nj_open(const nj_limits *limits, nj_host_function host, void *context)
     *(nj_state **)lua_getextraspace(L) = S;
     lua_atpanic(L, panicked);
     lua_pushcfunction(L, note_error);
-    for (int i = 0; i < NJ_HOOKS; i++) lua_pushnil(L);
+    for (int i = 1; i < NJ_BASE; i++) lua_pushnil(L);
+    S->use_in_slot = -1;
     lua_sethook(L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
     if (nj_protected(S, set_up, NULL) != LUA_OK) {
         nj_close(S);

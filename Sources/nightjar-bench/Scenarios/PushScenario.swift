@@ -25,6 +25,7 @@ struct PushScenario {
             title: "one-shot push of \(documents) documents of 300 bytes over a loopback WebSocket, compressed, both ends durable, \(processes == 1 ? "one process" : "two processes")")
         report.add("insert", "documents/s", inserts.map { count / $0.seconds })
         report.add("push", "documents/s", pushes.map { count / $0.seconds })
+        report.add("insert, CPU", "µs/document", inserts.map { $0.cpuSeconds / count * 1e6 })
         report.add("push, CPU of both sides", "µs/document", pushes.map { $0.cpuSeconds / count * 1e6 })
         if processes == 2 {
             report.add("peak memory of the pusher", "MB", pushes.compactMap(\.pusherPeak))

@@ -44,7 +44,7 @@ enum Format {
             var line = " "
             for (index, cell) in row.enumerated() {
                 let space = String(repeating: " ", count: widths[index] - cell.count)
-                let isNumber = cell.utf8.first.map { $0 >= 0x30 && $0 <= 0x39 || $0 == 0x2D } ?? false
+                let isNumber = index > 0 && (cell.utf8.first.map { $0 >= 0x30 && $0 <= 0x39 || $0 == 0x2D } ?? false)
                 line += " " + (isNumber ? space + cell : cell + space)
             }
             while line.last == " " { line.removeLast() }

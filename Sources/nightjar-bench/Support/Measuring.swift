@@ -32,6 +32,13 @@ func processorSeconds() -> Double {
     return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6
 }
 
+/// Processor time of this thread so far, in nanoseconds: what a short loop costs, whatever else the machine does.
+func threadNanoseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now)
+    return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+}
+
 /// A line of `/proc/PID/status` in MB of 2^20 bytes: `VmRSS` (resident now) or `VmHWM` (the most it has been).
 func residentMegabytes(_ key: String, process: pid_t = getpid()) throws -> Double {
     let text = String(decoding: try Files.contents("/proc/\(process)/status"), as: UTF8.self)

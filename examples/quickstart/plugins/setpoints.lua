@@ -7,10 +7,11 @@ return {
     if not here or not there then return nightjar.delete end
     local merged = nightjar.copy(there)
     for key, value in pairs(here) do
+      local changed_here = not base or base[key] ~= value
       local changed_there = not base or base[key] ~= there[key]
-      if there[key] == nil or not changed_there then
+      if changed_here and not changed_there then
         merged[key] = value
-      elseif type(value) == "number" and type(there[key]) == "number" then
+      elseif changed_here and type(value) == "number" and type(there[key]) == "number" then
         merged[key] = math.min(value, there[key])
       end
     end

@@ -1,0 +1,113 @@
+import Documents
+import TestSupport
+import Testing
+
+@Suite struct DocumentCommandTests {
+    @Test(arguments: Place.allCases) func aDocumentIsSavedReadReplacedAndDeleted(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let first = try await documents.run("doc", "put", "main", "pump-1", "{\"site\": \"north\", \"n\": 1.50}", "--json")
+        #expect(first.status == 0, "\(first)")
+        let revision = try #require(try first.json["rev"]?.asString)
+        #expect(revision.hasPrefix("1-"))
+
+        let read = try await documents.run("doc", "get", "main", "pump-1")
+        #expect(read.status == 0, "\(read)")
+        // The body comes back byte for byte.
+        #expect(read.output == "{\"_id\":\"pump-1\",\"_rev\":\"\(revision)\",\"site\": \"north\", \"n\": 1.50}\n")
+
+        let blind = try await documents.run("doc", "put", "main", "pump-1", "{}")
+        #expect(blind.status == 1)
+        #expect(blind.errors.contains("pump-1") && blind.errors.contains(revision), "\(blind)")
+
+        let second = try await documents.run("doc", "put", "main", "pump-1", input: .text("{\"_rev\":\"\(revision)\",\"n\":2}"))
+        #expect(second.status == 0, "\(second)")
+        #expect(second.output.hasPrefix("pump-1\t2-"))
+
+        let late = try await documents.run("doc", "rm", "main", "pump-1", "--rev", revision)
+        #expect(late.status == 1, "\(late)")
+        let gone = try await documents.run("doc", "rm", "main", "pump-1")
+        #expect(gone.status == 0, "\(gone)")
+        for command in ["get", "rm"] {
+            let outcome = try await documents.run("doc", command, "main", "pump-1")
+            #expect(outcome.status == 1)
+            #expect(outcome.errors.contains("there is no document \"pump-1\""), "\(outcome)")
+            #expect(outcome.output.isEmpty)
+        }
+    }
+
+    @Test(arguments: Place.allCases) func theListLeavesTombstonesOut(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        for id in ["a", "b", "c"] { #expect(try await documents.run("doc", "put", "main", id, "{}").status == 0) }
+        #expect(try await documents.run("doc", "rm", "main", "b").status == 0)
+        let list = try await documents.run("doc", "list", "main")
+        #expect(list.lines.map { $0.split(separator: "\t").first } == ["a", "c"], "\(list)")
+        let all = try await documents.run("doc", "list", "main", "--deleted", "--json")
+        let rows = try #require(try all.json.asArray)
+        #expect(rows.compactMap { $0["id"]?.asString } == ["a", "c", "b"])
+        #expect(rows.compactMap { $0["deleted"]?.asBool } == [false, false, true])
+        #expect(rows.allSatisfy { $0["rev"]?.asString != nil && $0["sequence"]?.asInt64 != nil })
+        #expect(try await documents.run("doc", "list", "main.plant.readings", "--json").json == [])
+    }
+
+    @Test(arguments: Place.allCases) func idsAreBytes(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        // The two last ones look alike and are not the same bytes.
+        let ids = ["a/b", "50%25", "?q=1&x#y", "..", "sp ace", "caf\u{E9}", "cafe\u{301}"]
+        for (number, id) in ids.enumerated() {
+            let saved = try await documents.run("doc", "put", "main", id, "{\"number\":\(number)}")
+            #expect(saved.status == 0, "\(id): \(saved)")
+        }
+        for (number, id) in ids.enumerated() {
+            let read = try await documents.run("doc", "get", "main", id)
+            #expect(try read.json["number"]?.asInt64 == Int64(number), "\(id): \(read)")
+            #expect(try read.json["_id"]?.asString.map { Array($0.utf8) } == Array(id.utf8))
+        }
+        #expect(try await documents.run("doc", "list", "main").lines.count == ids.count)
+    }
+
+    @Test(arguments: Place.allCases) func collectionsAreApart(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        #expect(try await documents.run("doc", "put", "main.plant.readings", "r1", "{}").status == 0)
+        #expect(try await documents.run("doc", "get", "main", "r1").status == 1)
+        #expect(try await documents.run("doc", "get", "main.plant.readings", "r1").status == 0)
+        let unknown = try await documents.run("doc", "get", "main.plant.nothing", "r1")
+        #expect(unknown.status == 1)
+        #expect(unknown.errors.contains("no collection plant.nothing") && unknown.errors.contains("plant.readings"), "\(unknown)")
+    }
+
+    @Test(arguments: Place.allCases) func whatIsNoDocumentIsRefused(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        for text in ["", "[1]", "{\"a\":", "{\"_revision\":1}", "{\"_id\":\"other\"}", "{\"_rev\":\"nonsense\"}"] {
+            let outcome = try await documents.run("doc", "put", "main", "x", input: .text(text))
+            #expect(outcome.status == 1, "\(text): \(outcome)")
+            #expect(outcome.errors.hasPrefix("nightjar: "), "\(text): \(outcome)")
+        }
+    }
+
+    @Test func anUnknownDatabaseIsNamedWithTheKnownOnes() async throws {
+        let agent = try await Documents.at(.agent)
+        let atAgent = try await agent.run("doc", "get", "mian", "x")
+        #expect(atAgent.status == 1)
+        #expect(atAgent.errors.contains("no database \"mian\"; it has main"), "\(atAgent)")
+
+        let folder = try await Documents.at(.folder)
+        let empty = try await folder.run("doc", "get", "main", "x")
+        #expect(empty.status == 1)
+        #expect(empty.errors.contains("there is no database \"main\""), "\(empty)")
+        // Reading must not make one.
+        #expect(!folder.folder.exists("data"))
+    }
+
+    @Test func aNewDatabaseIsAnnounced() async throws {
+        let documents = try await Documents.at(.folder)
+        let saved = try await documents.run("doc", "put", "main", "x", "{}")
+        #expect(saved.errors.contains("created database"), "\(saved)")
+        #expect(try await documents.run("doc", "put", "main", "y", "{}").errors.isEmpty)
+    }
+
+    @Test func wrongUsageIsStatus64() async throws {
+        #expect(try await NightjarExecutable.run("doc", "get", "main").status == 64)
+        #expect(try await NightjarExecutable.run("doc", "fetch", "main", "x").status == 64)
+        #expect(try await NightjarExecutable.run("dco").status == 64)
+    }
+}

@@ -1,0 +1,80 @@
+import Documents
+import TestSupport
+import Testing
+
+@Suite struct ImportExportTests {
+    private static func lines(_ count: Int) -> String {
+        (0..<count).map { "{\"_id\":\"doc-\($0)\",\"n\":\($0),\"text\":\"line \\n \($0)\"}\n" }.joined()
+    }
+
+    @Test(arguments: Place.allCases, Place.allCases) func anExportIsImportedElsewhereUnchanged(_ from: Place, _ to: Place) async throws {
+        let source = try await Documents.at(from)
+        let target = try await Documents.at(to)
+        let stored = try await source.run("import", "main", "--json", input: .text(Self.lines(2_345)))
+        #expect(stored.status == 0, "\(stored)")
+        #expect(try stored.json["saved"] == 2_345)
+        #expect(try await source.run("doc", "rm", "main", "doc-7").status == 0)
+
+        let file = source.folder.path("out.jsonl")
+        let exported = try await source.run("export", "main", file, "--deleted", "--json")
+        #expect(exported.status == 0, "\(exported)")
+        #expect(try exported.json["documents"] == 2_345)
+
+        let copied = try await target.run("import", "main", file)
+        #expect(copied.status == 0, "\(copied)")
+        #expect(copied.output == "2345 saved, 0 unchanged, 0 conflicts, 0 failed\n")
+        let again = try await target.run("import", "main", file, "--json")
+        #expect(again.status == 0, "\(again)")
+        #expect(try again.json["unchanged"] == 2_345)
+        let back = try await target.run("export", "main", "--deleted")
+        #expect(back.outputBytes == (try source.folder.read("out.jsonl")))
+        #expect(try await target.run("export", "main").lines.count == 2_344)
+    }
+
+    @Test(arguments: Place.allCases) func badLinesAreCountedAndTheOthersStored(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        #expect(try await documents.run("doc", "put", "main", "taken", "{}").status == 0)
+        let input = "{\"_id\":\"good\"}\n\nno json\r\n{\"_id\":\"taken\",\"a\":1}\n{\"unnamed\":true}\n{\"_id\":\"last\"}"
+        let outcome = try await documents.run("import", "main", input: .text(input))
+        #expect(outcome.status == 1)
+        #expect(outcome.output == "3 saved, 0 unchanged, 1 conflicts, 1 failed\n", "\(outcome)")
+        #expect(outcome.errors.contains("line 3: ") && outcome.errors.contains("line 4: "), "\(outcome)")
+        #expect(try await documents.run("doc", "list", "main").lines.count == 4)
+    }
+
+    @Test(arguments: Place.allCases) func largeDocumentsAndNoDocumentsWork(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let none = try await documents.run("import", "main")
+        #expect(none.status == 0, "\(none)")
+        let big = String(repeating: "x", count: 3 << 20)
+        let input = (0..<5).map { "{\"_id\":\"big-\($0)\",\"text\":\"\(big)\"}\n" }.joined()
+        let outcome = try await documents.run("import", "main", input: .text(input))
+        #expect(outcome.output.hasPrefix("5 saved"), "\(outcome)")
+        let out = try await documents.run("export", "main")
+        #expect(out.outputBytes.count > 15 << 20)
+        #expect(out.lines.count == 5)
+    }
+
+    @Test(arguments: Place.allCases) func failuresNameWhatIsWrong(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let noFile = try await documents.run("import", "main", documents.folder.path("absent.jsonl"))
+        #expect(noFile.status == 1)
+        #expect(noFile.errors.contains("absent.jsonl: No such file"), "\(noFile)")
+        let noDatabase = try await documents.run("export", "nothing", documents.folder.path("out.jsonl"))
+        #expect(noDatabase.status == 1)
+        #expect(noDatabase.errors.contains("\"nothing\""), "\(noDatabase)")
+        #expect(!documents.folder.exists("out.jsonl"))
+        #expect(try await documents.run("doc", "put", "main", "a", "{}").status == 0)
+        let noFolder = try await documents.run("export", "main", documents.folder.path("absent/out.jsonl"))
+        #expect(noFolder.status == 1, "\(noFolder)")
+    }
+
+    @Test func theImportOfAnUnknownDatabaseDoesNotWaitForItsInput() async throws {
+        let documents = try await Documents.at(.agent)
+        let process = try Subprocess(
+            try NightjarExecutable.path(), ["import", "mian", "--data", documents.folder.path("data")], input: .open)
+        let outcome = try await process.wait()
+        #expect(outcome.status == 1)
+        #expect(outcome.errors.contains("no database \"mian\""), "\(outcome)")
+    }
+}

@@ -1,0 +1,199 @@
+import Documents
+import TestSupport
+import Testing
+
+/// A folder with databases, and commands in it.
+private struct Desk: Sendable {
+    let folder: TemporaryFolder
+
+    init() throws {
+        folder = try TemporaryFolder()
+        for plugin in ["skip-drafts", "by-owner", "password-file"] {
+            try folder.copy("\(NightjarExecutable.package())/plugins/\(plugin).lua", to: "plugins/\(plugin).lua")
+        }
+    }
+
+    func run(_ arguments: String..., environment: [String: String] = [:], input: Subprocess.Input = .none) async throws -> Subprocess.Outcome {
+        try await Subprocess.run(
+            try NightjarExecutable.path(), arguments, environment: environment, folder: folder.path, input: input)
+    }
+
+    func fill(_ database: String, _ lines: String...) async throws {
+        let outcome = try await run("import", database, "--data", "d", input: .text(lines.joined(separator: "\n")))
+        #expect(outcome.status == 0, "\(outcome)")
+    }
+
+    func ids(_ database: String) async throws -> [String] {
+        let outcome = try await run("doc", "list", database, "--data", "d", "--deleted")
+        return outcome.lines.map { String($0.split(separator: "\t")[0]) }.sorted()
+    }
+}
+
+@Suite struct ReplicateTests {
+    @Test func aFolderIsPushedToAnAgentAndPulledIntoANewFolder() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let url = "ws://127.0.0.1:\(try hub.port("edge"))/main"
+        let desk = try Desk()
+        try await desk.fill("main", "{\"_id\":\"a\",\"n\":1}", "{\"_id\":\"b\"}")
+        #expect(try await hub.put("main", "there", "{}").status == 201)
+
+        let push = try await desk.run("replicate", "d/main.nightjar", url, "--json")
+        #expect(push.status == 0, "\(push)")
+        #expect(try push.json["pushed"] == 2)
+        // One way only.
+        #expect(try push.json["pulled"] == 0)
+        #expect(try await hub.get("main", "a").status == 200)
+        #expect(try await desk.ids("main") == ["a", "b"])
+        // A checkpoint was kept.
+        let again = try await desk.run("replicate", "d/main.nightjar", url, "--json")
+        #expect(try again.json["pushed"] == 0)
+
+        let pull = try await desk.run("replicate", url, "d/copy.nightjar")
+        #expect(pull.status == 0, "\(pull)")
+        #expect(pull.output.contains("pulled 3"), "\(pull)")
+        #expect(try await desk.ids("copy") == ["a", "b", "there"])
+
+        let both = try await desk.run("replicate", "d/main.nightjar", url, "--both", "--json")
+        #expect(both.status == 0, "\(both)")
+        #expect(try await desk.ids("main") == ["a", "b", "there"])
+    }
+
+    @Test func foldersReplicateWithEachOther() async throws {
+        let desk = try Desk()
+        try await desk.fill("one", "{\"_id\":\"a\"}", "{\"_id\":\"draft\",\"type\":\"draft\"}")
+        let push = try await desk.run("replicate", "d/one.nightjar/", "d/two.nightjar", "--push-filter", "skip-drafts", "--json")
+        #expect(push.status == 0, "\(push)")
+        #expect(try push.json["rejected"] == 1)
+        #expect(try await desk.ids("two") == ["a"])
+        try await desk.fill("two", "{\"_id\":\"b\"}")
+        let both = try await desk.run("replicate", "d/one.nightjar", "d/two.nightjar", "--both", "--json")
+        #expect(both.status == 0, "\(both)")
+        #expect(try await desk.ids("one") == ["a", "b", "draft"])
+        #expect(try await desk.ids("two") == ["a", "b", "draft"])
+        #expect(try both.json["pulled"] == 1)
+    }
+
+    @Test func onlyWhatIsAskedForIsReplicated() async throws {
+        let desk = try Desk()
+        try await desk.fill("one", "{\"_id\":\"a\",\"owner\":\"x\"}", "{\"_id\":\"b\",\"owner\":\"y\"}", "{\"_id\":\"c\",\"owner\":\"x\"}")
+        let byID = try await desk.run("replicate", "d/one.nightjar", "d/ids.nightjar", "--doc-ids", "a,b", "--doc-ids", "nothing")
+        #expect(byID.status == 0, "\(byID)")
+        #expect(try await desk.ids("ids") == ["a", "b"])
+        let byOwner = try await desk.run(
+            "replicate", "d/one.nightjar", "d/owner.nightjar", "--push-filter", "by-owner", "--params", "{\"name\":\"x\"}")
+        #expect(byOwner.status == 0, "\(byOwner)")
+        #expect(try await desk.ids("owner") == ["a", "c"])
+        let two = try await desk.run(
+            "replicate", "d/one.nightjar", "d/pair.nightjar", "--both", "--push-filter", "by-owner", "--pull-filter", "skip-drafts", "--params",
+            "{\"by-owner\":{\"name\":\"y\"}}")
+        #expect(two.status == 0, "\(two)")
+        #expect(try await desk.ids("pair") == ["b"])
+
+        try await desk.fill("one.plant.readings", "{\"_id\":\"r\"}")
+        let collection = try await desk.run("replicate", "d/one.nightjar", "d/coll.nightjar", "--collections", "plant.readings")
+        #expect(collection.status == 0, "\(collection)")
+        #expect(try await desk.ids("coll.plant.readings") == ["r"])
+        #expect(try await desk.ids("coll") == [])
+        let missing = try await desk.run("replicate", "d/one.nightjar", "d/coll.nightjar", "--collections", "plant.other")
+        #expect(missing.status == 1)
+        #expect(missing.errors.contains("no collection plant.other"), "\(missing)")
+    }
+
+    @Test func aPasswordComesFromOptionEnvironmentOrTerminal() async throws {
+        let folder = try TemporaryFolder()
+        try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
+        let hash = try await NightjarExecutable.run("password", input: .text("s3cret\n")).output
+        try folder.write("users.txt", "ann:\(hash)")
+        let hub = try await AgentProcess.start(
+            Configuration.plain.replacing(
+                "disable_tls: true", with: "disable_tls: true, authenticator: { plugin: password-file, params: { file: users.txt } }"),
+            in: folder)
+        let url = "ws://127.0.0.1:\(try hub.port("edge"))/main"
+        let desk = try Desk()
+        try await desk.fill("main", "{\"_id\":\"a\"}")
+
+        let nobody = try await desk.run("replicate", "d/main.nightjar", url)
+        #expect(nobody.status == 1)
+        #expect(nobody.errors.contains("401"), "\(nobody)")
+        let wrong = try await desk.run("replicate", "d/main.nightjar", url, "--user", "ann", "--password", "guess")
+        #expect(wrong.status == 1)
+        #expect(wrong.errors.contains("401"), "\(wrong)")
+        let option = try await desk.run("replicate", "d/main.nightjar", url, "--user", "ann", "--password", "s3cret")
+        #expect(option.status == 0, "\(option)")
+        let variable = try await desk.run(
+            "replicate", "d/main.nightjar", url, "--user", "ann", environment: ["NIGHTJAR_PASSWORD": "s3cret"])
+        #expect(variable.status == 0, "\(variable)")
+        let asked = try Subprocess(
+            try NightjarExecutable.path(), ["replicate", "d/main.nightjar", url, "--user", "ann"], folder: desk.folder.path, input: .terminal)
+        let outcome = try await eventually("it has its password") { () -> Subprocess.Outcome? in
+            asked.write("s3cret\n")
+            return asked.isRunning ? nil : try await asked.wait()
+        }
+        #expect(outcome.status == 0, "\(outcome)")
+    }
+
+    @Test func failuresSayWhy() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, read_only: true"))
+        let port = try hub.port("edge")
+        let desk = try Desk()
+        try await desk.fill("main", "{\"_id\":\"a\"}")
+        let closed = try TakenPort().port
+
+        for (arguments, words) in [
+            (["d/main.nightjar", "ws://127.0.0.1:\(closed)/main", "--max-attempts", "1"], ["refused", "network/19"]),
+            (["d/main.nightjar", "ws://127.0.0.1:\(port)/nothing"], ["404", "nothing"]),
+            (["d/main.nightjar", "ws://127.0.0.1:\(port)/main"], ["1 documents failed", "403"]),
+            (["d/absent.nightjar", "ws://127.0.0.1:\(port)/main"], ["there is no database in d/absent.nightjar"]),
+            (["ws://127.0.0.1:\(port)/main", "ws://127.0.0.1:\(port)/main"], ["both URLs"]),
+            (["d/main", "ws://127.0.0.1:\(port)/main"], ["d/main", ".nightjar"]),
+            (["d/main.nightjar", "wss://127.0.0.1:\(port)/main"], ["TLS is not available"]),
+            (["d/main.nightjar", "exec:ssh hub nightjar pipe main"], ["exec"]),
+            (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "skip-draft"], ["did you mean skip-drafts"]),
+            (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner"], ["missing parameter \"name\""]),
+            (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner", "--params", "{"], ["--params is no JSON"]),
+            (["\(hub.folder.path)/data/main.nightjar", "d/main.nightjar"], ["is in use by process \(hub.process.pid)"]),
+        ] {
+            let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["replicate"] + arguments, folder: desk.folder.path)
+            #expect(outcome.status == 1, "\(arguments): \(outcome)")
+            for word in words { #expect(outcome.errors.contains(word), "\(arguments): \(outcome)") }
+        }
+        for option in [["--pinned", "x.pem"], ["--self-signed"]] {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), ["replicate", "d/main.nightjar", "ws://h/main"] + option, folder: desk.folder.path)
+            #expect(outcome.status == 64)
+            #expect(outcome.errors.contains("TLS is not available"), "\(outcome)")
+        }
+        // A failed pull from nowhere is a failure too, and an absent folder was not made by a failed push.
+        #expect(!desk.folder.exists("d/absent.nightjar"))
+    }
+
+    @Test func aFailingFilterHoldsTheDocument() async throws {
+        let desk = try Desk()
+        try desk.folder.write("plugins/fragile.lua", "return {\n  push_filter = function(doc) return doc.a.b end\n}\n")
+        try await desk.fill("one", "{\"_id\":\"x\"}", "{\"_id\":\"y\",\"a\":{\"b\":true}}")
+        let outcome = try await desk.run("replicate", "d/one.nightjar", "d/two.nightjar", "--push-filter", "fragile")
+        #expect(outcome.status == 1)
+        #expect(outcome.errors.contains("held") && outcome.errors.contains("fragile.lua:2:"), "\(outcome)")
+        #expect(try await desk.ids("two") == ["y"])
+    }
+
+    @Test func aContinuousOneGoesOnUntilItIsInterrupted() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let desk = try Desk()
+        try await desk.fill("main", "{\"_id\":\"a\"}")
+        let process = try Subprocess(
+            try NightjarExecutable.path(),
+            ["replicate", "d/main.nightjar", "ws://127.0.0.1:\(try hub.port("edge"))/main", "--both", "--continuous"], folder: desk.folder.path)
+        try await eventually("the document arrives") { try await hub.get("main", "a").status == 200 }
+        #expect(try await hub.put("main", "later", "{}").status == 201)
+        try await eventually("the other one was taken") {
+            try await hub.status()["listeners"]?.asArray?.first?["peers"]?.asArray?.first?["pulled_by_peer"] == 1
+        }
+        #expect(process.isRunning)
+        process.send(2)
+        let outcome = try await process.wait()
+        #expect(outcome.status == 0, "\(outcome)")
+        #expect(outcome.output.contains("pushed 1, pulled 1"), "\(outcome)")
+        #expect(try await desk.ids("main") == ["a", "later"])
+    }
+}

@@ -1,0 +1,61 @@
+import Documents
+import TestSupport
+import Testing
+
+@Suite struct ReplicatorCommandTests {
+    @Test func aReplicatorIsStoppedAndStarted() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n" + Configuration.replicator("hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main"))
+        try await eventually("idle") { try await edge.replicator("hub")["activity"] == "idle" }
+        let stop = try await edge.command("replicator", "hub", "stop", "--json")
+        #expect(stop.status == 0, "\(stop)")
+        #expect(try stop.json["ok"]?.asBool == true)
+        try await eventually("stopped") { try await edge.replicator("hub")["activity"] == "stopped" }
+        #expect(try await edge.replicator("hub")["error"]?.isNull == true)
+
+        #expect(try await edge.put("main", "a", "{}").status == 201)
+        let pending = try await edge.command("replicator", "hub", "pending")
+        #expect(pending.status == 0, "\(pending)")
+        #expect(pending.lines.count == 2 && pending.output.contains("a"))
+        #expect(try await edge.command("replicator", "hub", "pending", "--json").json == [["collection": "_default._default", "id": "a"]])
+
+        #expect(try await edge.command("replicator", "hub", "start").status == 0)
+        try await eventually("the document arrives") { try await hub.get("main", "a").status == 200 }
+        try await eventually("nothing is pending") {
+            try await edge.command("replicator", "hub", "pending").output == "nothing is pending\n"
+        }
+        #expect(try await edge.command("replicator", "hub", "held").output == "nothing is held\n")
+        let list = try await edge.command("replicator", "list")
+        #expect(list.output.contains("hub") && list.output.contains("push_and_pull, continuous"), "\(list)")
+        #expect(try await edge.command("replicator", "list", "--json").json.asArray?.count == 1)
+    }
+
+    @Test func aHeldDocumentIsShownWithItsError() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/fragile.lua", "return {\n  push_filter = function(doc) return doc.a.b end\n}\n")
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n"
+                + Configuration.replicator(
+                    "hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main", more: "collections: { _default: { push_filter: fragile } }"),
+            in: folder)
+        #expect(try await edge.put("main", "x", "{}").status == 201)
+        try await eventually("it is held") { try await edge.replicator("hub")["held"] == 1 }
+        let held = try await edge.command("replicator", "hub", "held")
+        #expect(held.status == 0)
+        #expect(held.output.contains("fragile.lua:2:") && held.output.contains("fragile"), "\(held)")
+        #expect(try await edge.command("replicator", "hub", "held", "--json").json.asArray?.first?["id"] == "x")
+    }
+
+    @Test func wrongNamesAndWordsAreRefused() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        let unknown = try await agent.command("replicator", "bhu", "start")
+        #expect(unknown.status == 1)
+        #expect(unknown.errors.contains("there is no replicator \"bhu\""), "\(unknown)")
+        #expect(try await agent.command("replicator", "hub", "restart").status == 64)
+        #expect(try await agent.command("replicator", "hub").status == 64)
+        #expect(try await agent.command("replicator", "hub", "stop", "--reset").status == 64)
+        #expect(try await agent.command("replicator", "list").output == "no replicators\n")
+    }
+}

@@ -1,0 +1,76 @@
+import Documents
+import Glibc
+import TestSupport
+import Testing
+
+@Suite struct StatusTests {
+    @Test func allPartsAreShown() async throws {
+        let folder = try TemporaryFolder()
+        try folder.copy(NightjarExecutable.package() + "/plugins/skip-drafts.lua", to: "plugins/skip-drafts.lua")
+        try folder.write("plugins/broken.lua", "return {")
+        let closed = try TakenPort().port
+        let agent = try await AgentProcess.start(
+            Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, push_filter: skip-drafts")
+                + "replicators:\n" + Configuration.replicator("hub", to: "ws://127.0.0.1:\(closed)/main"), in: folder)
+        #expect(try await agent.put("main", "a", "{}").status == 201)
+        let peer = try await WebSocketProbe.connect(port: try agent.port("edge"), path: "/main/_blipsync")
+        try await eventually("the replicator is offline") { try await agent.replicator("hub")["activity"] == "offline" }
+
+        let text = try await agent.command("status")
+        #expect(text.status == 0, "\(text)")
+        for word in [
+            "plant.readings", "ws://127.0.0.1:\(try agent.port("edge"))/main", "hub", "offline", "network/19", "transient", "skip-drafts",
+            "active", "listener edge push_filter", "refused", "broken.lua", "conflicts pending: 0", "next attempt at",
+        ] {
+            #expect(text.output.contains(word), "\(word) is missing: \(text)")
+        }
+
+        let status = try await agent.command("status", "--json").json
+        for key in ["version", "started_at", "uptime_seconds", "resident_bytes", "databases", "listeners", "replicators", "plugins"] {
+            #expect(status[key] != nil, "\(key)")
+        }
+        #expect(status["listeners"]?.asArray?.first?["connections"] == 1)
+        #expect(status["replicators"]?.asArray?.first?["error"]?["public_code"] == 5019)
+        _ = peer
+    }
+
+    @Test func watchGoesOnUntilTheAgentEnds() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        let watch = try Subprocess(
+            try NightjarExecutable.path(), ["status", "--watch", "--json", "--data", agent.folder.path("data")])
+        try await eventually("two statuses") { watch.output.split(separator: "\n").count >= 2 }
+        for line in watch.output.split(separator: "\n").prefix(2) {
+            #expect(try JSONValue(parsing: String(line))["databases"] != nil)
+        }
+        try await agent.stop()
+        let outcome = try await watch.wait()
+        #expect(outcome.status == 1)
+        #expect(outcome.errors.contains("no agent") || outcome.errors.contains("the agent on"), "\(outcome)")
+    }
+
+    @Test func withoutAnAgentTheSocketIsNamed() async throws {
+        let folder = try TemporaryFolder()
+        for command in [["status"], ["replicator", "list"], ["replicator", "hub", "start"], ["reload"], ["plugin", "reload"]] {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), command + ["--data", folder.path("data")], folder: folder.path)
+            #expect(outcome.status == 1, "\(outcome)")
+            #expect(outcome.errors.contains(folder.path("data/admin.sock")), "\(outcome)")
+            #expect(outcome.errors.contains("--data") && outcome.errors.contains("--config"))
+            #expect(outcome.output.isEmpty)
+        }
+    }
+
+    @Test func theCurrentFoldersDataIsTheDefault() async throws {
+        let folder = try TemporaryFolder()
+        let agent = try await AgentProcess.start(Configuration.plain.replacing("data: data", with: "data: nightjar-data"), in: folder)
+        let outcome = try await NightjarExecutable.run("status", folder: folder.path)
+        #expect(outcome.status == 0, "\(outcome)")
+        try await agent.stop()
+    }
+
+    @Test func anAdminTokenIsTakenFromTheConfiguration() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain.replacing("{ port: 0 }", with: "{ port: 0, token: open-sesame }"))
+        #expect(try await agent.command("status").status == 0)
+        #expect(try await HTTPProbe.tcp(port: try agent.port("admin")).get("/api/status").status == 401)
+    }
+}

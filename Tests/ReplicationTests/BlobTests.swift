@@ -1,0 +1,92 @@
+import Documents
+import DocumentStore
+import Replication
+import Testing
+
+/// Documents with blobs.
+@Suite(.timeLimit(.minutes(1)))
+struct BlobTests {
+    private func bytes(_ count: Int, _ seed: UInt64) -> [UInt8] {
+        var random = SeededGenerator(seed: seed)
+        return (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
+    }
+
+    private func body(_ digest: String, _ count: Int, type: String = "image/png") -> String {
+        "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(count),\"content_type\":\"\(type)\"}}"
+    }
+
+    private func has(_ database: TestDatabase, _ digest: String) async throws -> Bool {
+        let digest = try BlobDigest(digest)
+        return try await database.database.blobs.perform { $0.contains(digest) }
+    }
+
+    @Test func aMegabyteEachWay() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let there = try await a.blob(bytes(1 << 20, 1))
+        let back = try await b.blob(bytes(1 << 20, 2))
+        let zeros = try await b.blob([UInt8](repeating: 0, count: 3 << 20))
+        try await a.put("there", body(there, 1 << 20))
+        try await b.put("back", body(back, 1 << 20))
+        try await b.put("zeros", body(zeros, 3 << 20, type: "text/plain"))
+        let status = await replicate(a, Hub(b))
+        #expect(status.error == nil && status.counts.pushed == 1 && status.counts.pulled == 2)
+        #expect(try await has(b, there))
+        #expect(try await has(a, back))
+        #expect(try await has(a, zeros))
+        #expect(try await a.contents() == b.contents())
+    }
+
+    @Test func manyDocumentsWithBlobs() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        for index in 0..<150 {
+            let digest = try await a.blob(bytes(5_000 + index, UInt64(index / 2)))
+            try await a.put("doc-\(index)", body(digest, 5_000 + index))
+        }
+        let status = await replicate(a, Hub(b), .push)
+        #expect(status.error == nil && status.counts.pushed == 150)
+        let c = try TestDatabase("c")
+        #expect(await replicate(c, Hub(b), .pull).counts.pulled == 150)
+        #expect(try await c.contents() == a.contents())
+    }
+
+    /// More than is buffered before the connection is read no further: blobs come by the same connection.
+    @Test func blobsGetThroughWhenTheBufferIsFull() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        for index in 0..<60 {
+            let digest = try await a.blob(bytes(2_000, UInt64(index)))
+            try await a.put("doc-\(index)", body(digest, 2_000).dropLast() + ",\"pad\":\"\(String(repeating: "p", count: 20_000))\"}")
+        }
+        var configuration = PassiveConfiguration(listener: "hub", database: b.database)
+        configuration.limits.bufferedRevisionBytes = 50_000
+        configuration.limits.insertionBatch = 5
+        let status = await replicate(a, Hub(configuration), .push)
+        #expect(status.error == nil && status.counts.pushed == 60)
+        #expect(try await b.contents() == a.contents())
+    }
+
+    /// The document is not stored without its blob, is not skipped either, and comes when the blob is there.
+    @Test func aBlobThatTheListenerLacks() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let missing = bytes(1_000, 7)
+        let digest = BlobDigest.of(missing).text
+        try await b.put("with", body(digest, 1_000))
+        try await b.put("without", "{}")
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull), Hub(b))
+        var status = await replicator.run()
+        #expect(status.error == nil && status.counts.pulled == 1 && status.counts.failed == 1 && status.counts.completed == status.counts.total)
+        #expect(try await a.get("with") == nil)
+        #expect(try await b.blob(missing) == digest)
+        status = await replicator.run()
+        #expect(status.counts.pulled == 1 && status.counts.failed == 0)
+        #expect(try await has(a, digest))
+    }
+
+    @Test func aBlobThatThePusherLacks() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("with", body(BlobDigest.of(bytes(100, 8)).text, 100))
+        try await a.put("without", "{}")
+        let status = await replicate(a, Hub(b), .push)
+        #expect(status.error == nil && status.counts.pushed == 1 && status.counts.failed == 1)
+        #expect(try await b.count() == 1)
+    }
+}

@@ -1,0 +1,151 @@
+import Documents
+import DocumentStore
+import NIOCore
+import Replication
+import Testing
+import Transport
+
+/// Connections that end at the worst moments.
+@Suite(.timeLimit(.minutes(4)))
+struct FaultTests {
+    /// Cut at each of many messages, on the way there or back, and resumed until it is done.
+    @Test(arguments: [(UInt64(1), 1), (2, 2), (3, 5), (4, 9)])
+    func cutAndResumed(_ seed: UInt64, _ step: Int) async throws {
+        var random = SeededGenerator(seed: seed)
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<400, prefix: "a-")
+        try await b.fill(0..<400, prefix: "b-")
+        let blob = [UInt8]((0..<60_000).map { _ in UInt8.random(in: 0...255, using: &random) })
+        let digest = try await a.blob(blob)
+        try await a.put("blob", "{\"x\":{\"@type\":\"blob\",\"digest\":\"\(digest)\"}}")
+        let shift = Int.random(in: 0..<3, using: &random)
+        let hub = Hub(b) { number in
+            // Later and later, so that all moments get their turn, and each run gets a little further.
+            let at = 1 + number * step + shift
+            return number % 2 == 0 ? (.init(cutsAt: at), .init()) : (.init(), .init(cutsAt: at))
+        }
+        let clock = JumpingClock()
+        let replicator = Replicator(
+            ReplicatorConfiguration(a) {
+                $0.retry = .init(maximumAttempts: 1_000)
+                $0.limits.rowsPerChangeList = 20
+                $0.limits.insertionBatch = 20
+            }, hub, clock: clock)
+        let status = await replicator.run()
+        #expect(status.error == nil, "seed \(seed)")
+        #expect(hub.connections > 3)
+        #expect(try await a.contents() == b.contents(), "seed \(seed)")
+        #expect(try await b.count() == 801)
+        #expect(clock.sleeps.allSatisfy { $0 == 2 })
+    }
+
+    /// What the pusher counts as pushed is at the other side, whenever the connection is cut.
+    @Test(arguments: 2..<40)
+    func whatWasAcknowledgedIsThere(_ cut: Int) async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<60)
+        let hub = Hub(b) { _ in (.init(), .init(cutsAt: cut)) }
+        let replicator = Replicator(ReplicatorConfiguration(a, .push) { $0.retry = .init(maximumAttempts: 1) }, hub)
+        let events = replicator.documentEvents()
+        let status = await replicator.run()
+        #expect(status.counts.completed <= status.counts.total)
+        let there = Set(try await b.contents().compactMap { $0.split(separator: " ").first.map(String.init) })
+        #expect(UInt64(there.count) >= status.counts.pushed)
+        if status.counts.pushed > 0 {
+            var seen: UInt64 = 0
+            for await batch in events {
+                for event in batch where event.error == nil {
+                    #expect(there.contains(event.id.text))
+                    seen += 1
+                }
+                if seen >= status.counts.pushed { break }
+            }
+        }
+        // And the next run does the rest, no more and no less.
+        let after = await Replicator(ReplicatorConfiguration(a, .push), Hub(b)).run()
+        #expect(after.error == nil)
+        #expect(try await b.contents() == a.contents())
+    }
+
+    @Test func continuousThroughManyCuts() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b) { number in number < 25 ? (.init(cutsAt: 8 + number % 7), .init(cutsAt: 9 + number % 5)) : (.init(), .init()) }
+        let clock = JumpingClock()
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub, clock: clock)
+        await replicator.start()
+        for index in 0..<200 {
+            try await a.put("a-\(index)", "{\"n\":\(index)}")
+            try await b.put("b-\(index)", "{\"n\":\(index)}")
+        }
+        try await a.wait { try await $0.count() == 400 }
+        try await b.wait { try await $0.count() == 400 }
+        #expect(await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total } != nil)
+        await replicator.stop()
+        #expect(try await a.contents() == b.contents())
+    }
+
+    @Test func aSlowConnectionKeepsTheOrder() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<300, prefix: "a-")
+        try await b.fill(0..<300, prefix: "b-")
+        let hub = Hub(b) { _ in (.init(latency: .milliseconds(2)), .init(latency: .milliseconds(3))) }
+        #expect(await replicate(a, hub).error == nil)
+        #expect(try await a.contents() == b.contents())
+    }
+
+    @Test func aSwallowedMessageEndsTheConnectionAndIsMadeUpFor() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<300)
+        // The peer sees a gap in the numbers or a wrong checksum; it closes, and we come back.
+        let hub = Hub(b) { number in number < 1 ? (.init(loses: { $0 == 3 }), .init()) : (.init(), .init()) }
+        let clock = JumpingClock()
+        let replicator = Replicator(ReplicatorConfiguration(a, .push), hub, clock: clock)
+        let first = await replicator.run()
+        #expect(first.error?.code == 1011)
+        #expect(await replicator.run().error == nil)
+        #expect(try await b.contents() == a.contents())
+    }
+
+    @Test func aClosedDatabaseEndsTheRunWithAnError() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), Hub(b))
+        await replicator.start()
+        await replicator.wait { $0.activity == .idle }
+        a.database.close()
+        try await b.put("x", "{}")
+        let status = await replicator.waitUntilStopped()
+        #expect(status.error?.domain == .store)
+    }
+}
+
+/// What a listener allows.
+@Suite(.timeLimit(.minutes(1)))
+struct ListenerTests {
+    @Test(arguments: [true, false])
+    func readOnly(_ byPrincipal: Bool) async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<5, prefix: "a-")
+        try await b.fill(0..<5, prefix: "b-")
+        let hub = Hub(
+            PassiveConfiguration(
+                listener: "hub", database: b.database, principal: Principal(name: "reader", isReadOnly: byPrincipal), isReadOnly: !byPrincipal))
+        let status = await replicate(a, hub)
+        // Each document is refused, and the pull goes on.
+        #expect(status.error == nil && status.counts.pulled == 5 && status.counts.pushed == 0 && status.counts.failed == 5)
+        #expect(try await b.count() == 5)
+        #expect(hub.counters.snapshot.completed <= hub.counters.snapshot.total)
+    }
+
+    @Test func aPrincipalOfSomeCollections() async throws {
+        let a = try TestDatabase("a", collections: ["x.open", "x.closed"])
+        let b = try TestDatabase("b", collections: ["x.open", "x.closed"])
+        try await a.fill(0..<5, in: "x.open")
+        let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, principal: Principal(name: "u", collections: ["x.open"])))
+        let open = try CollectionName(parsing: "x.open")
+        let closed = try CollectionName(parsing: "x.closed")
+        #expect(await replicate(a, hub) { $0.collections = [CollectionReplication(collection: open)] }.counts.pushed == 5)
+        let refused = await replicate(a, hub) { $0.collections = [CollectionReplication(collection: closed)] }
+        #expect(refused.error?.code == 404)
+        #expect(await replicate(a, hub).error?.code == 404)
+    }
+}
