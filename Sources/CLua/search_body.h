@@ -67,7 +67,7 @@ TARGET static uint32_t NAME(search)(
         }
     }
     nj_search search = *s;
-    bool keeps = opened != NULL;
+    bool keeps = opened != NULL && known < NJ_BLOCKS;
     while (!search.closed && search.at < length) {
         uint32_t base;
         uint64_t candidates, opens = NAME(block)(&search, body, length, first, &base, &candidates);

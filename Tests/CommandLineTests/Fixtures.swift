@@ -47,7 +47,7 @@ struct Documents: Sendable {
 
     func run(_ arguments: String..., input: Subprocess.Input = .none) async throws -> Subprocess.Outcome {
         try await Subprocess.run(
-            try NightjarExecutable.path(), arguments + ["--data", folder.path("data")], folder: folder.path, input: input)
+            try NightjarExecutable.path(), arguments + ["--config", folder.path("nightjar.yaml")], folder: folder.path, input: input)
     }
 }
 

@@ -134,6 +134,57 @@ struct DocumentTests {
             """, on: json))
     }
 
+    /// A value written with random spacing, escapes, brackets and quotes in strings, and nesting.
+    static func randomJSON(_ depth: Int, _ random: inout SplitMix) -> String {
+        func space() -> String { ["", "", "", " ", "\n\t"].randomElement(using: &random) ?? "" }
+        func text() -> String {
+            let pieces = ["a", "bc", "{", "}", "[", "]", ":", ",", "\\\"", "\\\\", "\\n", "\\u00e9", "é", " ", "key", "\\ud83d\\ude00", "a long run of plain text without anything"]
+            return (0..<Int.random(in: 0...6, using: &random)).map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
+        }
+        switch Int.random(in: 0..<(depth == 0 ? 5 : 8), using: &random) {
+        case 0: return "\"\(text())\""
+        case 1: return "\(Int64.random(in: .min ... .max, using: &random))"
+        case 2: return "\(Double.random(in: -1e9...1e9, using: &random))"
+        case 3: return "true"
+        case 4: return "null"
+        case 5:
+            let items = (0..<Int.random(in: 0...4, using: &random)).map { _ in space() + randomJSON(depth - 1, &random) + space() }
+            return "[" + space() + items.joined(separator: ",") + "]"
+        default:
+            let members = (0..<Int.random(in: 0...9, using: &random)).map { n in
+                space() + "\"k\(text())\(n)\"" + space() + ":" + space() + randomJSON(depth - 1, &random) + space()
+            }
+            return "{" + space() + members.joined(separator: ",") + "}"
+        }
+    }
+
+    @Test("reading lazily and copying agree on random documents")
+    func agrees() throws {
+        let seed = UInt64.random(in: .min ... .max)
+        print("seed \(seed)")
+        try onPluginThread {
+            var random = SplitMix(state: seed)
+            let state = try makeState("""
+                local function same(lazy, plain)
+                  if type(plain) ~= "table" then return lazy == plain and math.type(lazy) == math.type(plain) end
+                  if #lazy ~= #plain then return false end
+                  local n = 0
+                  for k, v in pairs(plain) do n = n + 1 if not same(lazy[k], v) then return false end end
+                  for k, v in pairs(lazy) do n = n - 1 if not same(v, plain[k]) then return false end end
+                  return n == 0 and lazy.k == nil and lazy.missing == nil
+                end
+                return { push_filter = function(doc) return same(doc, nightjar.copy(doc)) and same(doc, nightjar.json.decode(nightjar.json.encode(doc))) end }
+                """)
+            var count = 0
+            while count < 400 {
+                let json = Self.randomJSON(4, &random)
+                guard json.hasPrefix("{") else { continue }
+                count += 1
+                #expect(try state.filter(json), "\(json)")
+            }
+        }
+    }
+
     @Test("an empty body of a tombstone reads as an empty object")
     func tombstone() throws {
         try onPluginThread {

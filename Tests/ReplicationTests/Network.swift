@@ -21,18 +21,21 @@ final class Hub: TransportConnector, Sendable {
     private let configuration: PassiveConfiguration
     private let faults: Faults
     let counters = ReplicationCounters()
+    /// Open as long as the hub is there.
+    private let owner: TestDatabase?
     /// The levels that sessions of this hub reported, as "busy", "idle", "stopped".
     let activity: AsyncStream<ActivityLevel>
     private let activityContinuation: AsyncStream<ActivityLevel>.Continuation
 
-    init(_ configuration: PassiveConfiguration, faults: @escaping Faults = { _ in (.init(), .init()) }) {
+    init(_ configuration: PassiveConfiguration, owner: TestDatabase? = nil, faults: @escaping Faults = { _ in (.init(), .init()) }) {
         self.configuration = configuration
+        self.owner = owner
         self.faults = faults
         (activity, activityContinuation) = AsyncStream.makeStream()
     }
 
     convenience init(_ database: TestDatabase, faults: @escaping Faults = { _ in (.init(), .init()) }) {
-        self.init(PassiveConfiguration(listener: "hub", database: database.database), faults: faults)
+        self.init(PassiveConfiguration(listener: "hub", database: database.database), owner: database, faults: faults)
     }
 
     /// The next attempts fail with this error.

@@ -69,6 +69,8 @@ public enum DocumentPlace: Sendable {
         let database = try Database.open(folder: folder, name: name, options: options)
         if case .creates(let tell) = absence {
             if !exists { tell("created database \(folder)") }
+            // As the agent would, at its start.
+            for configured in wanted?.collections ?? [] { _ = try database.createCollection(CollectionName(configured.value)) }
             if database.collection(collection) == nil {
                 _ = try database.createCollection(collection)
                 tell("created collection \(collection) in \(folder)")

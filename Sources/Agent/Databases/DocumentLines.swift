@@ -7,14 +7,34 @@ import NIOCore
 public enum DocumentLines {
     /// The document as one line, its body's line breaks taken out.
     public static func append(_ row: ChangeRow, to buffer: inout ByteBuffer) {
-        let json = DocumentAccess.json(id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [])
-        if json.contains(where: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) {
+        var json = DocumentAccess.json(id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [])
+        json.withUnsafeMutableBytes { bytes in
+            guard let base = bytes.baseAddress else { return }
             // Outside of strings JSON may have line breaks; inside they are escaped.
-            buffer.writeBytes(json.map { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") ? UInt8(ascii: " ") : $0 })
-        } else {
-            buffer.writeBytes(json)
+            for lineBreak in [UInt8(ascii: "\n"), UInt8(ascii: "\r")] {
+                var at = 0
+                while at < bytes.count, let found = memchr(base + at, Int32(lineBreak), bytes.count - at) {
+                    found.storeBytes(of: UInt8(ascii: " "), as: UInt8.self)
+                    at = base.distance(to: found) + 1
+                }
+            }
         }
+        buffer.writeBytes(json)
         buffer.writeInteger(UInt8(ascii: "\n"))
+    }
+
+    /// How many lines end in the buffer.
+    public static func count(_ buffer: ByteBuffer) -> Int {
+        buffer.withUnsafeReadableBytes { bytes in
+            guard let base = bytes.baseAddress else { return 0 }
+            var count = 0
+            var at = 0
+            while at < bytes.count, let found = memchr(base + at, Int32(UInt8(ascii: "\n")), bytes.count - at) {
+                count += 1
+                at = base.distance(to: UnsafeRawPointer(found)) + 1
+            }
+            return count
+        }
     }
 
     /// What `doc list` shows of a document.

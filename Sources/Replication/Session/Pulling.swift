@@ -137,7 +137,12 @@ extension ReplicationSession {
                     writer.number(0)
                     settled += 1
                 case .need(let ancestors):
-                    sync.pull.awaited.insert(row.sequence)
+                    // The same row twice is asked for once.
+                    guard sync.pull.awaited.insert(row.sequence).inserted else {
+                        writer.number(0)
+                        settled += 1
+                        continue
+                    }
                     writer.beginRow()
                     for ancestor in ancestors { writer.plain(ancestor.text) }
                     writer.endRow()

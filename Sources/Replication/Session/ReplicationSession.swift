@@ -72,7 +72,7 @@ public actor ReplicationSession: MessageReceiver {
         }
         var blipLimits = BLIPLimits()
         blipLimits.maximumReply = limits.maximumBlobBytes + (1 << 20)
-        blip = BLIPConnection(limits: blipLimits)
+        blip = BLIPConnection(limits: blipLimits, compressionLevel: limits.compressionLevel)
     }
 
     /// Begins: the transport delivers from now on, and an active session speaks first.
@@ -268,9 +268,11 @@ public actor ReplicationSession: MessageReceiver {
         blobRequestsHead = 0
         flushDocumentEvents()
         observer.activityChanged(.stopped)
+        // What was under way is counted anew by the next run.
+        counters.update { $0.total = $0.completed }
         // Marks that were not written yet only save a question next time; try, then say it is over.
         let marks = collections.compactMap { sync in
-            sync.push.map { (sync.collection, sync.remote, $0.unsavedMarks) }
+            sync.push.map { (sync.collection, sync.remote, $0.unsavedMarks, Array($0.unsavedInclusions)) }
         }.filter { $0.1 != nil && !$0.2.isEmpty }
         let end = SessionEnd(error: error, wantsLegacy: wantsLegacy)
         let observer = observer
@@ -278,8 +280,10 @@ public actor ReplicationSession: MessageReceiver {
         Task {
             if !marks.isEmpty {
                 _ = try? await database.write { transaction in
-                    for (collection, remote, rows) in marks {
-                        if let remote { try transaction.markRemote(remote, collection, rows) }
+                    for (collection, remote, rows, included) in marks {
+                        guard let remote else { continue }
+                        try transaction.markRemote(remote, collection, rows)
+                        if !included.isEmpty { try transaction.unexclude(collection, remote: remote, direction: .push, ids: included) }
                     }
                 }
             }

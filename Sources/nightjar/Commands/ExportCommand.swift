@@ -22,7 +22,7 @@ struct ExportCommand: AsyncParsableCommand {
                 do {
                     try await place.export(includesDeleted: deleted) { piece in
                         try output.write(piece)
-                        let lines = piece.readableBytesView.reduce(0) { $1 == UInt8(ascii: "\n") ? $0 + 1 : $0 }
+                        let lines = DocumentLines.count(piece)
                         let documents = counts.withLock { counts in
                             counts.documents += lines
                             counts.bytes += piece.readableBytes

@@ -31,6 +31,11 @@ enum Output {
                 poll(&wanted, 1, -1)
                 continue
             }
+            if count < 0, errno == EPIPE, descriptor == 1 {
+                // The reader has enough, as with `export main | head`. The event loops have turned the signal off.
+                signal(SIGPIPE, SIG_DFL)
+                raise(SIGPIPE)
+            }
             guard count > 0 else { throw AgentError(.failed, "cannot write: \(String(cString: strerror(errno)))") }
             rest = rest.dropFirst(count)
         }

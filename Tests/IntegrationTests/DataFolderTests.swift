@@ -1,0 +1,126 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// What keeps an agent from starting: said in words, and nothing is overwritten.
+@Suite("Starts that are refused", .serialized)
+struct DataFolderTests {
+    /// Runs an agent that must not come up.
+    private func refusedStart(_ configuration: String, in folder: TemporaryFolder) async throws -> Subprocess.Outcome {
+        let file = try folder.write("refused.yaml", configuration)
+        return try await NightjarExecutable.run("run", "--config", file, folder: folder.path)
+    }
+
+    @Test("a wrong configuration ends with 78, file, line and column", arguments: [
+        ("an unknown key", "databases: { main: {} }\nlistners: []\n", "wrong.yaml:4:1", "listeners"),
+        ("an unknown key below", "databases:\n  main: { colections: [] }\n", "wrong.yaml:4:11", "collections"),
+        ("a wrong type", "databases: { main: {} }\nlisteners:\n  - { name: a, databases: [ main ], port: many, disable_tls: true }\n", "wrong.yaml:5:44", "port"),
+        ("a database that is not there", "databases: { main: {} }\nlisteners:\n  - { name: a, databases: [ mian ], port: 0, disable_tls: true }\n", "wrong.yaml:5:29", "main"),
+        ("a missing plugin", "databases: { main: { conflict_resolver: gats } }\n", "wrong.yaml:3:41", "gate"),
+        ("a plugin without the hook", "databases: { main: { conflict_resolver: gate } }\n", "wrong.yaml:3:41", "resolve"),
+        (
+            "a missing parameter", "databases: { main: {} }\nreplicators:\n"
+                + "  - { name: r, database: main, target: \"ws://localhost/x\", collections: { _default: { push_filter: gate } } }\n",
+            "wrong.yaml:5:", "minimum"
+        ),
+        (
+            "a parameter of the wrong type", "databases: { main: {} }\nreplicators:\n"
+                + "  - { name: r, database: main, target: \"ws://localhost/x\", collections: { _default: { push_filter: { plugin: gate, params: { minimum: high } } } } }\n",
+            "wrong.yaml:5:", "number"
+        ),
+        ("no YAML", "databases: { main: {}\n", "wrong.yaml:", ""),
+    ])
+    func configuration(_ what: String, _ text: String, _ place: String, _ word: String) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/gate.lua", "return { params = { minimum = { type = 'number', required = true } }, push_filter = function() return true end }")
+        let file = try folder.write("wrong.yaml", "data: data\nplugins: plugins\n" + text)
+        for command in ["check", "run"] {
+            let outcome = try await NightjarExecutable.run(command, "--config", file, folder: folder.path)
+            #expect(outcome.status == 78, "\(what), \(command): \(outcome)")
+            #expect(outcome.errors.contains(place), "\(what), \(command): \(outcome)")
+            #expect(outcome.errors.contains(word), "\(what), \(command): \(outcome)")
+        }
+        // Nothing was made before the configuration was found to be wrong.
+        #expect(!folder.exists("data/main.nightjar"))
+    }
+
+    @Test("a second agent on the same data folder is refused; the first goes on")
+    func secondAgent() async throws {
+        let first = try await AgentProcess.start(Configuration.hub())
+        let bystander = try await Bystander(first)
+        let refused = try await refusedStart(Configuration.hub(), in: first.folder)
+        #expect(refused.status == 1, "\(refused)")
+        #expect(refused.errors.contains("in use by process \(first.process.pid)"), "\(refused)")
+        try await bystander.goesOn()
+        // Another database, but the same folder and so the same admin socket.
+        let other = try await refusedStart(Configuration.hub(databases: ["other"]), in: first.folder)
+        #expect(other.status == 1, "\(other)")
+        #expect(other.errors.contains("\(first.process.pid)"), "\(other)")
+        try await bystander.leave()
+        #expect(try await first.stop().status == 0)
+        // And once the first is gone, the folder is free.
+        let next = try await AgentProcess.start(Configuration.hub(), in: first.folder)
+        #expect(try await next.isWell())
+        #expect(try await next.stop().status == 0)
+    }
+
+    @Test("a port in use is refused by its number; the other agent goes on")
+    func portInUse() async throws {
+        let first = try await AgentProcess.start(Configuration.hub())
+        let port = try first.port("edge")
+        let bystander = try await Bystander(first)
+        let folder = try TemporaryFolder()
+        let refused = try await refusedStart(Configuration.hub(port: port), in: folder)
+        #expect(refused.status == 1, "\(refused)")
+        #expect(refused.errors.contains("\(port)"), "\(refused)")
+        #expect(refused.errors.contains("edge"), "\(refused)")
+        #expect(refused.errors.contains("in use"), "\(refused)")
+        try await bystander.leave()
+        #expect(try await first.stop().status == 0)
+    }
+
+    @Test("a data folder that cannot be one")
+    func noFolder() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("data", "a file")
+        let refused = try await refusedStart(Configuration.hub(), in: folder)
+        #expect(refused.status == 1, "\(refused)")
+        #expect(refused.errors.contains("data"), "\(refused)")
+        #expect(try folder.text("data") == "a file")
+    }
+
+    enum Damage: String, CaseIterable, Sendable, CustomTestStringConvertible {
+        case text, anotherProgram, newerSchema, halfHeader, truncated, zeroLengthWithBlobs, zeroedPages
+
+        var testDescription: String { rawValue }
+    }
+
+    @Test("a database file that is not one is left as it is, in words", arguments: Damage.allCases)
+    func notADatabase(_ damage: Damage) async throws {
+        let agent = try await AgentProcess.start(Configuration.hub())
+        try await agent.load("before", 500, extra: ",\"pad\":\"\(String(repeating: "x", count: 200))\"")
+        #expect(try await agent.stop().status == 0)
+        let name = "data/main.nightjar/db.sqlite3"
+        let whole = try agent.folder.read(name)
+        var bytes = whole
+        switch damage {
+        case .text: bytes = Array("these are my notes, not a database\n".utf8)
+        case .anotherProgram: bytes.replaceSubrange(68..<72, with: [0, 0, 0x12, 0x34])
+        case .newerSchema: bytes.replaceSubrange(60..<64, with: [0, 0, 3, 0xE7])
+        case .halfHeader: bytes = Array(bytes.prefix(10))
+        case .truncated: bytes = Array(bytes.prefix(bytes.count / 2 + 1234))
+        case .zeroLengthWithBlobs: bytes = []
+        case .zeroedPages: for index in 4096..<min(bytes.count, 40_960) { bytes[index] = 0 }
+        }
+        try agent.folder.write(name, bytes: bytes)
+        let refused = try await refusedStart(Configuration.hub(), in: agent.folder)
+        #expect(refused.status == 1, "\(refused)")
+        #expect(refused.errors.contains("db.sqlite3"), "\(refused)")
+        #expect(try agent.folder.read(name) == bytes, "the file was changed")
+        // With the right file back, everything is there.
+        try agent.folder.write(name, bytes: whole)
+        let again = try await AgentProcess.start(Configuration.hub(), in: agent.folder)
+        #expect(try await again.documents("main") == 500)
+        #expect(try await again.stop().status == 0)
+    }
+}

@@ -1,0 +1,232 @@
+import Documents
+import Glibc
+import TestSupport
+import Testing
+
+/// Orderly stops, restarts and reloads while replications run.
+@Suite("Stops, restarts and reloads", .serialized)
+struct RestartTests {
+    /// Stops an agent and checks that it took less than five seconds.
+    private func stopInTime(_ agent: AgentProcess) async throws {
+        let begin = ContinuousClock.now
+        let end = try await agent.stop()
+        let took = begin.duration(to: .now)
+        #expect(end.status == 0, "\(end)")
+        // Five seconds are the promise; the rest is for a busy machine to start and reap processes.
+        #expect(took < .seconds(8), "the stop took \(took)\n\(end)")
+        #expect(!agent.folder.exists("data/admin.sock"))
+    }
+
+    @Test("SIGTERM on the receiving side of a busy push: exit 0 in time, 4001 to the peers, who come back")
+    func hubStops() async throws {
+        let port = try freePort()
+        let hub = try await AgentProcess.start(Configuration.hub(port: port))
+        let peer = try await Peer.connect(hub)
+        try await peer.push("peer")
+        let edge = try await AgentProcess.start(Configuration.edge(to: port))
+        try await edge.load("a", 20_000)
+        try await eventually("the push is under way") { try await hub.documents("main") > 200 }
+        async let code = peer.closeCode()
+        try await stopInTime(hub)
+        #expect(try await code == 4001)
+        try await edge.waits("offline or connecting") { ["offline", "connecting"].contains($0["activity"]?.asString ?? "") }
+        let status = try await edge.replicator("hub")
+        #expect(status["error"]?["transient"]?.asBool == true, "\(status.text)")
+        let again = try await AgentProcess.start(try hub.folder.text("nightjar.yaml"), in: hub.folder)
+        try await again.waits(documents: 20_001)
+        try await edge.isSettled()
+        #expect(try await edge.replicator("hub")["error"]?.isNull == true)
+        #expect(try await edge.revisions() == again.revisions())
+        try await stopInTime(edge)
+        try await stopInTime(again)
+    }
+
+    @Test("SIGTERM on the pushing side of a busy push: exit 0 in time, and it goes on later where it was")
+    func edgeStops() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))
+        try await edge.load("a", 20_000)
+        try await eventually("the push is under way") { try await hub.documents("main") > 200 }
+        try await stopInTime(edge)
+        let arrived = try await hub.documents("main")
+        let again = try await AgentProcess.start(try edge.folder.text("nightjar.yaml"), in: edge.folder)
+        try await hub.waits(documents: 20_000)
+        try await again.isSettled()
+        // Nothing that had arrived is pushed once more.
+        let pushed = try await again.replicator("hub")["pushed"]?.asInt64 ?? -1
+        #expect(pushed <= 20_000 - arrived, "\(pushed) pushed again after \(arrived) had arrived")
+        #expect(try await again.revisions() == hub.revisions())
+        try await stopInTime(again)
+        try await stopInTime(hub)
+    }
+
+    /// Edits documents, its own and shared ones, until told to stop.
+    private func edits(_ agent: AgentProcess, _ name: String, rounds: Int) async throws {
+        for n in 0..<rounds {
+            try await agent.save("\(name)-\(n)", "{\"by\":\"\(name)\"}")
+            let current = try await agent.get("main", "shared")
+            let rev = try current.status == 200 ? current.json["_rev"]?.asString : nil
+            let parent = rev.map { "\"_rev\":\"\($0)\"," } ?? ""
+            // A conflict with what just came in is part of the game.
+            _ = try await agent.put("main", "shared", "{\(parent)\"by\":\"\(name)\",\"n\":\(n)}")
+            if n % 5 == 4 { _ = try await agent.admin.request("DELETE", "/api/databases/main/documents/\(name)-\(n)") }
+        }
+    }
+
+    /// Waits until all agents hold the same and are idle.
+    private func converged(_ agents: [AgentProcess]) async throws {
+        do {
+            try await eventually("all have the same") {
+                let first = try await agents[0].revisions()
+                for other in agents.dropFirst() {
+                    let revisions = try await other.revisions()
+                    if revisions != first { return false }
+                }
+                return true
+            }
+        } catch {
+            var report = "\(error)"
+            let first = try await agents[0].revisions()
+            for (index, agent) in agents.enumerated() {
+                let own = try await agent.revisions()
+                report += "\n\(index): \(own.count) documents, differing: "
+                report += Set(own.keys).union(first.keys).filter { own[$0] != first[$0] }.sorted().prefix(10).map { "\($0) \(own[$0] ?? "-") \(first[$0] ?? "-")" }.joined(separator: ", ")
+                report += "\n\(try await agent.status()["replicators"]?.text ?? "")\n\(agent.process.errors.suffix(2000))"
+            }
+            throw SupportError(report)
+        }
+        for agent in agents where try await agent.status()["replicators"]?.asArray?.isEmpty == false { try await agent.isSettled() }
+        for agent in agents {
+            #expect(try await agent.database("main")["conflicts_pending"]?.asInt64 == 0)
+            #expect(try await agent.field("by", of: "shared") == agents[0].field("by", of: "shared"))
+        }
+    }
+
+    @Test("two agents edit through a hub that restarts in the middle; one of them restarts too")
+    func liveEdits() async throws {
+        let port = try freePort()
+        let hub = try await AgentProcess.start(Configuration.hub(port: port))
+        let one = try await AgentProcess.start(Configuration.edge(to: port))
+        let two = try await AgentProcess.start(Configuration.edge(to: port))
+        async let byOne: Void = edits(one, "one", rounds: 120)
+        async let byTwo: Void = edits(two, "two", rounds: 60)
+        try await eventually("edits arrive") { try await hub.documents("main") > 20 }
+        try await stopInTime(hub)
+        let again = try await AgentProcess.start(try hub.folder.text("nightjar.yaml"), in: hub.folder)
+        try await byTwo
+        try await stopInTime(two)
+        let twoAgain = try await AgentProcess.start(try two.folder.text("nightjar.yaml"), in: two.folder)
+        try await byOne
+        try await edits(twoAgain, "late", rounds: 10)
+        try await converged([again, one, twoAgain])
+        // 190 edits, every fifth deleted again, and the shared one.
+        #expect(try await again.documents("main") == 153)
+        for agent in [one, twoAgain, again] { try await stopInTime(agent) }
+    }
+
+    @Test("three agents in a loop converge and come to rest")
+    func loop() async throws {
+        let ports = [try freePort(), try freePort(), try freePort()]
+        var agents: [AgentProcess] = []
+        for index in 0..<3 {
+            let edge = Configuration.edge(to: ports[(index + 1) % 3])
+            agents.append(
+                try await AgentProcess.start(
+                    edge + "listeners: [ { name: edge, databases: [ main ], interface: 127.0.0.1, port: \(ports[index]), disable_tls: true } ]\n"))
+        }
+        let all = agents
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            for (index, agent) in all.enumerated() { tasks.addTask { try await edits(agent, "loop\(index)", rounds: 30) } }
+            try await tasks.waitForAll()
+        }
+        try await converged(agents)
+        #expect(try await agents[0].documents("main") == 3 * 24 + 1)
+        // At rest means that nothing goes round for ever.
+        let before = try await sequences(agents)
+        try await agents[0].save("marker", "{}")
+        for agent in agents { try await eventually("the marker went round") { try await agent.has("marker") } }
+        let after = try await sequences(agents)
+        #expect(zip(before, after).allSatisfy { $1 == $0 + 1 }, "\(before) \(after)")
+        for agent in agents { try await stopInTime(agent) }
+    }
+
+    private func sequences(_ agents: [AgentProcess]) async throws -> [Int64] {
+        var all: [Int64] = []
+        for agent in agents { all.append(try await agent.database("main")["collections"]?.asArray?.first?["last_sequence"]?.asInt64 ?? -1) }
+        return all
+    }
+
+    @Test("SIGHUP applies a changed configuration, leaves what did not change, and refuses a wrong one")
+    func reload() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(databases: ["main", "side"]))
+        let port = try hub.port("edge")
+        let first = Configuration.edge(to: port)
+        let edge = try await AgentProcess.start(first)
+        let second = first.replacing("databases:\n", with: "databases:\n  side: {}\n")
+            + "  - { name: more, database: side, target: \"ws://127.0.0.1:\(port)/side\", type: push, continuous: true }\n"
+        try await edge.save("before", "{}")
+        try await eventually("it arrives") { try await hub.has("before") }
+        try await edge.isSettled()
+        let connection = try await hub.listener("edge")["peers"]?.asArray?.first?["address"]
+
+        try edge.folder.write("nightjar.yaml", second.replacing("continuous: true", with: "continous: true"))
+        edge.process.send(SIGHUP)
+        let refusal = try await edge.process.line(containing: "SIGHUP: the configuration is refused", in: .errors)
+        #expect(refusal.contains("nightjar.yaml:") && refusal.contains("continuous"), "\(refusal)")
+        #expect(try await edge.isWell())
+
+        try edge.folder.write("nightjar.yaml", second)
+        edge.process.send(SIGHUP)
+        _ = try await edge.process.line(containing: "SIGHUP: database side opened", in: .errors)
+        try await edge.save("in-side", "{}", in: "side")
+        try await eventually("the new replicator works") { try await hub.has("in-side", in: "side") }
+        let peers = try await hub.listener("edge")["peers"]?.asArray ?? []
+        #expect(peers.count == 2)
+        #expect(peers.contains { $0["address"] == connection }, "the replicator that did not change was restarted")
+
+        try edge.folder.write("nightjar.yaml", first)
+        edge.process.send(SIGHUP)
+        try await eventually("the replicator is gone") { try await hub.listener("edge")["peers"]?.asArray?.count == 1 }
+        try await edge.save("after", "{}")
+        try await eventually("the other one goes on") { try await hub.has("after") }
+        #expect(try await hub.listener("edge")["peers"]?.asArray?.first?["address"] == connection)
+        try await stopInTime(edge)
+        try await stopInTime(hub)
+    }
+
+    @Test("a wrong password stops a replicator for good; nobody there does not")
+    func permanentAndTransient() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/ada.lua", "return { authenticate_password = function(u, p) return u == 'ada' and p == 'secret' end }")
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "authenticator: ada", plugins: true), in: folder)
+        let port = try hub.port("edge")
+        let nobody = try freePort()
+        let edge = try await AgentProcess.start(
+            """
+            data: data
+            admin: { port: 0 }
+            databases: { main: {} }
+            replicators:
+              - { name: wrong, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, authenticator: { username: ada, password: guess } }
+              - { name: unknown, database: main, target: "ws://127.0.0.1:\(port)/nothing", type: push, continuous: true, authenticator: { username: ada, password: secret } }
+              - { name: nobody, database: main, target: "ws://127.0.0.1:\(nobody)/main", type: push, continuous: true, max_attempt_wait_time: 1 }
+              - { name: right, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, authenticator: { username: ada, password: secret } }
+            """)
+        for (name, code) in [("wrong", Int64(401)), ("unknown", 404)] {
+            try await edge.waits("stopped", replicator: name) { $0["activity"]?.asString == "stopped" }
+            let error = try await edge.replicator(name)["error"]
+            #expect(error?["domain"]?.asString == "http")
+            #expect(error?["code"]?.asInt64 == code)
+            #expect(error?["public_code"]?.asInt64 == 10_000 + code)
+            #expect(error?["transient"]?.asBool == false)
+        }
+        try await edge.waits("tries again", replicator: "nobody") { $0["attempt"]?.asInt64 ?? 0 >= 2 }
+        #expect(try await edge.replicator("nobody")["error"]?["transient"]?.asBool == true)
+        try await edge.save("through", "{}")
+        try await eventually("the right one works") { try await hub.has("through") }
+        // Somebody comes: the one that waited succeeds without help.
+        let late = try await AgentProcess.start(Configuration.hub(port: nobody))
+        try await eventually("the late hub gets it") { try await late.has("through") }
+        for agent in [edge, hub, late] { try await stopInTime(agent) }
+    }
+}
