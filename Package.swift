@@ -143,6 +143,8 @@ let package = Package(
         ),
         .testTarget(name: "AgentConfigurationTests", dependencies: ["AgentConfiguration"], swiftSettings: strict),
 
+        .testTarget(name: "HouseTests", dependencies: ["nightjar"], swiftSettings: strict),
+
         // The product as its users meet it: processes, sockets and files.
         .target(name: "TestSupport", dependencies: ["Digests", "Documents"], path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "CommandLineTests", dependencies: ["nightjar", "TestSupport", "Digests", "Documents"], swiftSettings: strict),

@@ -30,6 +30,8 @@ public actor Agent {
     }
 
     private let log: Logger
+    /// Held until the process ends or the agent is let go, beyond the removal of the admin socket.
+    private var folderLock: DataFolderLock?
     private var keepers: [ConflictKeeper] = []
     private var pluginWatch: Task<Void, Never>?
 
@@ -50,8 +52,10 @@ public actor Agent {
             let settings = shared.withLock { $0.settings }
             if let problem = ConfigurationCheck.unavailable(settings).first { throw problem }
             try Folders.make(settings.data.value)
+            folderLock = try DataFolderLock(folder: settings.data.value)
             for database in settings.databases { try open(database, settings) }
             try await loadPlugins(settings)
+            try checkResolvers(settings)
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
             startKeepers(settings)
@@ -115,6 +119,15 @@ public actor Agent {
                 default: break
                 }
             }
+        }
+    }
+
+    /// A database's resolver may be used by no replicator yet; that it is there is checked all the same.
+    private func checkResolvers(_ settings: AgentSettings) throws {
+        let source = policies()
+        for database in settings.databases {
+            guard let resolver = database.conflictResolver else { continue }
+            _ = try source.resolver(resolver, usedBy: "database \(database.name.value) conflict_resolver")
         }
     }
 

@@ -64,7 +64,6 @@ typedef struct {
     uint32_t last_flags;
 } nj_use;
 
-
 typedef struct {
     const char *bytes;
     size_t length;
@@ -193,6 +192,6 @@ void nj_push_readonly_table(lua_State *L, int index); // the table behind a view
 
 // Registry keys (addresses).
 extern const char nj_key_environment, nj_key_modules, nj_key_array, nj_key_object, nj_key_readonly, nj_key_text,
-    nj_key_original, nj_key_documents;
+    nj_key_original;
 
 #endif

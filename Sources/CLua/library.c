@@ -259,6 +259,7 @@ static int get(lua_State *L) {
         L, S, (nj_bytes){S->reply.part[0], S->reply.length[0]}, (nj_bytes){S->reply.part[1], S->reply.length[1]},
         request.second, S->reply.integer != 0);
     S->lookups++;
+    nj_reply_set(&S->reply, 0, "", 0); // its room may be large
     lua_pushlightuserdata(L, (void *)(uintptr_t)handle);
     return 1;
 }

@@ -10,7 +10,7 @@
 #include "calls.h"
 
 const char nj_key_environment = 0, nj_key_modules = 0, nj_key_array = 0, nj_key_object = 0, nj_key_readonly = 0,
-    nj_key_text = 0, nj_key_original = 0, nj_key_documents = 0;
+    nj_key_text = 0, nj_key_original = 0;
 
 static int64_t now(clockid_t clock) {
     struct timespec t;
@@ -195,12 +195,22 @@ nj_bytes nj_output(const nj_state *S) { return (nj_bytes){S->output.bytes, S->ou
 
 // MARK: Entry
 
+enum { NJ_KEPT_BUFFER = 1 << 20 };
+
+static void drop_buffer(nj_buffer *b) {
+    free(b->bytes);
+    *b = (nj_buffer){NULL, 0, 0};
+}
+
 bool nj_begin(nj_state *S, const nj_budget *budget) {
     if (S->in_call) {
         static const char text[] = "the plugin is called again from inside its own call";
         nj_set_message(S, "", text, sizeof text - 1);
         return false;
     }
+    // The answer of the last call has been read by now; do not keep the room of a rare large one.
+    if (__builtin_expect(S->output.capacity > NJ_KEPT_BUFFER, 0)) drop_buffer(&S->output);
+    if (__builtin_expect(S->scratch.capacity > NJ_KEPT_BUFFER, 0)) drop_buffer(&S->scratch);
     S->in_call = true;
     S->is_result = false;
     S->refused = false;

@@ -62,7 +62,12 @@ extension WriteTransaction {
         }
         tree.prune(depth: session.options.historyDepth, keeping: kept)
         let leaves = tree.leaves
-        guard let winner = leaves.first else { throw session.damaged("document \(id) has no revisions") }
+        // While a conflict with a remote waits for its resolver the local side stays the readable one, as in Couchbase
+        // Lite; branches that came without a remote have no local side, there the deterministic winner is read.
+        let local = record?.remoteID == nil ? nil : record?.sides(tree, remotes)?.local
+        guard let winner = local ?? leaves.first else {
+            throw session.damaged("document \(id) has no revisions")
+        }
         guard leaves.count <= StoreLimits.maxBranches else {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxBranches)
         }

@@ -24,7 +24,7 @@ struct RestartTests {
         let peer = try await Peer.connect(hub)
         try await peer.push("peer")
         let edge = try await AgentProcess.start(Configuration.edge(to: port))
-        try await edge.load("a", 20_000)
+        try await edge.load("a", 6_000)
         try await eventually("the push is under way") { try await hub.documents("main") > 200 }
         async let code = peer.closeCode()
         try await stopInTime(hub)
@@ -33,7 +33,7 @@ struct RestartTests {
         let status = try await edge.replicator("hub")
         #expect(status["error"]?["transient"]?.asBool == true, "\(status.text)")
         let again = try await AgentProcess.start(try hub.folder.text("nightjar.yaml"), in: hub.folder)
-        try await again.waits(documents: 20_001)
+        try await again.waits(documents: 6_001)
         try await edge.isSettled()
         #expect(try await edge.replicator("hub")["error"]?.isNull == true)
         #expect(try await edge.revisions() == again.revisions())
@@ -45,16 +45,16 @@ struct RestartTests {
     func edgeStops() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))
-        try await edge.load("a", 20_000)
+        try await edge.load("a", 6_000)
         try await eventually("the push is under way") { try await hub.documents("main") > 200 }
         try await stopInTime(edge)
         let arrived = try await hub.documents("main")
         let again = try await AgentProcess.start(try edge.folder.text("nightjar.yaml"), in: edge.folder)
-        try await hub.waits(documents: 20_000)
+        try await hub.waits(documents: 6_000)
         try await again.isSettled()
         // Nothing that had arrived is pushed once more.
         let pushed = try await again.replicator("hub")["pushed"]?.asInt64 ?? -1
-        #expect(pushed <= 20_000 - arrived, "\(pushed) pushed again after \(arrived) had arrived")
+        #expect(pushed <= 6_000 - arrived, "\(pushed) pushed again after \(arrived) had arrived")
         #expect(try await again.revisions() == hub.revisions())
         try await stopInTime(again)
         try await stopInTime(hub)
@@ -140,13 +140,18 @@ struct RestartTests {
             try await tasks.waitForAll()
         }
         try await converged(agents)
-        #expect(try await agents[0].documents("main") == 3 * 24 + 1)
-        // At rest means that nothing goes round for ever.
-        let before = try await sequences(agents)
-        try await agents[0].save("marker", "{}")
-        for agent in agents { try await eventually("the marker went round") { try await agent.has("marker") } }
-        let after = try await sequences(agents)
-        #expect(zip(before, after).allSatisfy { $1 == $0 + 1 }, "\(before) \(after)")
+        // 90 edits, every fifth deleted again, and the shared one.
+        #expect(try await agents[0].documents("main") == 73)
+        // At rest means that nothing goes round for ever: one more document is one more change everywhere. The last decided
+        // conflict may still be on its way when all agree for the first time, hence more than one look.
+        try await eventually("nothing goes round any more") {
+            let marker = "marker-\(UInt64.random(in: 0 ... .max))"
+            let before = try await sequences(all)
+            try await all[0].save(marker, "{}")
+            for agent in all { try await eventually("the marker went round") { try await agent.has(marker) } }
+            try await converged(all)
+            return try await zip(before, sequences(all)).allSatisfy { $1 == $0 + 1 }
+        }
         for agent in agents { try await stopInTime(agent) }
     }
 

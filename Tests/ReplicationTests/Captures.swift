@@ -1,8 +1,8 @@
+import BLIP
 import Documents
 import Glibc
 import NIOCore
 
-@testable import BLIP
 
 /// One message of a captured session, put together from its frames.
 struct CapturedMessage {
@@ -86,6 +86,16 @@ enum Captures {
         var connection = CapturedConnection()
         private var atServer = BLIPConnection()
         private var atClient = BLIPConnection()
+        /// A connection takes only replies to what it sent, so each sends something in place of the captured requests.
+        private var sentByServer: [RequestToken: UInt64] = [:]
+        private var sentByClient: [RequestToken: UInt64] = [:]
+
+        private func pretend(_ connection: inout BLIPConnection, _ sent: inout [RequestToken: UInt64], _ number: UInt64) {
+            while UInt64(sent.count) < number {
+                if let token = connection.send(OutgoingRequest(profile: "captured")) { sent[token] = UInt64(sent.count) + 1 }
+                while connection.nextFrame() != nil {}
+            }
+        }
 
         func take(_ frame: ByteBuffer, toServer: Bool) throws {
             var events: [BLIPEvent] = []
@@ -94,12 +104,11 @@ enum Captures {
                 switch event {
                 case .request(let request):
                     connection.messages.append(CapturedMessage(toServer: toServer, kind: .request(request)))
-                    guard !request.isNoReply else { continue }
-                    let awaited = AwaitedReply(token: RequestToken(serial: request.number))
-                    if toServer { atClient.awaited[request.number] = awaited } else { atServer.awaited[request.number] = awaited }
+                    if toServer { pretend(&atClient, &sentByClient, request.number) } else { pretend(&atServer, &sentByServer, request.number) }
                 case .reply(let token, let reply):
-                    connection.messages.append(CapturedMessage(toServer: toServer, kind: .reply(to: token.serial, reply)))
-                    if toServer { connection.repliesToServer[token.serial] = reply } else { connection.repliesToClient[token.serial] = reply }
+                    guard let number = toServer ? sentByServer[token] : sentByClient[token] else { continue }
+                    connection.messages.append(CapturedMessage(toServer: toServer, kind: .reply(to: number, reply)))
+                    if toServer { connection.repliesToServer[number] = reply } else { connection.repliesToClient[number] = reply }
                 case .replyProgress, .sent: break
                 }
             }

@@ -38,7 +38,7 @@ public struct AdminServer: Sendable {
                 .configuration,
                 "the path of the admin socket, \(path), has \(path.utf8.count) bytes; the system allows \(Self.maximumSocketPath): use a shorter data folder")
         }
-        // Left by a process that was killed; the databases' lock files keep a second agent away.
+        // Left by a process that was killed; the lock of the data folder keeps a second agent away.
         unlink(path)
         let local = Application(
             responder: responder,

@@ -104,7 +104,8 @@ extension ReplicationSession {
                 complete.append(revision)
                 continue
             }
-            refuse(revision.replyTo, failure.isTransient ? 503 : failure.code == 413 ? 413 : 400, "blob of \(revision.id): \(failure.message)")
+            let code = failure.isTransient ? 503 : failure.domain == .http && [404, 413].contains(failure.code) ? failure.code : 400
+            refuse(revision.replyTo, code, "blob of \(revision.id): \(failure.message)")
             counters.update {
                 $0.failed += 1
                 $0.completed += 1

@@ -10,8 +10,12 @@ extension ReplicationSession {
     func handleChanges(_ request: IncomingRequest) throws(MessageError) {
         let sync = try sync(for: request)
         if isPassive {
-            // A peer that pushes proposes its changes, because this side keeps no conflicts.
+            // A peer that pushes proposes its changes, because this side keeps no conflicts. An empty list says nothing.
             if request.isNoReply { return }
+            if try ChangeRows.readChanges([UInt8](request.body.readableBytesView), limits: limits).isEmpty {
+                reply(to: request.number)
+                return
+            }
             throw MessageError(code: 409, message: "Use 'proposeChanges' instead")
         }
         guard sync.pull.isSubscribed else { throw MessageError(code: 403, message: "nothing was subscribed to here") }

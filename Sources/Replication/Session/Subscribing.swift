@@ -31,8 +31,8 @@ extension ReplicationSession {
                 ids = items.compactMap { if case .string(let text) = $0 { try? DocumentID(text) } else { nil } }
             }
         }
-        // One that has run to its end may be followed by another, as in Couchbase Lite.
-        if let running = sync.push, running.isContinuous || !running.announcedCaughtUp, !running.isFinished {
+        // A one-shot subscription may be followed by another, as in Couchbase Lite: what it announced already is still sent.
+        if let running = sync.push, running.isContinuous, !running.isFinished {
             throw MessageError(code: 409, message: "this collection has a subscription already")
         }
         sync.push?.end()

@@ -7,7 +7,7 @@ struct InsertCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
     @Option var documents = 100_000
     @Option var rounds = 5
-    @Flag(help: "Ids in no order.") var randomIDs = false
+    @Flag(name: .customLong("random-ids"), help: "Ids in no order.") var randomIDs = false
 
     func run() async throws {
         try await common.report { try await InsertScenario(documents: documents, rounds: rounds, hasRandomIDs: randomIDs).run($0) }
@@ -62,7 +62,7 @@ struct MillionCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
     @Option var documents = 1_000_000
     @Option var rounds = 1
-    @Flag(help: "Ids in no order.") var randomIDs = false
+    @Flag(name: .customLong("random-ids"), help: "Ids in no order.") var randomIDs = false
 
     func run() async throws {
         try await common.report { try await MillionScenario(documents: documents, rounds: rounds, hasRandomIDs: randomIDs).run($0) }

@@ -62,6 +62,7 @@ struct FilterScenario {
             return cases[index].nanoseconds.enumerated().map { round, spent in spent / empty[round * perRound + index] }
         }
         report.goal("two fields of 300 bytes / empty lua_pcall", "times", ratios("two fields, 300 bytes"), .atMost, 10)
+        report.add("the same with one document again and again", "times", ratios("two fields, one document again and again"))
         if let small = cases.first(where: { $0.label == "two fields, 300 bytes" }),
             let large = cases.first(where: { $0.label == "two fields, 3 KB" }),
             let deep = cases.first(where: { $0.label == "two fields, 3 KB, text before the value" })

@@ -57,8 +57,8 @@ struct LatencyScenario {
             try await Task.sleep(for: .milliseconds(50))
         }
         try await Task.sleep(for: .milliseconds(200))
-        let ages = try await peer.finish()
         await replicator.stop()
+        let ages = try await peer.finish()
         database.close()
         try await group.shutdownGracefully()
         guard ages.count == count else { throw BenchError("\(ages.count) of \(count) writes became visible at the peer") }

@@ -74,8 +74,8 @@ extension AgentProcess {
         var all: [String: String] = [:]
         for entry in list {
             guard let id = entry["id"]?.asString, let rev = entry["rev"]?.asString else { continue }
-            // One row a document, or the list itself is wrong.
-            guard all.updateValue(rev, forKey: id) == nil else { throw SupportError("\(id) is listed twice") }
+            // A document that is edited meanwhile may be listed once more; the same revision may not.
+            guard all.updateValue(rev, forKey: id) != rev else { throw SupportError("\(id) is listed twice at \(rev)") }
         }
         return all
     }

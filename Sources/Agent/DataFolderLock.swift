@@ -1,0 +1,40 @@
+import Glibc
+
+/// The file that says which agent owns a data folder: its admin socket is there, whichever databases it has. The kernel gives
+/// the lock back when the process ends, however it ends.
+final class DataFolderLock: Sendable {
+    private let descriptor: Int32
+
+    init(folder: String) throws(AgentError) {
+        let path = "\(folder)/agent.lock"
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw AgentError(.failed, "cannot use the data folder \(folder): \(String(cString: strerror(errno))) at \(path)")
+        }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let reason = errno
+            let owner = Self.owner(descriptor)
+            close(descriptor)
+            guard reason == EWOULDBLOCK else {
+                throw AgentError(.failed, "cannot lock the data folder \(folder): \(String(cString: strerror(reason))) at \(path)")
+            }
+            throw AgentError(
+                .failed,
+                "the data folder \(folder) is in use by \(owner.map { "process \($0)" } ?? "another agent"); stop it first, or name another folder as data")
+        }
+        // The number is only for the message to the next one who comes; a full disk may leave it out.
+        let text = "\(getpid())\n"
+        _ = ftruncate(descriptor, 0)
+        _ = pwrite(descriptor, text, text.utf8.count, 0)
+        self.descriptor = descriptor
+    }
+
+    deinit { close(descriptor) }
+
+    private static func owner(_ descriptor: Int32) -> Int32? {
+        var bytes = [UInt8](repeating: 0, count: 16)
+        let count = pread(descriptor, &bytes, bytes.count, 0)
+        guard count > 0 else { return nil }
+        return Int32(String(decoding: bytes[..<count].prefix { $0 >= 0x30 && $0 <= 0x39 }, as: UTF8.self))
+    }
+}
