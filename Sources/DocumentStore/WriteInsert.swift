@@ -91,7 +91,9 @@ extension WriteTransaction {
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
         var record = previous?.settled(&tree, remotes, newest: new.revision)
         if !descends && conflicts == .store {
-            let switched = remoteBefore == row.revision && !row.isConflicted
+            // The remote left the branch that we got from it, and nothing was edited here: we follow. Only upwards, though:
+            // in a ring of agents, following downwards as well would let two revisions chase each other for ever.
+            let switched = remoteBefore == row.revision && !row.isConflicted && row.revision < new.revision
             if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
             } else if record == nil {

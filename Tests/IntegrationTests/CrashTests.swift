@@ -70,6 +70,10 @@ struct CrashTests {
         #expect(try await edge.revisions() == hub.revisions(), "seed \(seed)")
         #expect(try await edge.documents("main") <= total + 3, "seed \(seed)")
         #expect(try await every(edge.isWell(), hub.isWell()))
+        for agent in [edge, hub] {
+            let rows = try await agent.admin.get("/api/databases/main/documents").json.asArray?.count ?? 0
+            #expect(try await rows == agent.revisions().count, "a document is there twice (seed \(seed))")
+        }
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 

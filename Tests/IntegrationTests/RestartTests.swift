@@ -135,22 +135,23 @@ struct RestartTests {
                     edge + "listeners: [ { name: edge, databases: [ main ], interface: 127.0.0.1, port: \(ports[index]), disable_tls: true } ]\n"))
         }
         let all = agents
-        try await withThrowingTaskGroup(of: Void.self) { tasks in
-            for (index, agent) in all.enumerated() { tasks.addTask { try await edits(agent, "loop\(index)", rounds: 30) } }
-            try await tasks.waitForAll()
-        }
-        try await converged(agents)
-        // 90 edits, every fifth deleted again, and the shared one.
-        #expect(try await agents[0].documents("main") == 73)
-        // At rest means that nothing goes round for ever: one more document is one more change everywhere. The last decided
-        // conflict may still be on its way when all agree for the first time, hence more than one look.
-        try await eventually("nothing goes round any more") {
-            let marker = "marker-\(UInt64.random(in: 0 ... .max))"
-            let before = try await sequences(all)
-            try await all[0].save(marker, "{}")
-            for agent in all { try await eventually("the marker went round") { try await agent.has(marker) } }
-            try await converged(all)
-            return try await zip(before, sequences(all)).allSatisfy { $1 == $0 + 1 }
+        // Several waves: whether revisions chase each other round the loop is a matter of timing.
+        for wave in 0..<3 {
+            try await withThrowingTaskGroup(of: Void.self) { tasks in
+                for (index, agent) in all.enumerated() { tasks.addTask { try await edits(agent, "wave\(wave)-\(index)", rounds: 30) } }
+                try await tasks.waitForAll()
+            }
+            // At rest means that nothing goes round for ever: one more document is one more change everywhere. The last
+            // decided conflict may still be on its way when all agree for the first time, hence more than one look.
+            try await eventually("nothing goes round any more") {
+                let marker = "marker-\(UInt64.random(in: 0 ... .max))"
+                let before = try await sequences(all)
+                try await all[0].save(marker, "{}")
+                for agent in all { try await eventually("the marker went round") { try await agent.has(marker) } }
+                try await converged(all)
+                return try await zip(before, sequences(all)).allSatisfy { $1 == $0 + 1 }
+            }
+            for n in 0..<30 where n % 5 != 4 { #expect(try await all[0].has("wave\(wave)-2-\(n)")) }
         }
         for agent in agents { try await stopInTime(agent) }
     }

@@ -21,9 +21,10 @@ extension ReceivedRevision {
     ///
     /// - Throws: ``MessageError`` with the status that makes the sender give this document up (400, 413, 422).
     init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
-        guard let idText = request.properties[Property.id] else { throw .bad("a rev message needs the property id") }
+        // As bytes: an id that is not UTF-8 must be refused, not repaired into another id.
+        guard let idBytes = request.properties.bytes(of: Property.id) else { throw .bad("a rev message needs the property id") }
         guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }
-        do { id = try DocumentID(idText) } catch { throw .bad("\(error)") }
+        do { id = try DocumentID(utf8: idBytes.readableBytesView) } catch { throw .bad("\(error)") }
         do { revision = try RevisionID(revisionText) } catch { throw .bad("\(error)") }
         history = []
         if let text = request.properties[Property.history], !text.isEmpty {
