@@ -18,13 +18,17 @@ final class ChangeSignals: Sendable {
     }
 
     func committed(_ news: [(collection: Int, sequence: SequenceNumber)]) {
-        state.withLock { state in
+        // Outside the lock: a yield may need the lock of a waiting task, which its cancellation holds while it calls
+        // onTermination, which takes ours.
+        let waiting = state.withLock { state in
+            var waiting: [(AsyncStream<SequenceNumber>.Continuation, SequenceNumber)] = []
             for (collection, sequence) in news {
                 state.newest[collection] = sequence
-                guard let waiting = state.waiting[collection] else { continue }
-                for continuation in waiting.values { continuation.yield(sequence) }
+                for continuation in (state.waiting[collection] ?? [:]).values { waiting.append((continuation, sequence)) }
             }
+            return waiting
         }
+        for (continuation, sequence) in waiting { continuation.yield(sequence) }
     }
 
     func stream(_ collection: Int) -> AsyncStream<SequenceNumber> {

@@ -75,13 +75,23 @@ import Testing
     @Test func remoteThatSwitchedBranchesIsFollowed() async throws {
         let store = try Store()
         let remote = try await store.remote()
-        _ = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":1}"#, remote: remote)
-        // Not an edit of ours, so no conflict: even a lower revision replaces it.
-        #expect(try await store.insert("a", "2-aa", ["1-aa"], body: #"{"n":2}"#, remote: remote) == .inserted(sequence: 2))
-        #expect(try await store.get("a")?.revision == rev("2-aa"))
+        _ = try await store.insert("a", "2-aa", ["1-aa"], body: #"{"n":1}"#, remote: remote)
+        // Not an edit of ours, so no conflict.
+        #expect(try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":2}"#, remote: remote) == .inserted(sequence: 2))
+        #expect(try await store.get("a")?.revision == rev("2-bb"))
         #expect(try await store.get("a")?.hasConflict == false)
         let c = try store.c
         #expect(try await store.database.read { try $0.tree(c, doc("a"))?.leaves.count } == 1)
+    }
+
+    @Test func remoteThatSwitchedDownwardsIsAConflict() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":1}"#, remote: remote)
+        // Following here too would let two revisions chase each other round a ring of agents.
+        let outcome = try await store.insert("a", "2-aa", ["1-aa"], body: #"{"n":2}"#, remote: remote)
+        #expect(outcome == .insertedConflict(local: rev("2-bb"), remote: rev("2-aa"), sequence: nil))
+        #expect(try await store.get("a")?.revision == rev("2-bb"))
     }
 
     @Test func failedJobDoesNotTouchOthers() async throws {
