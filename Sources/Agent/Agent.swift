@@ -34,6 +34,7 @@ public actor Agent {
     private var folderLock: DataFolderLock?
     private var keepers: [ConflictKeeper] = []
     private var pluginWatch: Task<Void, Never>?
+    private var maintenance: Task<Void, Never>?
 
     public init(settings: AgentSettings, logs: LogSink) {
         self.logs = logs
@@ -59,6 +60,7 @@ public actor Agent {
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
             startKeepers(settings)
+            maintenance = Task { [weak self] in await self?.maintain() }
             shared.withLock { $0.isReady = true }
         } catch {
             await stop()
@@ -73,6 +75,7 @@ public actor Agent {
             return state
         }
         pluginWatch?.cancel()
+        maintenance?.cancel()
         for keeper in keepers { await keeper.stop() }
         await Deadline.run(seconds: 4) {
             await withTaskGroup(of: Void.self) { tasks in
@@ -159,6 +162,30 @@ public actor Agent {
             settings, database: database, policies: policies(), group: group, logger: logs.logger(.replicator))
         shared.withLock { $0.replicators.append(replicator) }
         await replicator.start()
+    }
+
+    // MARK: - Maintenance
+
+    /// `compaction_interval`: hours between compactions, as Sync Gateway has it.
+    private static let compactionHours = 24
+
+    /// Frees what nothing refers to any more, once a day: nobody visits a gateway to do it.
+    private func maintain() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: .seconds(Self.compactionHours * 3600))
+            guard !Task.isCancelled else { return }
+            for database in databases {
+                do {
+                    let report = try await database.compact()
+                    log.info(
+                        "database compacted",
+                        metadata: [
+                            "database": "\(database.name)", "blobs_removed": "\(report.blobsRemoved)",
+                            "bytes_freed": "\(report.fileBytesFreed)",
+                        ])
+                } catch { log.error("compaction of database \(database.name): \(error)") }
+            }
+        }
     }
 
     // MARK: - Conflicts

@@ -31,7 +31,6 @@ public struct AdminServer: Sendable {
     /// - Parameter onReady: called for each with its address once it accepts.
     func services(onReady: @escaping @Sendable (String) async -> Void) throws -> [any Service] {
         let settings = agent.settings
-        let responder = router().buildResponder()
         let path = Self.socketPath(data: settings.data.value)
         guard path.utf8.count <= Self.maximumSocketPath else {
             throw AgentError(
@@ -41,7 +40,7 @@ public struct AdminServer: Sendable {
         // Left by a process that was killed; the lock of the data folder keeps a second agent away.
         unlink(path)
         let local = Application(
-            responder: responder,
+            responder: router(isLocal: true).buildResponder(),
             configuration: .init(address: .unixDomainSocket(path: path), serverName: "nightjar"),
             onServerRunning: { _ in
                 chmod(path, 0o600)
@@ -49,7 +48,7 @@ public struct AdminServer: Sendable {
             },
             eventLoopGroupProvider: .shared(agent.group), logger: logger)
         let tcp = Application(
-            responder: responder,
+            responder: router(isLocal: false).buildResponder(),
             configuration: .init(
                 address: .hostname(settings.admin.address.value, port: settings.admin.port.value), serverName: "nightjar"),
             onServerRunning: { channel in
@@ -62,10 +61,11 @@ public struct AdminServer: Sendable {
 
     // MARK: - Routes
 
-    func router() -> Router<BasicRequestContext> {
+    /// - Parameter isLocal: the socket in the data folder, which only the agent's own user can open; it needs no token.
+    func router(isLocal: Bool) -> Router<BasicRequestContext> {
         let router = Router()
         router.add(middleware: ErrorAnswers())
-        if let token = agent.settings.admin.token { router.add(middleware: AdminToken(token: token.value.revealed)) }
+        if !isLocal, let token = agent.settings.admin.token { router.add(middleware: AdminToken(token: token.value.revealed)) }
         router.get("health") { _, _ in
             let problems = await agent.healthProblems()
             return Answer.json(
@@ -96,7 +96,16 @@ public struct AdminServer: Sendable {
         }
         router.post("api/replicators/:name/start") { request, context in
             let replicator = try agent.replicator(try context.parameters.require("name"))
-            await replicator.start(reset: request.uri.queryParameters["reset"] == "true")
+            let resets = request.uri.queryParameters["reset"] == "true"
+            if resets, replicator.status.activity != .stopped {
+                // A running one cannot forget its checkpoint on the way: it stops and begins anew, which may take a while.
+                Task {
+                    await replicator.stop()
+                    await replicator.start(reset: true)
+                }
+            } else {
+                await replicator.start(reset: resets)
+            }
             return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: .accepted)
         }
         router.post("api/replicators/:name/stop") { _, context in

@@ -100,6 +100,8 @@ extension Agent {
             "failed": JSONOutput.number(status.counts.failed),
             "conflicts_resolved": JSONOutput.number(status.counts.resolved),
             "pending": JSONOutput.number(pending),
+            // Counting stops there; the true number may be greater.
+            "pending_is_capped": .bool(pending >= Replicator.pendingLimit),
             "held": JSONOutput.number(held),
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),

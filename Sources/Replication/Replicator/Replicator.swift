@@ -296,15 +296,20 @@ public actor Replicator {
 
     /// How many sequences are newer than what has been pushed: cheap enough for every look at the status. Counts
     /// tombstones, and documents that a filter will keep back.
+    ///
+    /// - Returns: no more than ``pendingLimit`` a collection.
     public nonisolated func pendingEstimate() async throws -> Int {
         guard configuration.type.pushes else { return 0 }
         var count = 0
         for wanted in configuration.collections {
             guard let collection = configuration.database.collection(wanted.collection) else { continue }
-            count += try await pendingCount(wanted, collection, limit: 10_000)
+            count += try await pendingCount(wanted, collection, limit: Self.pendingLimit)
         }
         return count
     }
+
+    /// `pending_limit`: up to here pending documents are counted, so that a look at the status stays cheap.
+    public static let pendingLimit = 10_000
 
     private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection, limit: Int) async throws -> Int {
         let database = configuration.database
