@@ -17,6 +17,8 @@ final class IDIndex {
     private var indexedUpTo: Int64 = 0
     private var scannedUpTo: Int64 = 0
     private var isLoaded = false
+    /// Nothing was ever written to the index: no slot needs looking up there.
+    private var isTableEmpty = false
     /// The reader's view for which the tail is right.
     private var view: UInt64 = 0
     /// What to put back when the running job fails (writer only).
@@ -71,6 +73,7 @@ final class IDIndex {
     }
 
     private func indexed(_ slot: Int64) throws(StoreError) -> Int64? {
+        if isTableEmpty { return nil }
         let statement: Statement
         if let lookup {
             statement = lookup
@@ -93,6 +96,11 @@ final class IDIndex {
         defer { facts.reset() }
         guard try session.step(facts) else { throw session.damaged("collection number \(n) is not listed") }
         let upTo = facts.integer(0)
+        if isTableEmpty || !isLoaded {
+            let any = try session.cached("SELECT 1 FROM ids_\(n) LIMIT 1")
+            defer { any.reset() }
+            isTableEmpty = try !session.step(any)
+        }
         if !isLoaded {
             tail = [:]
             scannedUpTo = upTo
@@ -124,6 +132,7 @@ final class IDIndex {
         let statement = try session.cached("INSERT OR REPLACE INTO ids_\(n)(slot, sequence) VALUES(?1, 0)")
         statement.bind(1, slot)
         try session.run(statement)
+        isTableEmpty = false
     }
 
     /// The job is done; its changes stand.
@@ -156,6 +165,7 @@ final class IDIndex {
             insert.bind(2, sequence)
             try session.run(insert)
         }
+        isTableEmpty = false
         let facts = try session.cached("UPDATE collections SET indexed_up_to = ?2 WHERE id = ?1")
         facts.bind(1, Int64(n))
         facts.bind(2, lastSequence)
