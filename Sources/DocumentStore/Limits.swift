@@ -39,7 +39,7 @@ public enum StoreLimits {
     /// Documents whose place in the index of ids waits in memory before it is written: an eighth of the
     /// collection, at least and at most these. The first keeps small databases from writing the index for
     /// every little batch; the second bounds memory (16 bytes each, per connection) and the time to open.
-    public static let minIndexTail = 65_536
+    public static let minIndexTail = 32_768
     public static let maxIndexTail = 262_144
     /// Slots of the id index tried for one document; with 48-bit hashes two are a rarity.
     static let maxSlotTries = 64
