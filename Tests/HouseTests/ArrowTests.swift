@@ -27,7 +27,7 @@ struct ArrowTests {
         "Replication": ["NIOCore", "Logging"],
         "PluginHost": ["Logging"],
         "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOConcurrencyHelpers", "Logging"],
-        "Agent": ["NIOCore", "NIOPosix", "Hummingbird", "Logging", "Metrics", "ServiceLifecycle", "UnixSignals"],
+        "Agent": ["NIOCore", "NIOPosix", "Hummingbird", "Logging", "ServiceLifecycle", "UnixSignals"],
     ]
 
     /// What any target may import: the standard library's own modules and the system's C library.

@@ -126,4 +126,16 @@ struct ParameterTests {
             }
         }
     }
+
+    @Test func otherParametersAreAnotherJudgement() async throws {
+        let folder = Folder()
+        folder.write("a.lua", "return { params = { n = { type = 'integer', default = 1 } }, push_filter = function() return true end }")
+        try await withHost(folder.path) { host, _ in
+            func judgement(_ params: LuaValue) throws -> String { try host.pushFilter(plugin: "a", params: params, usedBy: "test").version }
+            let two = try judgement(.object([LuaMember(key: "n", value: .integer(2))]))
+            let three = try judgement(.object([LuaMember(key: "n", value: .integer(3))]))
+            #expect(two != three, "what one threshold kept back must be offered again under another")
+            #expect(try judgement(.missing) == judgement(.object([LuaMember(key: "n", value: .integer(1))])), "a default written out changes nothing")
+        }
+    }
 }
