@@ -37,7 +37,7 @@ let package = Package(
         .target(name: "Documents", dependencies: ["Digests"], swiftSettings: strict),
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(name: "BLIP", dependencies: ["CZlib", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
-        .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2"])]),
+        .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2", "-fno-plt"])]),
         .target(name: "LuaRuntime", dependencies: ["CLua"], swiftSettings: strict),
         .target(name: "AgentConfiguration", dependencies: ["CYAML"], swiftSettings: strict),
 

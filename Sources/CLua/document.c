@@ -129,7 +129,7 @@ static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char 
     const uint8_t *body = doc->body;
     if (__builtin_expect(doc->root >= doc->length || body[doc->root] != '{', 0)) return NJ_BAD_TEXT;
     nj_wanted wanted = nj_want(key, length);
-    nj_search last;
+    nj_found last;
     uint32_t from = doc->search.at;
     uint32_t value = S->search(&doc->search, body, doc->length, &wanted, doc->root, doc->opened, &last);
     nj_charge(L, S, (last.at - from) >> 5);
@@ -140,7 +140,8 @@ static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char 
 
 static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
     nj_wanted wanted = nj_want(key, length);
-    nj_search search = {.at = object}, last;
+    nj_search search = {.at = object};
+    nj_found last;
     uint32_t value = S->search(&search, doc->body, doc->length, &wanted, object, NULL, &last);
     nj_charge(L, S, (last.at - object) >> 5);
     if (value != 0) return confirmed(L, S, doc, object, key, length, value, last.has_escapes);
@@ -232,11 +233,21 @@ static int push_at(lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, uint
     return 1;
 }
 
-static bool push_metadata(lua_State *L, const nj_doc *doc, const char *key, size_t length) {
+static void push_name(lua_State *L, nj_state *S, const nj_doc *doc, nj_bytes given, int part) {
+    if (doc->id.bytes != NULL) {
+        lua_pushlstring(L, given.bytes, given.length);
+        return;
+    }
+    nj_request request = {.operation = NJ_HOST_NAMES, .integer = doc->number};
+    nj_host_call(L, S, &request);
+    lua_pushlstring(L, (const char *)S->reply.part[part], S->reply.length[part]);
+}
+
+static bool push_metadata(lua_State *L, nj_state *S, const nj_doc *doc, const char *key, size_t length) {
     if (length == 3 && memcmp(key, "_id", 3) == 0) {
-        lua_pushlstring(L, doc->id.bytes, doc->id.length);
+        push_name(L, S, doc, doc->id, 0);
     } else if (length == 4 && memcmp(key, "_rev", 4) == 0) {
-        lua_pushlstring(L, doc->revision.bytes, doc->revision.length);
+        push_name(L, S, doc, doc->revision, 1);
     } else if (length == 8 && memcmp(key, "_deleted", 8) == 0) {
         lua_pushboolean(L, doc->is_deleted);
     } else {
@@ -256,7 +267,7 @@ static int document_index(lua_State *L) {
         size_t length;
         const char *key = lua_tolstring(L, 2, &length);
         if (offset == doc->root) {
-            if (key[0] == '_' && push_metadata(L, doc, key, length)) return 1;
+            if (key[0] == '_' && push_metadata(L, S, doc, key, length)) return 1;
             return push_at(L, S, doc, handle, find_at_root(L, S, doc, key, length));
         }
         if (doc->body[offset] != '{') return lua_pushnil(L), 1;

@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "search.h"
@@ -23,6 +24,7 @@ enum { NJ_OFFSET_BITS = 26, NJ_DOCUMENT_SLOTS = 64, NJ_MAX_BODY = (1 << NJ_OFFSE
 
 enum {
     NJ_HOOK_COUNT = 100,     // instructions between two looks at the clock
+    NJ_TICK_NANOSECONDS = 2000000, // CPU time between two ticks of a thread's watch
     NJ_CURSORS = 16,         // arrays and objects whose last place is remembered
     NJ_MESSAGE_BYTES = 2048,
     NJ_DEEPEST = NJ_DEEPEST_RESULT // hard bound of any nesting limit
@@ -34,6 +36,7 @@ typedef struct {
     uint32_t root;    // offset of the opening brace
     bool is_deleted;
     nj_bytes id, revision;
+    int32_t number;   // place in a filter's documents, where id is absent
     void *owned;      // freed at the end of the call
     nj_search search; // of the top level
     uint64_t opened[NJ_BLOCKS];
@@ -86,6 +89,8 @@ struct nj_state {
     int64_t instructions;
     int64_t charged; // units not yet added to instructions
     int64_t wall_start, cpu_start;
+    int hook_count;        // what the main thread's hook counts to; 0: none is set
+    uint32_t ticks;        // of the thread's watch in this call
     nj_budget budget;
     int documents;
     int lookups;
@@ -120,7 +125,15 @@ struct nj_state {
 
 static inline nj_state *nj_of(lua_State *L) { return *(nj_state **)lua_getextraspace(L); }
 
-// state.c
+// watch.c
+bool nj_watch_begin(nj_state *S); // false: this thread has no watch, the hook has to stand
+void nj_watch_end(void);
+
+// budget.c
+void nj_choose_hook(nj_state *S);
+bool nj_past_deadline(nj_state *S);
+void nj_tick(nj_state *S); // from the watch, on the thread that runs the call, at any point of it
+void nj_adopt_hook(lua_State *L, nj_state *S); // a thread of the state comes in charge
 int nj_raise_limit(lua_State *L);
 // To be told the status of every protected call inside a call: a true memory error becomes the spent limit. (Lua turns
 // error("not enough memory", 0) into the same status, so the allocator's own word decides.)
@@ -138,6 +151,8 @@ static inline void nj_charge(lua_State *L, nj_state *S, size_t units) {
         nj_check_budget(L, S, charged);
     }
 }
+
+// state.c
 void nj_set_message(nj_state *S, const char *where, const char *text, size_t length);
 void nj_note_where(lua_State *L, nj_state *S);
 int nj_fail_result(lua_State *L, const char *format, ...);

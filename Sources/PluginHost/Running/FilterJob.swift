@@ -54,6 +54,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
             state.dropIfSpent()
         }
         var before = monotonicNanoseconds()
+        var answers: [Bool] = []
         while verdicts.count < documents.count {
             let entered: (lua: LuaPluginState, use: LuaUse)
             do {
@@ -67,24 +68,18 @@ final class FilterJob: PluginJob, @unchecked Sendable {
             }
             // Until the state has to be made anew or the turn is over.
             while verdicts.count < documents.count {
-                let document = documents[verdicts.count]
-                var flags: LuaFlags = document.isDeleted ? .deleted : []
-                if document.accessRemoved { flags.insert(.accessRemoved) }
                 var spent = false
+                answers.removeAll(keepingCapacity: true)
                 do throws(LuaFailure) {
-                    let passed = try entered.lua.callFilter(
-                        hook,
-                        document: LuaDocument(
-                            id: document.id.text, revision: document.revision.text, isDeleted: document.isDeleted, body: document.body),
-                        use: entered.use, flags: flags, limits: call.limits)
-                    if !passed { counts.rejected += 1 }
-                    verdicts.append(passed ? .pass : .reject)
+                    try ask(entered.lua, entered.use, &answers)
+                    take(answers, &counts)
                 } catch {
+                    take(answers, &counts)
                     verdicts.append(.failed(call.failed(error)))
                     spent = state.dropIfSpent(after: error)
                 }
                 let after = monotonicNanoseconds()
-                counts.took(after &- before)
+                counts.took(after &- before, calls: max(1, answers.count + (spent ? 1 : 0)))
                 before = after
                 if after >= deadline && verdicts.count < documents.count { return false }
                 if spent { break }
@@ -94,8 +89,39 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         return true
     }
 
+    private func take(_ answers: [Bool], _ counts: inout TurnCounts) {
+        for passed in answers {
+            if !passed { counts.rejected += 1 }
+            verdicts.append(passed ? .pass : .reject)
+        }
+    }
+
+    private func ask(_ lua: LuaPluginState, _ use: LuaUse, _ answers: inout [Bool]) throws(LuaFailure) {
+        var failure: LuaFailure?
+        documents.withUnsafeBufferPointer { documents in
+            do throws(LuaFailure) {
+                try lua.callFilter(
+                    hook, about: UnsafeBufferPointer(rebasing: documents[verdicts.count...]), use: use, limits: call.limits,
+                    answers: &answers)
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+    }
+
     private func finish(with failure: PolicyFailure) {
         while verdicts.count < documents.count { verdicts.append(.failed(failure)) }
         continuation.resume(returning: verdicts)
     }
+}
+
+extension PolicyDocument: LuaFilterable {
+    public var luaBody: [UInt8] { body }
+    public var luaFlags: LuaFlags {
+        var flags: LuaFlags = isDeleted ? .deleted : []
+        if accessRemoved { flags.insert(.accessRemoved) }
+        return flags
+    }
+    public var luaNames: (id: String, revision: String) { (id.text, revision.text) }
 }

@@ -33,8 +33,7 @@ struct FilterScenario {
             var index = 0
             for (label, state, use) in states {
                 let kinds = label == "two fields"
-                    ? [("300 bytes", small), ("one document again and again", [small[0]]), ("3 KB", large), ("3 KB, text before the value", deep)]
-                    : [("300 bytes", small)]
+                    ? [("300 bytes", small), ("3 KB", large), ("3 KB, text before the value", deep)] : [("300 bytes", small)]
                 for (kind, documents) in kinds {
                     // The baseline before each case: a clock that changes its speed changes it for both.
                     empty.append(try nanoseconds(calls * 4) { bare.callEmptyFunction(times: calls * 4) })
@@ -62,7 +61,6 @@ struct FilterScenario {
             return cases[index].nanoseconds.enumerated().map { round, spent in spent / empty[round * perRound + index] }
         }
         report.goal("two fields of 300 bytes / empty lua_pcall", "times", ratios("two fields, 300 bytes"), .atMost, 10)
-        report.add("the same with one document again and again", "times", ratios("two fields, one document again and again"))
         if let small = cases.first(where: { $0.label == "two fields, 300 bytes" }),
             let large = cases.first(where: { $0.label == "two fields, 3 KB" }),
             let deep = cases.first(where: { $0.label == "two fields, 3 KB, text before the value" })
@@ -84,13 +82,21 @@ struct FilterScenario {
         return Double(threadNanoseconds() - start) / Double(times)
     }
 
+    /// In batches, as the plugin host asks.
     private static func ask(_ state: LuaPluginState, _ use: LuaUse, _ documents: [LuaDocument], times: Int) throws {
+        var answers: [Bool] = []
         var passed = 0
-        var next = 0
-        for _ in 0..<times {
-            if try state.callFilter(.pushFilter, document: documents[next], use: use) { passed += 1 }
-            next += 1
-            if next == documents.count { next = 0 }
+        var asked = 0
+        try documents.withUnsafeBufferPointer { documents in
+            while asked < times {
+                let first = asked % documents.count
+                answers.removeAll(keepingCapacity: true)
+                try state.callFilter(
+                    .pushFilter, about: UnsafeBufferPointer(rebasing: documents[first..<min(documents.count, first + times - asked)]),
+                    use: use, answers: &answers)
+                for answer in answers where answer { passed += 1 }
+                asked += answers.count
+            }
         }
         guard passed == times else { throw BenchError("the filter passed \(passed) of \(times) documents") }
     }
