@@ -32,6 +32,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var sync: PluginReference?
     /// Default 1000.
     public var maxConnections = 1000
+    /// Default 256.
+    public var maxConnectionsPerAddress = 256
     public internal(set) var position = SourcePosition.none
 
     public init() {}
@@ -55,6 +57,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),
         Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),
         Key("max_connections", \.maxConnections, .integer(1...1_000_000), "Connections at a time; further ones get HTTP 503."),
+        Key("max_connections_per_address", \.maxConnectionsPerAddress, .integer(1...1_000_000),
+            "Sockets that one address (of IPv6: one /64 network) may hold; further ones are closed."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

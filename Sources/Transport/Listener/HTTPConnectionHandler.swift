@@ -128,6 +128,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     private func begin(_ head: HTTPRequestHead) {
+        if isFirstRequest, let context { owner.state.handshakeIsOver(context.channel) }
         isFirstRequest = false
         state = .receiving(head)
         arm(limits.bodyTime) { $0.refuse(408, "the request's body did not come within body_time") }
@@ -301,7 +302,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         }
         holdsPlace = true
         let upgradeRequest = UpgradeRequest(
-            database: database, path: request.path, query: request.query, headers: request.headers, remoteAddress: request.remoteAddress,
+            database: database, path: request.path, query: request.query, headers: request.headers, remoteAddress: request.remoteAddress, origin: context.channel.remoteAddress?.origin ?? "",
             offeredProtocols: offer.offeredProtocols, selectedProtocol: offer.selectedProtocol, basicCredentials: request.basicCredentials,
             securePeer: securePeer
         )
