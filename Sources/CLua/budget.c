@@ -78,6 +78,7 @@ enum { NJ_LEAST_WATCHED_INSTRUCTIONS = 2000000, NJ_LEAST_WATCHED_NANOSECONDS = 2
 // At the beginning of a call, outside of any other.
 void nj_choose_hook(nj_state *S) {
     int count = 0;
+    if (S->unlimited) return;
     if (S->budget.instructions < NJ_LEAST_WATCHED_INSTRUCTIONS || S->budget.cpu_nanoseconds < NJ_LEAST_WATCHED_NANOSECONDS
         || !nj_watch_begin(S)) count = NJ_HOOK_COUNT;
     if (__builtin_expect(S->hook_count == count, 1)) return;

@@ -293,3 +293,9 @@ void nj_measure_empty_call(nj_state *S, int64_t times, bool is_lua) {
     }
     lua_settop(L, NJ_BASE);
 }
+
+void nj_measure_without_limits(nj_state *S) {
+    lua_sethook(S->L, NULL, 0, 0);
+    S->hook_count = 0;
+    S->unlimited = true;
+}

@@ -79,6 +79,7 @@ struct nj_state {
     // Memory
     size_t used, peak;
     bool refused;        // the allocator has refused a block in this call
+    bool unlimited;      // measured without limits
     bool exhausted;      // a call failed for want of memory: the state is to be dropped
 
     // The call

@@ -25,7 +25,7 @@ static void *allocate(void *context, void *block, size_t old, size_t new) {
         S->used -= old;
         return NULL;
     }
-    if (new > old) {
+    if (new > old && !S->unlimited) {
         if (new > (size_t)S->limits.block || S->used - old + new > (size_t)S->limits.memory) {
             S->refused = true;
             if (S->in_call && S->limit == NJ_OK && S->running != NULL) nj_note_where(S->running, S);

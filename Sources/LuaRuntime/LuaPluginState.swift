@@ -181,6 +181,9 @@ public final class LuaPluginState {
     /// For benchmarks: protected calls of an empty function in this state, to compare a filter's cost with.
     public func callEmptyFunction(times: Int, isLua: Bool) { nj_measure_empty_call(state, Int64(times), isLua) }
 
+    /// For benchmarks: from now on neither memory nor time of this state is limited, to see what the limits cost.
+    public func measureWithoutLimits() { nj_measure_without_limits(state) }
+
     @inline(__always)
     func reference(of use: LuaUse) -> Int32 { use.stateSerial == serial ? use.reference : -1 }
 

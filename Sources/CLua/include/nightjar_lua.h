@@ -128,5 +128,7 @@ int64_t nj_last_instructions(const nj_state *S);
 
 // For measurements: a protected call of an empty Lua function in this state, and of an empty C function.
 void nj_measure_empty_call(nj_state *S, int64_t times, bool is_lua);
+// For measurements: from now on neither memory nor time is limited in this state.
+void nj_measure_without_limits(nj_state *S);
 
 #endif
