@@ -45,12 +45,17 @@ uint64_t nj_keep_document(lua_State *L, nj_state *S, nj_bytes body, nj_bytes rev
         luaL_error(L, "more than %d documents in one call", NJ_DOCUMENT_SLOTS - NJ_OWN_DOCUMENTS);
     }
     if (body.length > NJ_MAX_BODY) luaL_error(L, "the document is larger than 64 MiB");
+    // Outside Lua's memory, but no way around its cap.
+    if (body.length > (size_t)S->limits.memory - S->kept_bytes) {
+        luaL_error(L, "the documents looked up in one call have more than %I bytes together (limit memory)", (LUAI_UACINT)S->limits.memory);
+    }
     uint8_t *block = malloc(body.length + revision.length + id.length + 1);
     if (block == NULL) luaL_error(L, "the host is out of memory");
     if (body.length > 0) memcpy(block, body.bytes, body.length);
     if (revision.length > 0) memcpy(block + body.length, revision.bytes, revision.length);
     if (id.length > 0) memcpy(block + body.length + revision.length, id.bytes, id.length);
     S->docs[slot].owned = block;
+    S->kept_bytes += body.length;
     nj_document d = {
         .id = {block + body.length + revision.length, id.length}, .revision = {block + body.length, revision.length},
         .body = {block, body.length}, .is_deleted = is_deleted, .is_present = true};
@@ -270,7 +275,7 @@ static int document_index(lua_State *L) {
             if (key[0] == '_' && push_metadata(L, S, doc, key, length)) return 1;
             return push_at(L, S, doc, handle, find_at_root(L, S, doc, key, length));
         }
-        if (doc->body[offset] != '{') return lua_pushnil(L), 1;
+        if (offset >= doc->length || doc->body[offset] != '{') return lua_pushnil(L), 1;
         return push_at(L, S, doc, handle, find_nested(L, S, doc, offset, key, length));
     }
     if (type == LUA_TNUMBER && offset < doc->length && doc->body[offset] == '[') {

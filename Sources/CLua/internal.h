@@ -85,6 +85,8 @@ struct nj_state {
     // The call
     uint32_t generation;
     bool in_call;
+    bool loading;   // load-time code runs: what it writes to the environment stays
+    uint32_t layers_changed; // libraries that this call has written to, by number
     bool is_result; // an error raised now is about the hook's result
     int limit;      // NJ_OK, NJ_TIMEOUT or NJ_MEMORY: spent, for the rest of the call
     int64_t instructions;
@@ -95,6 +97,7 @@ struct nj_state {
     nj_budget budget;
     int documents;
     int lookups;
+    size_t kept_bytes; // of bodies looked up
     int log_lines;
     nj_cursor cursors[NJ_CURSORS];
     nj_doc docs[NJ_DOCUMENT_SLOTS];
@@ -192,6 +195,8 @@ void nj_build_environment(lua_State *L);
 void nj_open_strings(lua_State *L);   // takes the stock string table on top, leaves the guarded one
 void nj_open_tables(lua_State *L);    // leaves the guarded table library
 void nj_open_coroutines(lua_State *L);
+void nj_open_dates(lua_State *L);     // takes the stock os table on top, leaves the guarded one above it
+int nj_utf8_codes(lua_State *L);
 void nj_open_library(lua_State *L);   // leaves `nightjar`
 void nj_push_text(lua_State *L, int index); // tostring without addresses
 void nj_copy(lua_State *L, int index); // pushes a deep copy
@@ -205,6 +210,15 @@ void nj_open_readonly(lua_State *L);
 void nj_wrap_readonly(lua_State *L);  // replaces the table on top by a read-only view, deeply
 bool nj_is_readonly(lua_State *L, int index);
 void nj_push_readonly_table(lua_State *L, int index); // the table behind a view
+
+// layers.c: what scripts see of the environment and of each library
+void nj_make_layer(lua_State *L);                   // replaces the table on top by a view of it
+bool nj_push_layer_base(lua_State *L, int index);   // the table behind a view; false (and nothing) for other values
+bool nj_layer_rawget(lua_State *L);                 // …, view, name -> …, view, value; false when it is nil
+void nj_layer_rawset(lua_State *L);                 // of the arguments view, name, value
+int nj_layer_next(lua_State *L);                    // of the arguments view, name
+void nj_layer_save_metatable(lua_State *L, int index);
+void nj_reset_layers(nj_state *S);                  // the end of a call that has changed some
 
 // Registry keys (addresses).
 extern const char nj_key_environment, nj_key_modules, nj_key_array, nj_key_object, nj_key_readonly, nj_key_text,

@@ -45,6 +45,7 @@ static int load_tests(lua_State *L) {
 
 int nj_load_tests(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget) {
     if (!nj_begin(S, budget)) return NJ_ERROR;
+    S->loading = true;
     arguments a = {chunk_name, source};
     S->output.length = 0;
     return nj_end(S, nj_protected(S, load_tests, &a), NJ_LOAD);

@@ -140,12 +140,16 @@ static void begin_question(nj_state *S) {
     S->cpu_start = 0;
     S->documents = 0;
     S->lookups = 0;
+    S->kept_bytes = 0;
     S->log_lines = 0;
     S->where[0] = 0;
     S->ticks = 0;
 }
 
 static void end_question(nj_state *S) {
+    if (__builtin_expect(S->layers_changed != 0, 0)) nj_reset_layers(S);
+    // Handles must not come round again: well before, the state asks to be made anew.
+    if (__builtin_expect(S->generation >= UINT32_MAX - (1 << 20), 0)) S->exhausted = true;
     if (++S->generation == 0) S->generation = 1;
     for (int i = NJ_OWN_DOCUMENTS; i < S->documents; i++) {
         free(S->docs[i].owned);
@@ -182,6 +186,7 @@ void nj_next_question(nj_state *S) {
 int nj_end(nj_state *S, int status, int kind_of_error) {
     S->in_call = false;
     nj_watch_end();
+    S->loading = false;
     end_question(S);
     if (__builtin_expect(status == LUA_OK && S->limit == NJ_OK, 1)) return NJ_OK;
 
