@@ -35,7 +35,7 @@ coroutine.resume(coroutine.create(function() local t = {} while true do t[#t + 1
 --# mem-18 kept from call to call: the call that fills it fails | load | times 40 | memory/true
 local kept = {}
 return { push_filter = function() kept[#kept + 1] = ("x"):rep(1000000) .. #kept return true end }
---# mem-19 after the failed call the next one has a new state | load | times 2 | memory
+--# mem-19 after the failed call the next one has a new state | load | times 2 | memory/timeout/false
 local kept = {}
 return { push_filter = function() if #kept > 0 then return false end while true do kept[#kept + 1] = ("x"):rep(1000000) .. #kept end end }
 --# mem-20 short texts beyond the table of texts | memory/timeout
