@@ -34,6 +34,7 @@ public actor Agent {
     private var folderLock: DataFolderLock?
     private var keepers: [ConflictKeeper] = []
     private var pluginWatch: Task<Void, Never>?
+    private var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
 
     public init(settings: AgentSettings, logs: LogSink) {
@@ -84,6 +85,7 @@ public actor Agent {
             }
         }
         await state.plugins?.shutdown()
+        pluginStates?.flush()
         for database in state.databases.values { database.close() }
         shared.withLock {
             $0.databases = [:]
@@ -108,9 +110,11 @@ public actor Agent {
     private func loadPlugins(_ settings: AgentSettings) async throws {
         guard let folder = settings.plugins?.value else { return }
         let logger = logs.logger(.plugin)
+        let states = PluginStateFiles(folder: "\(settings.data.value)/plugin-state") { logger.error("\($0)") }
+        pluginStates = states
         let host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            services: DatabaseServices { [weak self] in self?.database($0) }, logger: logger)
+            services: DatabaseServices(states: states) { [weak self] in self?.database($0) }, logger: logger)
         shared.withLock { $0.plugins = host }
         await host.start()
         let events = host.events()

@@ -56,6 +56,8 @@ public struct PluginLimits: Sendable, Equatable {
     public var filter = LuaCallLimits.filter
     public var resolver = LuaCallLimits.resolver
     public var authenticator = LuaCallLimits.filter
+    /// Log lines in a second; nil for the host's `logLinesPerSecond`.
+    public var logLinesPerSecond: Int?
 
     public init() {}
 }

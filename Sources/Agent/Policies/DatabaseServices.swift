@@ -1,13 +1,29 @@
 import Documents
 import DocumentStore
+import LuaRuntime
 import PluginHost
 import Replication
 
-/// What plugins may ask of the agent: a look at a document.
+/// What plugins may ask of the agent: a look at a document, and their own small state.
 struct DatabaseServices: PluginServices {
     let database: @Sendable (String) -> Database?
+    /// Nil where plugins have no state: outside an agent.
+    let states: PluginStateFiles?
 
-    init(_ database: @escaping @Sendable (String) -> Database?) { self.database = database }
+    init(states: PluginStateFiles?, _ database: @escaping @Sendable (String) -> Database?) {
+        self.states = states
+        self.database = database
+    }
+
+    func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+        guard let states else { throw PluginServiceRefusal("state is not available here: no agent is running") }
+        return try states.read(plugin: plugin, key: key)
+    }
+
+    func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
+        guard let states else { throw PluginServiceRefusal("state is not available here: no agent is running") }
+        try states.write(plugin: plugin, key: key, value: value)
+    }
 
     func document(database name: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
         guard let database = database(name) else { throw PluginServiceRefusal("there is no database \"\(name)\"") }

@@ -59,7 +59,7 @@ final class PluginRecord: Sendable {
         var logger = logger
         logger[metadataKey: "plugin"] = "\(name)"
         self.logger = logger
-        throttle = LogThrottle(linesPerSecond: limits.logLinesPerSecond)
+        throttle = LogThrottle(linesPerSecond: limits.limits(for: name).logLinesPerSecond ?? limits.logLinesPerSecond)
         loggedFailures = limits.loggedFailuresPerVersion
     }
 

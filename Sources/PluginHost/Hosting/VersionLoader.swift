@@ -1,5 +1,6 @@
 import Digests
 import LuaRuntime
+import Synchronization
 
 /// Compiles one version in a fresh sandbox and checks what it declares. Needs a thread with a large stack.
 enum VersionLoader {
@@ -46,9 +47,19 @@ enum VersionLoader {
     }
 }
 
-/// Services while a version is only looked at: nothing leaves it.
-struct LoadHost: LuaHost {
+/// Services while a version is only looked at or tried: nothing leaves it.
+final class LoadHost: LuaHost {
     let passwords = PasswordService()
+    private let state = Mutex(PluginStateTable())
+
+    func readState(key: String) throws(LuaHostRefusal) -> LuaValue { state.withLock { $0.read(key) } }
+    func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) {
+        let refusal: PluginServiceRefusal? = state.withLock { table in
+            do throws(PluginServiceRefusal) { try table.write(key, value) } catch { return error }
+            return nil
+        }
+        if let refusal { throw LuaHostRefusal(refusal.message) }
+    }
 
     func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA1.hash(bytes) }
     func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA256.hash(bytes) }

@@ -83,7 +83,7 @@ final class Trial {
     }
 }
 
-/// Services of a trial: log lines are kept for the report, metrics go nowhere, there is no database.
+/// Services of a trial: log lines are kept for the report, metrics go nowhere, state lasts for the trial, there is no database.
 final class TrialHost: LuaHost {
     private let lines = Mutex<[PluginRunner.LogLine]>([])
     private let load = LoadHost()
@@ -112,6 +112,8 @@ final class TrialHost: LuaHost {
     func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
         try load.hmacSHA256(key: key, message: message)
     }
+    func readState(key: String) throws(LuaHostRefusal) -> LuaValue { try load.readState(key: key) }
+    func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) { try load.writeState(key: key, value: value) }
     func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try load.passwordHash(password) }
     func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
         try load.passwordVerify(password, hash: hash)
