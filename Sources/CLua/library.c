@@ -62,8 +62,6 @@ static nj_bytes fields_at(lua_State *L, nj_state *S, int argument, const char *w
 
 // MARK: log
 
-enum { NJ_LOG_FIELDS = 16 << 10 }; // bytes of JSON
-
 int nj_log(lua_State *L, int level, const char *text, size_t length, nj_bytes fields) {
     nj_state *S = nj_of(L);
     if (++S->log_lines > S->limits.log_lines) return 0;
@@ -87,9 +85,10 @@ static int log_at_level(lua_State *L) {
     const char *text = lua_tolstring(L, -1, &length);
     if (S->log_lines >= S->limits.log_lines) return S->log_lines++, 0; // dropped; do not encode its fields
     nj_bytes fields = fields_at(L, S, 2, "log fields");
-    char instead[80];
-    if (fields.length > NJ_LOG_FIELDS) { // a line must not fail a policy, nor fill the disk
-        int n = snprintf(instead, sizeof instead, "{\"fields\":\"left out: %lld bytes, more than %d\"}", (long long)fields.length, NJ_LOG_FIELDS);
+    char instead[100];
+    int most = S->limits.log_fields;
+    if (fields.length > (size_t)most) { // a line must not fail a policy, nor fill the disk
+        int n = snprintf(instead, sizeof instead, "{\"fields\":\"left out: %lld bytes, more than log fields = %d\"}", (long long)fields.length, most);
         fields = (nj_bytes){instead, (size_t)n};
     }
     return nj_log(L, (int)lua_tointeger(L, lua_upvalueindex(1)), text, length, fields);

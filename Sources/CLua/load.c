@@ -5,7 +5,8 @@
 
 static const char *const hook_names[NJ_HOOKS] = {
     "push_filter", "pull_filter", "resolve", "authenticate_password", "authenticate_certificate", "sync"};
-static const char *const other_keys[] = {"description", "params", "limits"};
+enum { NJ_OTHER_KEYS = 2 };
+static const char *const other_keys[NJ_OTHER_KEYS] = {"description", "params"};
 
 const char *nj_hook_name(int hook) { return hook_names[hook]; }
 
@@ -64,7 +65,7 @@ static int distance(const char *a, size_t n, const char *b) {
 static int unknown_key(lua_State *L, const char *chunk, const char *key, size_t length) {
     const char *nearest = NULL;
     int best = 99;
-    for (int i = 0; i < NJ_HOOKS + 3; i++) {
+    for (int i = 0; i < NJ_HOOKS + NJ_OTHER_KEYS; i++) {
         const char *candidate = i < NJ_HOOKS ? hook_names[i] : other_keys[i - NJ_HOOKS];
         int d = distance(key, length, candidate);
         if (d < best) best = d, nearest = candidate;
@@ -72,7 +73,7 @@ static int unknown_key(lua_State *L, const char *chunk, const char *key, size_t 
     if (nearest != NULL && best * 2 <= (int)strlen(nearest))
         return luaL_error(L, "%s: unknown key '%s' in the returned table; did you mean '%s'?", chunk, key, nearest);
     return luaL_error(
-        L, "%s: unknown key '%s' in the returned table; known are description, params, limits, push_filter, pull_filter, "
+        L, "%s: unknown key '%s' in the returned table; known are description, params, push_filter, pull_filter, "
            "resolve, authenticate_password, authenticate_certificate, sync", chunk, key);
 }
 
@@ -116,7 +117,9 @@ static int load(lua_State *L) {
         }
         if (strcmp(key, "description") == 0) {
             if (lua_type(L, -1) != LUA_TSTRING) return luaL_error(L, "%s: 'description' must be a string, not a %s", name, luaL_typename(L, -1));
-        } else if (strcmp(key, "params") == 0 || strcmp(key, "limits") == 0) {
+        } else if (strcmp(key, "limits") == 0) {
+            return luaL_error(L, "%s: 'limits' are set in the configuration (plugin_limits), not by the plugin", name);
+        } else if (strcmp(key, "params") == 0) {
             if (!lua_istable(L, -1)) return luaL_error(L, "%s: '%s' must be a table, not a %s", name, key, luaL_typename(L, -1));
         } else {
             return unknown_key(L, name, key, length);
@@ -125,8 +128,8 @@ static int load(lua_State *L) {
     }
     if (mask == 0) return luaL_error(L, "%s: the returned table holds no hook (push_filter, pull_filter, resolve, …)", name);
     // The declarations are read later from a copy that the plugin does not hold.
-    lua_createtable(L, 0, 3);
-    for (int i = 0; i < 3; i++) {
+    lua_createtable(L, NJ_HOOKS, NJ_OTHER_KEYS);
+    for (int i = 0; i < NJ_OTHER_KEYS; i++) {
         lua_pushstring(L, other_keys[i]);
         lua_rawget(L, table);
         lua_setfield(L, -2, other_keys[i]);

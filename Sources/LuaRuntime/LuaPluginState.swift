@@ -13,8 +13,6 @@ public final class LuaPluginState {
     public let hooks: Set<LuaHook>
     /// `params` of the returned table as declared, an object (unchecked beyond being a table with string keys) or `missing`.
     public let parameterDeclarations: LuaValue
-    /// `limits` of the returned table as declared, or `missing`.
-    public let limitDeclarations: LuaValue
     public let limits: LuaLimits
 
     let state: OpaquePointer
@@ -42,7 +40,6 @@ public final class LuaPluginState {
             try check(status, state)
             description = try LuaPluginState.declaration("description", state).text
             parameterDeclarations = try LuaPluginState.declaration("params", state)
-            limitDeclarations = try LuaPluginState.declaration("limits", state)
         } catch {
             nj_close(state)
             throw error

@@ -39,6 +39,14 @@ public struct PluginHostLimits: Sendable {
     /// Different failures that are logged for one version of a plugin; all are counted.
     public var loggedFailuresPerVersion = 32
 
+    /// `nightjar.password` in one call (`password operations`): a login needs one, or a second against a made-up hash. Each takes some 60 ms
+    /// and 32 MiB.
+    public static let passwordOperations = 4
+    /// Different metric names with different labels of one plugin (`metric series`); more would grow the agent's memory without end.
+    public static let metricSeries = 200
+    /// Labels of one metric (`labels`).
+    public static let metricLabels = 8
+
     /// What a plugin gets that the configuration says nothing about.
     public var plugin = PluginLimits()
     /// What the configuration sets for single plugins, by name.

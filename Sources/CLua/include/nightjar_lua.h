@@ -23,6 +23,7 @@ typedef struct {
     int32_t result_nodes;
     int64_t result_bytes;
     int32_t log_line;
+    int32_t log_fields;
     int32_t log_lines;
     int32_t lookups;
 } nj_limits;
