@@ -12,9 +12,11 @@ public enum TLSLimits {
     public static let alternativeNames = 1000
     /// Bytes of a passphrase: what OpenSSL takes for PEM files.
     public static let passphraseBytes = 1024
-    /// Repetitions of a key derivation that an encrypted file may ask for. OpenSSL writes 2,048, careful tools up to a million;
+    /// Repetitions of key derivations that an encrypted file may ask for, all together. OpenSSL writes 2,048, careful tools up to a million;
     /// ten million take a few seconds.
     public static let derivationIterations: Int64 = 10_000_000
+    /// Objects that one provider URI may bring in.
+    public static let storeObjects = 100
     /// Characters of a name or reason that stand in an error.
     public static let quotedCharacters = 200
 }

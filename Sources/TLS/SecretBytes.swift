@@ -8,10 +8,13 @@ public final class SecretBytes: Sendable, CustomStringConvertible, CustomReflect
 
     /// - Parameter fill: writes the secret and returns how many bytes it has.
     public init<E: Error>(capacity: Int, _ fill: (UnsafeMutableRawBufferPointer) throws(E) -> Int) throws(E) {
-        storage = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, capacity), alignment: 16)
+        let capacity = max(0, capacity)
+        storage = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity + 1, alignment: 16)
         do throws(E) {
-            let filled = try fill(storage)
-            count = min(max(0, filled), storage.count)
+            let filled = try fill(UnsafeMutableRawBufferPointer(rebasing: storage[..<capacity]))
+            count = min(max(0, filled), capacity)
+            // A NUL behind it, for OpenSSL's functions that want one.
+            storage[count] = 0
         } catch {
             OPENSSL_cleanse(storage.baseAddress, storage.count)
             storage.deallocate()
@@ -41,6 +44,12 @@ public final class SecretBytes: Sendable, CustomStringConvertible, CustomReflect
 
     public func withBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try body(UnsafeRawBufferPointer(rebasing: storage[..<count]))
+    }
+
+    /// With a NUL at the end.
+    func withCString<R, E: Error>(_ body: (UnsafePointer<CChar>) throws(E) -> R) throws(E) -> R {
+        guard let start = storage.baseAddress else { preconditionFailure("storage has an address") }
+        return try body(UnsafePointer(start.assumingMemoryBound(to: CChar.self)))
     }
 
     public var description: String { "(secret)" }

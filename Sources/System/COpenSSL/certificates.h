@@ -104,4 +104,78 @@ static inline int64_t nightjar_pkcs8_iterations(const unsigned char *der, long c
     return iterations;
 }
 
+// EVP_PKEY_Q_keygen takes variable arguments.
+static inline EVP_PKEY *nightjar_make_ec_key(const char *curve) { return EVP_PKEY_Q_keygen(NULL, NULL, "EC", (char *)curve); }
+static inline EVP_PKEY *nightjar_make_rsa_key(size_t bits) { return EVP_PKEY_Q_keygen(NULL, NULL, "RSA", bits); }
+static inline EVP_PKEY *nightjar_make_key(const char *algorithm) { return EVP_PKEY_Q_keygen(NULL, NULL, algorithm); }
+
+// Adds an extension in OpenSSL's words to a certificate that signs itself.
+static inline int nightjar_add_extension(X509 *certificate, int kind, const char *value) {
+    X509V3_CTX context;
+    X509V3_set_ctx_nodb(&context);
+    X509V3_set_ctx(&context, certificate, certificate, NULL, NULL, 0);
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, kind, value);
+    if (!extension) return 0;
+    int done = X509_add_ext(certificate, extension, -1);
+    X509_EXTENSION_free(extension);
+    return done;
+}
+
+// Chains of certificates as OpenSSL's stacks; the stack does not own them.
+static inline STACK_OF(X509) *nightjar_certificates_new(void) { return sk_X509_new_null(); }
+static inline int nightjar_certificates_push(STACK_OF(X509) *stack, X509 *certificate) { return sk_X509_push(stack, certificate) > 0; }
+static inline int nightjar_certificates_count(const STACK_OF(X509) *stack) { return stack ? sk_X509_num(stack) : 0; }
+static inline X509 *nightjar_certificates_at(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
+static inline void nightjar_certificates_free(STACK_OF(X509) *stack) { sk_X509_free(stack); }
+static inline void nightjar_certificates_free_all(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
+
+// Repetitions that all key derivations of a PKCS#12 file ask for together, as far as they can be seen before it is opened; -1
+// where they cannot be read.
+static inline int64_t nightjar_bags_iterations(const STACK_OF(PKCS12_SAFEBAG) *bags, int depth) {
+    int64_t total = 0;
+    if (depth > 8) return -1;
+    for (int i = 0; i < sk_PKCS12_SAFEBAG_num(bags); i++) {
+        const PKCS12_SAFEBAG *bag = sk_PKCS12_SAFEBAG_value(bags, i);
+        int64_t more = 0;
+        if (PKCS12_SAFEBAG_get_nid(bag) == NID_pkcs8ShroudedKeyBag) {
+            const X509_SIG *sealed = PKCS12_SAFEBAG_get0_pkcs8(bag);
+            const X509_ALGOR *algorithm = NULL;
+            if (sealed) X509_SIG_get0(sealed, &algorithm, NULL);
+            more = nightjar_pbe_iterations(algorithm);
+        } else if (PKCS12_SAFEBAG_get_nid(bag) == NID_safeContentsBag) {
+            const STACK_OF(PKCS12_SAFEBAG) *inner = PKCS12_SAFEBAG_get0_safes(bag);
+            if (inner) more = nightjar_bags_iterations(inner, depth + 1);
+        }
+        if (more < 0 || more > INT64_MAX - total) return -1;
+        total += more;
+    }
+    return total;
+}
+
+static inline int64_t nightjar_pkcs12_iterations(const PKCS12 *file) {
+    const ASN1_INTEGER *repetitions = NULL;
+    int64_t total = 0;
+    if (PKCS12_mac_present(file)) {
+        PKCS12_get0_mac(NULL, NULL, NULL, &repetitions, file);
+        total = repetitions ? nightjar_integer(repetitions) : 1;
+        if (total < 0) return -1;
+    }
+    STACK_OF(PKCS7) *safes = PKCS12_unpack_authsafes(file);
+    if (!safes) return -1;
+    for (int i = 0; i < sk_PKCS7_num(safes) && total >= 0; i++) {
+        PKCS7 *safe = sk_PKCS7_value(safes, i);
+        int64_t more = 0;
+        if (PKCS7_type_is_encrypted(safe)) {
+            more = safe->d.encrypted && safe->d.encrypted->enc_data ? nightjar_pbe_iterations(safe->d.encrypted->enc_data->algorithm) : -1;
+        } else if (PKCS7_type_is_data(safe)) {
+            STACK_OF(PKCS12_SAFEBAG) *bags = PKCS12_unpack_p7data(safe);
+            more = bags ? nightjar_bags_iterations(bags, 0) : -1;
+            if (bags) sk_PKCS12_SAFEBAG_pop_free(bags, PKCS12_SAFEBAG_free);
+        }
+        total = more < 0 || more > INT64_MAX - total ? -1 : total + more;
+    }
+    sk_PKCS7_pop_free(safes, PKCS7_free);
+    return total;
+}
+
 #endif

@@ -137,6 +137,12 @@ public final class Certificate: Sendable, Hashable, CustomStringConvertible {
         return X509_self_signed(handle, 1) == 1
     }
 
+    /// Whether names, key identifiers and purposes say that `other` issued it; the signature is not checked.
+    public func isIssued(by other: Certificate) -> Bool {
+        defer { OpenSSLErrors.clear() }
+        return X509_check_issued(other.handle, handle) == X509_V_OK
+    }
+
     /// Whether it may sign others, by its basic constraints (or, without any extensions, by being a self-signed one of version 1).
     public var isCA: Bool { X509_check_ca(handle) > 0 }
 
