@@ -26,6 +26,8 @@ public final class KeyStore: Sendable {
     public struct Entry: Sendable {
         public var label: IdentityLabel
         public var identity: Result<Identity, TLSFileError>
+
+        public var error: TLSFileError? { if case .failure(let error) = identity { error } else { nil } }
     }
 
     /// - Throws: `missing` says how to make one.
