@@ -55,6 +55,8 @@ let package = Package(
 
         // The edges.
         .target(
+            name: "TLS", dependencies: ["COpenSSL", "Digests", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        .target(
             name: "PluginHost",
             dependencies: [
                 "LuaRuntime", "Replication", "Documents", "Digests",
@@ -65,7 +67,7 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Digests", "Documents", "Replication",
+                "Digests", "Documents", "Replication", "TLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -78,7 +80,8 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
+                "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -91,7 +94,8 @@ let package = Package(
         .executableTarget(
             name: "nightjar",
             dependencies: [
-                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
+                "Transport",
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -120,6 +124,14 @@ let package = Package(
             name: "PluginHostTests",
             dependencies: [
                 "PluginHost", "LuaRuntime", "Replication", "Documents", "Digests", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TLSTests",
+            dependencies: [
+                "TLS", "Digests", "TestSupport", .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),

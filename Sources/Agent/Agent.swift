@@ -52,7 +52,8 @@ public actor Agent {
     public func start() async throws {
         do {
             let settings = shared.withLock { $0.settings }
-            if let problem = ConfigurationCheck.unavailable(settings).first { throw problem }
+            let obstacles = ConfigurationCheck.obstacles(settings)
+            guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
             try Folders.make(settings.data.value)
             folderLock = try DataFolderLock(folder: settings.data.value)
             for database in settings.databases { try open(database, settings) }
@@ -252,7 +253,8 @@ public actor Agent {
     ///
     /// - Returns: what was done, a line each.
     public func reload(_ new: AgentSettings) async throws -> [String] {
-        if let problem = ConfigurationCheck.unavailable(new).first { throw problem }
+        let obstacles = ConfigurationCheck.obstacles(new)
+        guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
         let report = try await ConfigurationCheck.run(new)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
         let old = settings
