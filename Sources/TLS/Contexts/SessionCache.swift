@@ -48,4 +48,13 @@ final class SessionCache: Sendable {
         guard let session = entries.withLock({ $0.sessions.removeValue(forKey: endpoint)?.session }) else { return }
         if SSL_SESSION_is_resumable(session.handle) == 1 { SSL_set_session(ssl, session.handle) }
     }
+
+    /// For tests: as if another configuration had kept these sessions.
+    func move(to other: SessionCache) {
+        let taken = entries.withLock { entries in
+            defer { entries.sessions = [:] }
+            return entries.sessions
+        }
+        other.entries.withLock { $0.sessions = taken }
+    }
 }
