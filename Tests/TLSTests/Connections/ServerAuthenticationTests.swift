@@ -96,9 +96,7 @@ import Testing
         let server = try await TLSTestServer.start(servers.serverContext(chain))
         for column in Column.allCases {
             let rule = try Self.rule(column, chain, servers, rootFile: rootFile)
-            let context = try servers.clientContext { options in
-                options.serverAuthentication = rule
-            }
+            let context = try servers.clientContext { $0.serverAuthentication = rule }
             let (channel, tap) = try await connectTLS(server.port, context)
             let got: Expected
             switch try await tap.outcome() {
