@@ -57,6 +57,8 @@ struct ConnectionAttempt: Sendable {
             // Our own timer covers the upgrade as well and must be the one that speaks.
             .connectTimeout(remaining + .seconds(1))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            // Nothing is read, and no failure of TLS lost, before the handlers that wait for it are there.
+            .channelOption(.autoRead, value: false)
             .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
             .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536))
             .channelInitializer { channel in
@@ -69,6 +71,7 @@ struct ConnectionAttempt: Sendable {
                 cancellation.hold(channel)
                 do {
                     try addHandshake(channel, promise)
+                    try channel.syncOptions?.setOption(.autoRead, value: true)
                 } catch {
                     promise.fail(NetworkErrors.replicationError(error, target: target))
                     channel.close(promise: nil)

@@ -8,7 +8,7 @@ import Testing
 /// What others find out about our server from outside, and how our client gets on with theirs.
 @Suite(.timeLimit(.minutes(2))) struct ProbeTests {
     private func probe(_ port: Int, _ arguments: String..., input: Subprocess.Input = .none) async throws -> Subprocess.Outcome {
-        try await openssl(["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost"] + arguments, input: input)
+        try await openssl(["s_client", "-connect", "\(tlsTestHost):\(port)", "-servername", "localhost"] + arguments, input: input)
     }
 
     @Test func oldVersionsAndWeakCiphersAreRefused() async throws {
@@ -55,7 +55,7 @@ import Testing
         let file = folder.path("session.pem")
         // The echo comes behind the tickets: having seen it, s_client has them.
         let client = try Subprocess(
-            "/usr/bin/env", ["openssl", "s_client", "-connect", "127.0.0.1:\(server.port)", version, "-sess_out", file], input: .open)
+            "/usr/bin/env", ["openssl", "s_client", "-connect", "\(tlsTestHost):\(server.port)", version, "-sess_out", file], input: .open)
         client.write("hello\n")
         _ = try await client.line(containing: "hello")
         client.closeInput()
@@ -67,7 +67,7 @@ import Testing
 
     @Test func renegotiationIsRefused() async throws {
         let server = try await TLSTestServer.start(TestServers.get().serverContext())
-        let client = try Subprocess("/usr/bin/env", ["openssl", "s_client", "-connect", "127.0.0.1:\(server.port)", "-tls1_2"], input: .open)
+        let client = try Subprocess("/usr/bin/env", ["openssl", "s_client", "-connect", "\(tlsTestHost):\(server.port)", "-tls1_2"], input: .open)
         client.write("one\n")
         _ = try await client.line(containing: "one")
         client.write("R\n")
@@ -85,7 +85,7 @@ import Testing
         let certificate = try files.write("server.pem", servers.identity(.good).chain)
         let key = try files.writeKey("server.key", servers.identity(.good).key)
         for version in ["-tls1_2", "-tls1_3", "-tls1_1"] {
-            let arguments = ["s_server", "-accept", "127.0.0.1:0", "-cert", certificate, "-cert_chain", certificate, "-key", key, "-rev", version]
+            let arguments = ["s_server", "-accept", "\(tlsTestHost):0", "-cert", certificate, "-cert_chain", certificate, "-key", key, "-rev", version]
             let server = try Subprocess("/usr/bin/env", ["openssl"] + arguments + (version == "-tls1_1" ? ["-cipher", "DEFAULT@SECLEVEL=0"] : []), input: .open)
             let line = try await server.line(containing: "ACCEPT")
             let port = try #require(line.split(separator: ":").last.flatMap { Int($0) })
@@ -110,13 +110,13 @@ import Testing
 
     @Test func plainHTTPGetsItsAnswerWholly() async throws {
         let server = try await TLSTestServer.start(TestServers.get().serverContext())
-        let outcome = try await Subprocess.run("/usr/bin/env", ["curl", "-sS", "-i", "http://127.0.0.1:\(server.port)/db/"])
+        let outcome = try await Subprocess.run("/usr/bin/env", ["curl", "-sS", "-i", "http://\(tlsTestHost):\(server.port)/db/"])
         #expect(outcome.status == 0 && outcome.output.contains("this port speaks TLS"), "\(outcome)")
         #expect(outcome.output.hasPrefix("HTTP/1.1 400"))
         // A client that sends much before it reads must see the answer too.
         let body = Array(repeating: UInt8(ascii: "x"), count: 300_000)
         let large = try await Subprocess.run(
-            "/usr/bin/env", ["curl", "-sS", "-i", "--data-binary", "@-", "-H", "Expect:", "http://127.0.0.1:\(server.port)/db/"], input: .bytes(body))
+            "/usr/bin/env", ["curl", "-sS", "-i", "--data-binary", "@-", "-H", "Expect:", "http://\(tlsTestHost):\(server.port)/db/"], input: .bytes(body))
         #expect(large.output.contains("this port speaks TLS"), "\(large)")
         await server.stop()
     }
@@ -127,9 +127,9 @@ import Testing
         let root = try files.write("root.pem", [servers.root.leaf])
         let server = try await TLSTestServer.start(servers.serverContext())
         // An echo is no HTTP, but curl says so only after its own checks of the certificate.
-        let good = try await Subprocess.run("/usr/bin/env", ["curl", "-sS", "--http0.9", "--max-time", "5", "--cacert", root, "https://localhost:\(server.port)/"])
+        let good = try await Subprocess.run("/usr/bin/env", ["curl", "-sS", "--http0.9", "--max-time", "5", "--cacert", root, "--resolve", "localhost:\(server.port):\(tlsTestHost)", "https://localhost:\(server.port)/"])
         #expect(good.status != 60, "\(good)")
-        let untrusted = try await Subprocess.run("/usr/bin/env", ["curl", "-sS", "https://localhost:\(server.port)/"])
+        let untrusted = try await Subprocess.run("/usr/bin/env", ["curl", "-sS", "https://\(tlsTestHost):\(server.port)/"])
         #expect(untrusted.status == 60, "\(untrusted)")
         try await eventually("the server hears of it") { server.accepted.contains { $0.kinds == [.certificateRejected] } }
         await server.stop()

@@ -112,7 +112,7 @@ import Testing
 
             if let arguments = try Self.clientArguments(column, chain, servers, files) {
                 let outcome = try await openssl(
-                    ["s_client", "-connect", "127.0.0.1:\(server.port)", "-servername", "localhost", "-verify_return_error", "-brief"] + arguments)
+                    ["s_client", "-connect", "\(tlsTestHost):\(server.port)", "-servername", "localhost", "-verify_return_error", "-brief"] + arguments)
                 #expect((outcome.status == 0) == (expected == .accepted), "s_client, \(column) with \(chain): \(outcome)")
             }
         }

@@ -91,9 +91,9 @@ import Testing
         let hello = try firstFlight(clientContext)
         for cycle in 0..<cycles {
             switch cycle % 4 {
-            case 0: try kill(try await ClientBootstrap(group: tlsTestGroup).connect(host: "127.0.0.1", port: server.port).get())
+            case 0: try kill(try await tlsTestClient().connect(host: tlsTestHost, port: server.port).get())
             case 1, 2:
-                let channel = try await ClientBootstrap(group: tlsTestGroup).connect(host: "127.0.0.1", port: server.port).get()
+                let channel = try await tlsTestClient().connect(host: tlsTestHost, port: server.port).get()
                 let part = cycle % 4 == 1 ? hello.count / 2 : hello.count
                 try await channel.writeAndFlush(ByteBuffer(bytes: hello.prefix(part)))
                 try kill(channel)

@@ -89,7 +89,15 @@ final class Tap: ChannelInboundHandler, @unchecked Sendable {
     }
 }
 
-/// A TLS server on a free port of 127.0.0.1.
+/// Connections of these tests come and go by the thousand; on an address of their own they never take a port that another
+/// test has just given back.
+let tlsTestHost = "127.0.0.2"
+
+func tlsTestClient() throws -> ClientBootstrap {
+    ClientBootstrap(group: tlsTestGroup).bind(to: try SocketAddress(ipAddress: tlsTestHost, port: 0))
+}
+
+/// A TLS server on a free port of ``tlsTestHost``.
 final class TLSTestServer: Sendable {
     let channel: any Channel
     let context: CurrentContext
@@ -124,26 +132,26 @@ final class TLSTestServer: Sendable {
                     try channel.pipeline.syncOperations.addHandlers([handler, tap])
                 }
             }
-            .bind(host: "127.0.0.1", port: 0).get()
+            .bind(host: tlsTestHost, port: 0).get()
         return TLSTestServer(channel, current, taps)
     }
 
     func stop() async { try? await channel.close() }
 }
 
-/// Connects to a port of 127.0.0.1.
+/// Connects to a port of ``tlsTestHost``.
 func connectTLS(
-    _ port: Int, _ context: TLSContext, host: String = "localhost", keeps: Bool = true, configure: @escaping @Sendable (ClientBootstrap) -> ClientBootstrap = { $0 }
+    _ port: Int, _ context: TLSContext, host: String = "localhost", keeps: Bool = true
 ) async throws -> (channel: any Channel, tap: Tap) {
     let tap = Tap(keeps: keeps)
-    let channel = try await configure(ClientBootstrap(group: tlsTestGroup))
+    let channel = try await tlsTestClient()
         .channelInitializer { channel in
             channel.eventLoop.makeCompletedFuture {
                 let handler = try TLSHandler(client: context, endpoint: TLSEndpoint(host: host, port: port))
                 try channel.pipeline.syncOperations.addHandlers([handler, tap])
             }
         }
-        .connect(host: "127.0.0.1", port: port).get()
+        .connect(host: tlsTestHost, port: port).get()
     return (channel, tap)
 }
 
