@@ -1,3 +1,5 @@
+import NIOCore
+
 /// Every bound of this target. Certificates come from strangers, files from tools and templates.
 public enum TLSLimits {
     /// Bytes of one certificate. Those in use have 0.5 to 4 KiB; ones with hundreds of names reach 30.
@@ -19,4 +21,25 @@ public enum TLSLimits {
     public static let storeObjects = 100
     /// Characters of a name or reason that stand in an error.
     public static let quotedCharacters = 200
+}
+
+/// Bounds of one connection, settable because networks differ. Errors name the property.
+public struct TLSConnectionLimits: Sendable, Equatable {
+    /// `handshake_time`, in nanoseconds of the event loop's clock: from the accepted or made connection to the end of the
+    /// handshake. A handshake takes two round trips; a satellite link has 0.6 s each, and slow gateways sign for 0.1 s.
+    public var handshakeTime: TimeAmount = .seconds(10)
+    /// `linger_time`: how long a client that spoke plain HTTP may go on sending, so that it can read the refusal.
+    public var lingerTime: TimeAmount = .seconds(2)
+    /// `held_bytes`: plain bytes that wait for the end of the handshake. A request's header is a few KiB; bodies wait above.
+    public var heldBytes = 1 << 20
+    /// `read_bytes`: plain bytes passed on at once. Four records: more only makes the allocator work harder.
+    public var readBytes = 64 << 10
+    /// `chain_bytes`: a peer's certificates all together. OpenSSL's own bound.
+    public var chainBytes = 100 << 10
+    /// `chain_depth`: certificates between a leaf and its root. Public chains have one or two.
+    public var chainDepth = 10
+    /// `sessions`: servers whose last session a client keeps for a faster handshake; the oldest makes way. One has a few KiB.
+    public var sessions = 256
+
+    public init() {}
 }

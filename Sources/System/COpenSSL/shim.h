@@ -8,3 +8,4 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include "certificates.h"
+#include "connections.h"

@@ -150,9 +150,20 @@ struct HandshakeResponse: Sendable {
         return nil
     }
 
+    /// The words of our own listener, of Sync Gateway (Go) and of nginx.
+    private var isFromTLSPort: Bool {
+        if JSONText.string(forKey: "error", in: body) == "tls_required" { return true }
+        let text = String(decoding: body, as: UTF8.self)
+        return text.contains("HTTP request to an HTTPS server") || text.contains("plain HTTP request was sent to HTTPS port")
+    }
+
     func error(at url: EndpointURL) -> ReplicationError {
         if (200..<300).contains(status) {
             return ReplicationError(domain: .websocket, code: 1002, message: "\(url): answered HTTP \(status) instead of an upgrade; is this the address of a replication endpoint?")
+        }
+        // The field's code for a clear-text client at a TLS port, whatever that port answers.
+        if status == 400, !url.isSecure, isFromTLSPort {
+            return ReplicationError(domain: .websocket, code: 1006, message: "\(url): the server speaks TLS: use wss:")
         }
         let phrase = HTTPResponseStatus(statusCode: status).reasonPhrase
         return ReplicationError(domain: .http, code: status, message: "\(url): HTTP \(status), \(reason ?? phrase)")

@@ -151,6 +151,8 @@ public final class WebSocketListener: Sendable {
         let pipeline = channel.pipeline.syncOperations
         if let secureLayer = core.configuration.secureLayer {
             try pipeline.addHandlers(secureLayer.makeHandlers(.server))
+        } else {
+            try pipeline.addHandler(ClearTextGuard.server())
         }
         var decoderLimits = NIOHTTPDecoderLimitConfiguration()
         decoderLimits.maxHeaderFieldSize = core.state.limits.headerBytes
