@@ -8,6 +8,7 @@ import NIOPosix
 import PluginHost
 import Replication
 import Synchronization
+import TLS
 import Transport
 
 /// The agent: databases, plugins, listeners and replicators of one configuration, started in order, stopped in reverse, and
@@ -25,6 +26,8 @@ public actor Agent {
         var databases: [String: Database] = [:]
         var listeners: [PeerListener] = []
         var replicators: [Replicator] = []
+        /// By the replicator's name; those that speak clear text have none.
+        var replicatorSecurity: [String: ReplicatorSecurity] = [:]
         var plugins: PluginHost?
         var isReady = false
     }
@@ -36,6 +39,7 @@ public actor Agent {
     private var pluginWatch: Task<Void, Never>?
     private var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
+    private var securityWatch: Task<Void, Never>?
 
     public init(settings: AgentSettings, logs: LogSink) {
         self.logs = logs
@@ -63,6 +67,7 @@ public actor Agent {
             for replicator in settings.replicators { try await startReplicator(replicator) }
             startKeepers(settings)
             maintenance = Task { [weak self] in await self?.maintain() }
+            securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             shared.withLock { $0.isReady = true }
         } catch {
             await stop()
@@ -78,6 +83,7 @@ public actor Agent {
         }
         pluginWatch?.cancel()
         maintenance?.cancel()
+        securityWatch?.cancel()
         for keeper in keepers { await keeper.stop() }
         await Deadline.run(seconds: 4) {
             await withTaskGroup(of: Void.self) { tasks in
@@ -152,6 +158,8 @@ public actor Agent {
                 authenticator: try settings.authenticator.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
                 pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") }),
+            security: settings.disableTLS.value
+                ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: self.settings.data.value)),
             databases: { [weak self] in self?.database($0) }, logger: logs.logger(.listener))
         do { try await listener.start(group: group) } catch {
             throw AgentError(.failed, "listener \"\(settings.name.value)\": \(error)")
@@ -163,10 +171,26 @@ public actor Agent {
         guard let database = database(settings.database.value) else {
             throw ConfigurationProblem(at: settings.database.position, "there is no database \"\(settings.database.value)\"")
         }
+        let logger = logs.logger(.replicator)
+        let security = try ReplicatorBuilding.security(settings, dataFolder: self.settings.data.value, logger: logger)
         let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: policies(), group: group, logger: logs.logger(.replicator))
-        shared.withLock { $0.replicators.append(replicator) }
+            settings, database: database, policies: policies(), security: security, group: group, logger: logger)
+        shared.withLock {
+            $0.replicators.append(replicator)
+            $0.replicatorSecurity[settings.name.value] = security
+        }
         await replicator.start()
+    }
+
+    /// Everything whose TLS files may change while it runs.
+    private nonisolated var tlsFiles: SecurityWatch {
+        SecurityWatch(
+            listeners: { [weak self, logger = logs.logger(.listener)] in
+                (self?.listeners ?? []).compactMap { listener in listener.security.map { ($0, logger) } }
+            },
+            replicators: { [weak self, logger = logs.logger(.replicator)] in
+                self?.shared.withLock { $0.replicatorSecurity.values.map { ($0, logger) } } ?? []
+            })
     }
 
     // MARK: - Maintenance
@@ -253,6 +277,7 @@ public actor Agent {
     ///
     /// - Returns: what was done, a line each.
     public func reload(_ new: AgentSettings) async throws -> [String] {
+        tlsFiles.refresh()
         let obstacles = ConfigurationCheck.obstacles(new)
         guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
         let report = try await ConfigurationCheck.run(new)
@@ -319,6 +344,7 @@ public actor Agent {
         let gone = shared.withLock { state in
             let gone = state.replicators.filter { names.contains($0.configuration.name) }
             state.replicators.removeAll { names.contains($0.configuration.name) }
+            for name in names { state.replicatorSecurity[name] = nil }
             return gone
         }
         for replicator in gone { await replicator.stop() }

@@ -146,7 +146,7 @@ private struct Desk: Sendable {
             (["d/absent.nightjar", "ws://127.0.0.1:\(port)/main"], ["there is no database in d/absent.nightjar"]),
             (["ws://127.0.0.1:\(port)/main", "ws://127.0.0.1:\(port)/main"], ["both URLs"]),
             (["d/main", "ws://127.0.0.1:\(port)/main"], ["d/main", ".nightjar"]),
-            (["d/main.nightjar", "wss://127.0.0.1:\(port)/main"], ["TLS is not available"]),
+            (["d/main.nightjar", "wss://127.0.0.1:\(port)/main"], ["tls/6", "speaks plain HTTP, not TLS"]),
             (["d/main.nightjar", "exec:ssh hub nightjar pipe main"], ["exec"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "skip-draft"], ["did you mean skip-drafts"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner"], ["missing parameter \"name\""]),
@@ -161,7 +161,7 @@ private struct Desk: Sendable {
             let outcome = try await Subprocess.run(
                 try NightjarExecutable.path(), ["replicate", "d/main.nightjar", "ws://h/main"] + option, folder: desk.folder.path)
             #expect(outcome.status == 64)
-            #expect(outcome.errors.contains("TLS is not available"), "\(outcome)")
+            #expect(outcome.errors.contains("need a URL that begins with wss://"), "\(outcome)")
         }
         // A failed pull from nowhere is a failure too, and an absent folder was not made by a failed push.
         #expect(!desk.folder.exists("d/absent.nightjar"))

@@ -28,7 +28,8 @@ extension Agent {
 
     public nonisolated func replicatorReports() async -> [JSONValue] {
         var reports: [JSONValue] = []
-        for replicator in replicators { reports.append(await Self.report(replicator)) }
+        let security = shared.withLock { $0.replicatorSecurity }
+        for replicator in replicators { reports.append(await Self.report(replicator, security[replicator.configuration.name])) }
         return reports
     }
 
@@ -59,9 +60,9 @@ extension Agent {
         let names = listener.settings.databases.map(\.value)
         return JSONOutput.object([
             "name": .string(listener.settings.name.value),
-            "urls": .array(listener.addresses.flatMap { address in names.map { .string("ws://\(address)/\($0)") } }),
+            "urls": .array(listener.addresses.flatMap { address in names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") } }),
             "port": JSONOutput.number(listener.port),
-            "tls": .null,
+            "tls": listener.security.map { report($0.identity) } ?? .null,
             "connections": JSONOutput.number(peers.count),
             "active_connections": JSONOutput.number(peers.count { $0.isActive }),
             "peers": .array(
@@ -72,6 +73,8 @@ extension Agent {
                         "since": .string(Timestamp.format(peer.since)),
                         "database": .string(peer.database),
                         "protocol": .string(peer.subprotocol),
+                        "tls": JSONOutput.text(peer.tls),
+                        "certificate": peer.certificate.map { report($0) } ?? .null,
                         "pulled_by_peer": JSONOutput.number(peer.counts.pushed),
                         "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
                     ])
@@ -79,7 +82,7 @@ extension Agent {
         ])
     }
 
-    static func report(_ replicator: Replicator) async -> JSONValue {
+    static func report(_ replicator: Replicator, _ security: ReplicatorSecurity? = nil) async -> JSONValue {
         let configuration = replicator.configuration
         let status = replicator.status
         let held = (try? await replicator.heldDocuments().count) ?? 0
@@ -109,6 +112,7 @@ extension Agent {
             "delta": JSONOutput.object([
                 "sent": JSONOutput.number(0), "received": JSONOutput.number(0), "bytes_saved": JSONOutput.number(0),
             ]),
+            "tls": security.map { report($0) } ?? .null,
             "error": status.error.map { report($0) } ?? .null,
         ])
     }

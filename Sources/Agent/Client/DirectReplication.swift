@@ -6,6 +6,7 @@ import LuaRuntime
 import NIOCore
 import PluginHost
 import Replication
+import TLS
 import Transport
 import UnixSignals
 
@@ -20,11 +21,9 @@ public struct DirectReplication: Sendable {
         public init(_ text: String) throws(AgentError) {
             let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")).map { text[..<$0].lowercased() }
             switch scheme {
-            case "ws", "http": self = .url(text)
-            case "wss", "https":
-                throw AgentError(.failed, "\(text): TLS is not available in this version: expected a URL beginning with ws:// or http://")
+            case "ws", "http", "wss", "https": self = .url(text)
             case "exec", "unix", "serial":
-                throw AgentError(.failed, "\(text): targets beginning with \(scheme ?? ""): are not available in this version: expected ws://HOST[:PORT]/DATABASE")
+                throw AgentError(.failed, "\(text): targets beginning with \(scheme ?? ""): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE")
             default:
                 self = try Self.folder(text)
             }
@@ -33,7 +32,7 @@ public struct DirectReplication: Sendable {
         private static func folder(_ text: String) throws(AgentError) -> Place {
             guard let name = DatabaseFolders.name(of: text) else {
                 throw AgentError(
-                    .invalid, "\(text) is neither a URL (ws://HOST:PORT/DATABASE) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
+                    .invalid, "\(text) is neither a URL (wss://HOST:PORT/DATABASE) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
             }
             var path = text
             while path.count > 1, path.last == "/" { path.removeLast() }
@@ -74,6 +73,8 @@ public struct DirectReplication: Sendable {
     public var documentIDs: [DocumentID]?
     public var channels: [String]?
     public var credentials: BasicCredentials?
+    /// How a remote behind TLS is believed.
+    public var server = ServerAuthentication()
     /// See ``RetryMachine/Settings``.
     public var maximumAttempts = 0
 
@@ -131,7 +132,10 @@ public struct DirectReplication: Sendable {
             var client = WebSocketClient.Configuration(url: try EndpointURL(url))
             client.userAgent = "nightjar/\(AgentVersion.number)"
             client.credentials = credentials.map { .basic($0) }
-            client.sendsCredentialsUpFront = false
+            client.sendsCredentialsUpFront = client.url.isSecure
+            if client.url.isSecure {
+                client.secureLayer = .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: server))))
+            }
             connector = WebSocketClient(client, group: group)
         case .folder:
             let remote = try Self.open(plan.remote, creates: plan.type.pushes)

@@ -4,6 +4,7 @@ import Logging
 import NIOCore
 import Replication
 import Synchronization
+import TLS
 import Transport
 
 /// One configured listener: who may come in, and the peers that are in.
@@ -17,6 +18,10 @@ public final class PeerListener: ListenerDelegate {
         public var subprotocol: String
         public var counts: ReplicationCounts
         public var isActive: Bool
+        /// Protocol version and cipher; nil in clear text.
+        public var tls: String?
+        /// What the peer showed.
+        public var certificate: Certificate?
     }
 
     private struct Connection {
@@ -39,16 +44,20 @@ public final class PeerListener: ListenerDelegate {
     public let settings: ListenerSettings
     private let databases: @Sendable (String) -> Database?
     private let policies: ListenerPolicies
+    /// Nil with `disable_tls`.
+    let security: ListenerSecurity?
     private let logger: Logger
     private let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
     private let logins = Mutex(LoginGuard())
 
-    public init(
-        settings: ListenerSettings, policies: ListenerPolicies, databases: @escaping @Sendable (String) -> Database?, logger: Logger
+    init(
+        settings: ListenerSettings, policies: ListenerPolicies, security: ListenerSecurity?,
+        databases: @escaping @Sendable (String) -> Database?, logger: Logger
     ) {
         self.settings = settings
         self.policies = policies
+        self.security = security
         self.databases = databases
         var logger = logger
         logger[metadataKey: "listener"] = "\(settings.name.value)"
@@ -61,9 +70,18 @@ public final class PeerListener: ListenerDelegate {
         configuration.limits.maxConnections = settings.maxConnections
         configuration.limits.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
         configuration.limits.closeTime = .seconds(3)
+        configuration.secureLayer = security?.layer
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
-        logger.info("listening on \(bound.boundDescriptions.joined(separator: ", ")) without TLS (disable_tls)")
+        let addresses = bound.boundDescriptions.joined(separator: ", ")
+        if let security {
+            logger.info(
+                "listening on \(addresses)",
+                metadata: ["identity": "\(security.identity.label)", "sha256": "\(security.identity.current.leaf.sha256)"])
+            if let warning = security.identity.warning { logger.warning("\(warning)") }
+        } else {
+            logger.warning("listening on \(addresses) without TLS (disable_tls): everybody on the way can read and change everything")
+        }
     }
 
     /// Stops for good (1001) or to come back (4001): peers are told by the WebSocket close code.
@@ -172,7 +190,8 @@ public final class PeerListener: ListenerDelegate {
             logger: logger)
         let peer = Peer(
             address: request.remoteAddress, user: admission.principal.name, since: Timestamp.seconds(),
-            database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true)
+            database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true, tls: request.securePeer?.summary,
+            certificate: request.securePeer?.certificates.first.flatMap { try? Certificate(der: $0) })
         state.withLock { $0.connections[key] = Connection(peer: peer, session: session) }
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)"])
         Task { await session.start() }

@@ -66,25 +66,15 @@ public enum ConfigurationCheck {
     static func unavailable(_ settings: AgentSettings) -> [ConfigurationProblem] {
         var problems: [ConfigurationProblem] = []
         for listener in settings.listeners {
-            if !listener.disableTLS.value {
-                let position = listener.disableTLS.position == .none ? listener.position : listener.disableTLS.position
-                problems.append(
-                    ConfigurationProblem(
-                        at: position,
-                        "listener \"\(listener.name.value)\": TLS is not available in this version; write \"disable_tls: true\" to serve in clear text"))
-            }
             if let sync = listener.sync {
                 problems.append(ConfigurationProblem(at: sync.position, "listener \"\(listener.name.value)\": sync plugins are not available in this version"))
             }
         }
         for replicator in settings.replicators {
-            if replicator.target.value.scheme != .ws {
+            if ![.ws, .wss].contains(replicator.target.value.scheme) {
                 problems.append(
                     ConfigurationProblem(
                         at: replicator.target.position, ReplicatorBuilding.unsupported(replicator.target.value.scheme)))
-            }
-            if let identity = replicator.authenticator?.identity {
-                problems.append(ConfigurationProblem(at: identity.position, "client certificates need TLS, which this version does not speak yet"))
             }
             for collection in replicator.collections {
                 for id in collection.documentIDs {

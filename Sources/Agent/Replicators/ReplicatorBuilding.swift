@@ -4,15 +4,17 @@ import DocumentStore
 import Logging
 import NIOCore
 import Replication
+import TLS
 import Transport
 
 /// Makes replicators from their settings.
 enum ReplicatorBuilding {
     static func make(
-        _ settings: ReplicatorSettings, database: Database, policies: PolicySource, group: any EventLoopGroup, logger: Logger
+        _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?,
+        group: any EventLoopGroup, logger: Logger
     ) throws -> Replicator {
         let target = settings.target.value
-        guard target.scheme == .ws else {
+        guard target.scheme == .ws || target.scheme == .wss else {
             throw ConfigurationProblem(at: settings.target.position, unsupported(target.scheme))
         }
         var collections: [CollectionReplication] = []
@@ -41,10 +43,12 @@ enum ReplicatorBuilding {
             retry: RetryMachine.Settings(
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge)
-        return Replicator(configuration: configuration, connector: try connector(settings, group: group), logger: logger)
+        return Replicator(configuration: configuration, connector: try connector(settings, security, group: group), logger: logger)
     }
 
-    private static func connector(_ settings: ReplicatorSettings, group: any EventLoopGroup) throws -> any TransportConnector {
+    private static func connector(
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup
+    ) throws -> any TransportConnector {
         var client: WebSocketClient.Configuration
         do { client = WebSocketClient.Configuration(url: try EndpointURL(settings.target.value.text)) } catch {
             throw ConfigurationProblem(at: settings.target.position, "\(error)")
@@ -57,22 +61,30 @@ enum ReplicatorBuilding {
         case .basic(let username, let password):
             client.credentials = .basic(BasicCredentials(username: username.value, password: password.revealed))
             // In clear text a password is sent only when it is asked for.
-            client.sendsCredentialsUpFront = false
+            client.sendsCredentialsUpFront = security != nil
             client.sessions = SessionCookies()
         case .bearer(let token): client.credentials = .bearer(token.value.revealed)
         case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.revealed)"
-        case .identity(let identity):
-            throw ConfigurationProblem(at: identity.position, "client certificates need TLS, which this version does not speak yet")
-        case nil: break
+        case .identity, nil: break // shown in the TLS handshake
         }
-        return WebSocketClient(client, group: group)
+        client.secureLayer = security?.layer
+        let connector = WebSocketClient(client, group: group)
+        return security?.watching(connector) ?? connector
+    }
+
+    /// Nil where the target is reached in clear text.
+    static func security(_ settings: ReplicatorSettings, dataFolder: String, logger: Logger) throws -> ReplicatorSecurity? {
+        guard settings.target.value.scheme.usesTLS else { return nil }
+        let security = try ReplicatorSecurity(settings, store: KeyStore(dataFolder: dataFolder))
+        if security.isUnsafe {
+            logger.warning(
+                "replicator \(settings.name.value) takes ANY server certificate (unsafe_skip_server_certificate_verification): anybody on the way can read and change everything")
+        }
+        return security
     }
 
     static func unsupported(_ scheme: ReplicatorTarget.Scheme) -> String {
-        switch scheme {
-        case .wss, .https: "TLS is not available in this version: expected a target beginning with ws://"
-        default: "targets beginning with \(scheme.rawValue): are not available in this version: expected ws://HOST[:PORT]/DATABASE"
-        }
+        "targets beginning with \(scheme.rawValue): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE"
     }
 }
 

@@ -4,6 +4,7 @@ import ArgumentParser
 import Documents
 import Glibc
 import NIOPosix
+import TLS
 import Transport
 
 struct ReplicateCommand: AsyncParsableCommand {
@@ -34,14 +35,17 @@ struct ReplicateCommand: AsyncParsableCommand {
     @Option(help: "The password; else NIGHTJAR_PASSWORD, else it is asked for on the terminal.") var password: String?
     @Option(help: ArgumentHelp("Attempts while the remote cannot be reached; 0 for the default: 3, with --continuous no limit.", valueName: "n"))
     var maxAttempts = 0
-    @Option(help: ArgumentHelp("Not available in this version.", valueName: "file")) var pinned: String?
-    @Flag(help: "Not available in this version.") var selfSigned = false
+    @Option(help: ArgumentHelp(
+        "PEM file, or sha256/BASE64 of a public key: the server's chain must hold it. May be repeated.", valueName: "file"))
+    var pinned: [String] = []
+    @Flag(help: "Accept a self-signed certificate of the server, and no other.") var selfSigned = false
     @Flag(name: .shortAndLong, help: "Log what happens on standard error.") var verbose = false
     @Flag(help: "Print the outcome as JSON.") var json = false
 
     func validate() throws {
-        if pinned != nil { throw ValidationError("--pinned: TLS is not available in this version") }
-        if selfSigned { throw ValidationError("--self-signed: TLS is not available in this version") }
+        if selfSigned || !pinned.isEmpty, ![source, target].contains(where: { $0.hasPrefix("wss://") || $0.hasPrefix("https://") }) {
+            throw ValidationError("--pinned and --self-signed need a URL that begins with wss://")
+        }
         if maxAttempts < 0 { throw ValidationError("--max-attempts is 0 or more, not \(maxAttempts)") }
         if password != nil, user == nil { throw ValidationError("--password needs --user") }
         if params != nil, pushFilter == nil, pullFilter == nil, resolver == nil {
@@ -75,6 +79,7 @@ struct ReplicateCommand: AsyncParsableCommand {
     private func replication() throws -> DirectReplication {
         var replication = DirectReplication(source: try .init(source), target: try .init(target))
         replication.isBoth = both
+        replication.server = ServerAuthentication(pins: try pins(), acceptsOnlySelfSigned: selfSigned)
         replication.isContinuous = continuous
         replication.resets = reset
         replication.maximumAttempts = maxAttempts == 0 && !continuous ? 3 : maxAttempts
@@ -99,5 +104,17 @@ struct ReplicateCommand: AsyncParsableCommand {
 
     private static func items(_ lists: [String]) -> [String] {
         lists.flatMap { $0.split(separator: ",").map(String.init) }
+    }
+
+    private func pins() throws -> [CertificatePin] {
+        try pinned.flatMap { text -> [CertificatePin] in
+            if text.hasPrefix("sha256/") {
+                guard let pin = CertificatePin(publicKeyText: text) else {
+                    throw AgentError(.invalid, "--pinned \(text): expected sha256/ and the base64 of 32 bytes, as \"nightjar identity show\" prints it")
+                }
+                return [pin]
+            }
+            return try CertificateFile.read(text).map { .certificate($0) }
+        }
     }
 }

@@ -1,0 +1,56 @@
+import AgentConfiguration
+import Logging
+import TLS
+import Transport
+
+/// TLS of one listener: its identity and the authorities of its clients, which are replaced while it runs.
+final class ListenerSecurity: Sendable {
+    let identity: IdentitySource
+    private let roots: ReloadableFiles<[Certificate]>?
+    private let mode: ClientCertificates.Mode
+    private let context: CurrentContext
+
+    init(_ settings: ListenerSettings, store: KeyStore) throws(ConfigurationProblem) {
+        let name = "listener \"\(settings.name.value)\""
+        let position = settings.identity?.position ?? settings.position
+        do throws(TLSFileError) {
+            identity = try IdentitySource(try settings.identity.map { reference throws(TLSFileError) in try IdentitySetting(reference) } ?? .anonymous, store: store)
+        } catch { throw ConfigurationProblem(at: position, "\(name) identity: \(error)") }
+        do throws(TLSFileError) {
+            roots = settings.roots.isEmpty ? nil : try .certificates(settings.roots.map(\.value))
+        } catch { throw ConfigurationProblem(at: settings.roots.first?.position ?? position, "\(name) roots: \(error)") }
+        mode =
+            switch settings.clientCertificates.value {
+            case .none: .none
+            case .request: .request
+            case .require: .require
+            }
+        do throws(TLSError) {
+            context = CurrentContext(try Self.context(identity.current, mode, roots?.current))
+        } catch { throw ConfigurationProblem(at: position, "\(name): \(error)") }
+    }
+
+    /// Whether authorities have judged a certificate that a client shows.
+    var checksClients: Bool { roots != nil }
+
+    var layer: SecureLayer { .tls(server: context) }
+
+    /// Takes in files that changed; broken ones are reported and change nothing.
+    func refresh(_ logger: Logger) {
+        do {
+            let hasIdentity = try identity.reload()
+            let hasRoots = try roots?.reload() ?? false
+            guard hasIdentity || hasRoots else { return }
+            context.replace(with: try Self.context(identity.current, mode, roots?.current))
+            logger.notice("new connections use the TLS files as they are now", metadata: ["identity": "\(identity.current)"])
+        } catch { logger.error("TLS goes on as before: \(error)") }
+    }
+
+    private static func context(
+        _ identity: Identity, _ mode: ClientCertificates.Mode, _ roots: [Certificate]?
+    ) throws(TLSError) -> TLSContext {
+        var options = TLSServerOptions(identity: identity)
+        options.clientCertificates = ClientCertificates(mode: mode, roots: roots)
+        return try TLSContext(server: options)
+    }
+}

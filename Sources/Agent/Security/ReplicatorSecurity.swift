@@ -1,0 +1,109 @@
+import AgentConfiguration
+import Logging
+import Replication
+import Synchronization
+import TLS
+import Transport
+
+/// TLS of one replicator: whom it believes and who it says it is, replaced while it runs; and whom it met last.
+final class ReplicatorSecurity: Sendable {
+    /// The certificate of the server that was connected last.
+    struct Server: Sendable {
+        var certificate: Certificate
+        /// Protocol version and cipher.
+        var summary: String
+    }
+
+    private let pinFiles: ReloadableFiles<[Certificate]>?
+    private let roots: ReloadableFiles<[Certificate]>?
+    private let publicKeys: [CertificatePin]
+    private let acceptsOnlySelfSigned: Bool
+    /// `unsafe_skip_server_certificate_verification`.
+    let isUnsafe: Bool
+    let identity: IdentitySource?
+    private let context: CurrentContext
+    private let met = Mutex<Server?>(nil)
+
+    init(_ settings: ReplicatorSettings, store: KeyStore) throws(ConfigurationProblem) {
+        let name = "replicator \"\(settings.name.value)\""
+        var files: [String] = []
+        var keys: [CertificatePin] = []
+        for pin in settings.pinnedServerCertificates {
+            switch pin {
+            case .file(let path): files.append(path.value)
+            case .publicKey(let text):
+                guard let key = CertificatePin(publicKeyText: text.value) else {
+                    throw ConfigurationProblem(at: text.position, "\(name) pinned_server_certificate: \(text.value) is no pin")
+                }
+                keys.append(key)
+            }
+        }
+        publicKeys = keys
+        acceptsOnlySelfSigned = settings.acceptOnlySelfSignedServerCertificate.value
+        isUnsafe = settings.unsafeSkipServerCertificateVerification.value
+        do throws(TLSFileError) { pinFiles = files.isEmpty ? nil : try .certificates(files) } catch {
+            throw ConfigurationProblem(
+                at: settings.pinnedServerCertificates.first?.position ?? settings.position, "\(name) pinned_server_certificate: \(error)")
+        }
+        do throws(TLSFileError) { roots = settings.roots.isEmpty ? nil : try .certificates(settings.roots.map(\.value)) } catch {
+            throw ConfigurationProblem(at: settings.roots.first?.position ?? settings.position, "\(name) roots: \(error)")
+        }
+        do throws(TLSFileError) {
+            identity = try settings.authenticator?.identity.map { reference throws(TLSFileError) in
+                try IdentitySource(try IdentitySetting(reference), store: store)
+            }
+        } catch {
+            throw ConfigurationProblem(at: settings.authenticator?.position ?? settings.position, "\(name) authenticator: \(error)")
+        }
+        do throws(TLSError) {
+            context = CurrentContext(
+                try Self.context(
+                    publicKeys, pinFiles?.current, roots?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
+        } catch { throw ConfigurationProblem(at: settings.target.position, "\(name): \(error)") }
+    }
+
+    var layer: SecureLayer { .tls(client: context) }
+
+    /// The server of the last connection; nil before the first.
+    var server: Server? { met.withLock { $0 } }
+
+    /// Takes in files that changed; broken ones are reported and change nothing.
+    func refresh(_ logger: Logger) {
+        do {
+            var isChanged = try pinFiles?.reload() ?? false
+            isChanged = try roots?.reload() ?? false || isChanged
+            isChanged = try identity?.reload() ?? false || isChanged
+            guard isChanged else { return }
+            context.replace(
+                with: try Self.context(publicKeys, pinFiles?.current, roots?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
+            logger.notice("the next connection uses the TLS files as they are now")
+        } catch { logger.error("TLS goes on as before: \(error)") }
+    }
+
+    /// Notes whom the connector meets.
+    func watching(_ connector: WebSocketClient) -> any TransportConnector { Watching(connector: connector, security: self) }
+
+    private struct Watching: TransportConnector {
+        let connector: WebSocketClient
+        let security: ReplicatorSecurity
+
+        func connect() async throws -> any MessageTransport {
+            let transport = try await connector.connect()
+            if let peer = (transport as? WebSocketConnection)?.securePeer, let leaf = peer.certificates.first,
+                let certificate = try? Certificate(der: leaf)
+            {
+                security.met.withLock { $0 = Server(certificate: certificate, summary: peer.summary) }
+            }
+            return transport
+        }
+    }
+
+    private static func context(
+        _ keys: [CertificatePin], _ pinned: [Certificate]?, _ roots: [Certificate]?, _ selfSigned: Bool, _ isUnsafe: Bool, _ identity: Identity?
+    ) throws(TLSError) -> TLSContext {
+        let authentication = ServerAuthentication(
+            pins: keys + (pinned ?? []).map { .certificate($0) }, acceptsOnlySelfSigned: selfSigned, extraRoots: roots ?? [],
+            unsafelySkipsVerification: isUnsafe)
+        return try TLSContext(client: TLSClientOptions(serverAuthentication: authentication, identity: identity))
+    }
+}
