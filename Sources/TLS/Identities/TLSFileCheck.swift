@@ -15,7 +15,7 @@ public enum TLSFileCheck {
             var chain: [Certificate]?
             var secret: PrivateKey?
             do throws(TLSFileError) { chain = try IdentitySetting.chain(certificate) } catch { problems.append(error) }
-            do throws(TLSFileError) { secret = try IdentitySetting.key(key, passphrase) } catch { problems.append(error) }
+            do throws(TLSFileError) { secret = try IdentitySetting.key(key, passphrase, store) } catch { problems.append(error) }
             let place = ProviderURI.redacted(certificate)
             guard let chain else { return problems }
             guard let secret else { return problems + validity(chain, place, now) }
