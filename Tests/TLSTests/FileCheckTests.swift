@@ -5,7 +5,7 @@ import Testing
 
 /// Every way in which a file of the configuration can be wrong, named with its path.
 @Suite struct FileCheckTests {
-    private static let now = Int64(time(nil))
+    private static var now: Int64 { Int64(time(nil)) }
 
     private static func check(
         _ tool: OpenSSLTool, _ certificate: String, _ key: String, passphrase: String? = nil, now: Int64 = now
@@ -78,6 +78,21 @@ import Testing
             #expect(TLSFileCheck.roots(tool.path(path), now: Self.now).map(\.path) == [tool.path(path)])
             #expect(TLSFileCheck.pins(tool.path(path)).map(\.path) == [tool.path(path)])
         }
+    }
+
+    @Test func weakSignaturesAreNamed() async throws {
+        let tool = try OpenSSLTool()
+        try await tool.selfSigned("root", key: "rsa:2048")
+        try await tool("req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", "leaf.key", "-out", "leaf.csr", "-subj", "/CN=leaf")
+        chmod(tool.path("leaf.key"), 0o600)
+        for (digest, kinds) in [("-sha1", [TLSFileError.Kind.weak]), ("-sha256", [])] {
+            try await tool(
+                "x509", "-req", "-in", "leaf.csr", "-CA", "root.pem", "-CAkey", "root.key", "-CAcreateserial", digest, "-out", "leaf.pem")
+            #expect(Self.check(tool, "leaf.pem", "leaf.key").map(\.kind) == kinds)
+        }
+        // On itself it does not matter.
+        try await tool.selfSigned("old", key: "rsa:2048", ["-sha1"])
+        #expect(Self.check(tool, "old.pem", "old.key").isEmpty)
     }
 
     @Test func validityIsJudged() async throws {

@@ -108,6 +108,32 @@ import Testing
         #expect(fileError { _ = try store.load(label) }?.kind == .foreignOwner)
     }
 
+    /// `sudo nightjar identity create` must not make a key that the agent cannot read.
+    @Test func rootWorksForTheAgentsUser() async throws {
+        guard geteuid() == 0 else { return }
+        func owner(_ path: String) -> uid_t {
+            var facts = stat()
+            return stat(path, &facts) == 0 ? facts.st_uid : 0
+        }
+        let tool = try OpenSSLTool()
+        tool.folder.makeFolder("data")
+        chown(tool.path("data"), 1234, 1234)
+        let store = KeyStore(dataFolder: tool.path("data"))
+        let label = try Self.label("a")
+        _ = try store.create(label, IdentityRequest())
+        _ = try store.anonymous()
+        for path in [store.folder, store.path(of: label), store.path(of: .anonymous)] { #expect(owner(path) == 1234, "\(path)") }
+        #expect(Self.mode(store.path(of: label)) == 0o600)
+        _ = try store.load(label)
+        try await tool.selfSigned("b")
+        chown(tool.path("b.key"), 1234, 1234)
+        let files = IdentitySetting.files(certificate: tool.path("b.pem"), key: tool.path("b.key"), passphrase: nil)
+        #expect(TLSFileCheck.identity(files, store: store, now: Int64(time(nil))).isEmpty)
+        // A third user is still a stranger.
+        chown(store.path(of: label), 4321, 4321)
+        #expect(fileError { _ = try store.load(label) }?.kind == .foreignOwner)
+    }
+
     @Test func whatACrashLeftBehindIsNoIdentity() throws {
         let folder = try TemporaryFolder()
         let store = KeyStore(dataFolder: folder.path)

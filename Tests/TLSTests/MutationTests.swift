@@ -2,7 +2,7 @@ import TLS
 import TestSupport
 import Testing
 
-/// Files that somebody damaged: an error or a value, never a crash, a hang or a leak of memory.
+/// Files that somebody damaged: an error or a value, never a crash or a hang.
 @Suite struct MutationTests {
     /// Small and repeatable.
     private struct Generator: RandomNumberGenerator {

@@ -146,6 +146,13 @@ public final class Certificate: Sendable, Hashable, CustomStringConvertible {
     /// Whether it may sign others, by its basic constraints (or, without any extensions, by being a self-signed one of version 1).
     public var isCA: Bool { X509_check_ca(handle) > 0 }
 
+    /// Strength of the signature as NIST counts it: SHA-256 has 128, SHA-1 63. 0 where unknown.
+    public var signatureSecurityBits: Int {
+        var bits: Int32 = 0
+        defer { OpenSSLErrors.clear() }
+        return X509_get_signature_info(handle, nil, nil, &bits, nil) == 1 ? max(0, Int(bits)) : 0
+    }
+
     /// Its public key; kind `unknown` where this OpenSSL does not know the algorithm.
     public var key: KeyFacts {
         guard let key = X509_get0_pubkey(handle) else {

@@ -3,7 +3,9 @@ import Glibc
 /// Writing files that survive a power cut: either the old contents or the new ones, never a part.
 enum DurableFile {
     /// Puts a file in its place, readable by its owner only.
-    static func write(_ path: String, _ bytes: SecretBytes) throws(TLSFileError) {
+    ///
+    /// - Parameter owner: to whom root gives it; nil: it stays this user's.
+    static func write(_ path: String, _ bytes: SecretBytes, owner: uid_t? = nil) throws(TLSFileError) {
         let folder = parent(of: path)
         let temporary = "\(path).\(getpid()).part"
         // What a process of the same number left behind when power failed.
@@ -14,6 +16,7 @@ enum DurableFile {
             defer { close(descriptor) }
             // Whatever the umask is.
             guard fchmod(descriptor, 0o600) == 0 else { throw failure(temporary, errno) }
+            if let owner, fchown(descriptor, owner, gid_t.max) != 0 { throw failure(temporary, errno) }
             try bytes.withBytes { buffer throws(TLSFileError) in try writeAll(descriptor, buffer, temporary) }
             guard fsync(descriptor) == 0 else { throw failure(temporary, errno) }
         } catch {

@@ -13,7 +13,8 @@ enum TLSFile {
         case stored
     }
 
-    static func read(_ path: String, _ content: Content) throws(TLSFileError) -> SecretBytes {
+    /// - Parameter owner: another user who may own secrets, beside this one and root.
+    static func read(_ path: String, _ content: Content, owner: uid_t? = nil) throws(TLSFileError) -> SecretBytes {
         guard !path.isEmpty, !path.utf8.contains(0) else {
             throw TLSFileError(.invalid, path: path, reason: "is no path")
         }
@@ -26,7 +27,7 @@ enum TLSFile {
         guard facts.st_mode & S_IFMT == S_IFREG else {
             throw TLSFileError(.notAFile, path: path, reason: "is \(kind(facts.st_mode))", advice: "a regular file is expected")
         }
-        try checkAccess(facts, content, path)
+        try checkAccess(facts, content, owner, path)
         guard facts.st_size <= TLSLimits.fileBytes else { throw tooLarge(path) }
         // One byte more than its size shows whether it grew meanwhile.
         return try SecretBytes(capacity: Int(facts.st_size) + 1) { room throws(TLSFileError) in
@@ -43,10 +44,10 @@ enum TLSFile {
     }
 
     /// Who may read and change it.
-    static func checkAccess(_ facts: stat, _ content: Content, _ path: String) throws(TLSFileError) {
+    static func checkAccess(_ facts: stat, _ content: Content, _ owner: uid_t?, _ path: String) throws(TLSFileError) {
         if case .certificates = content { return }
         let user = geteuid()
-        guard facts.st_uid == user || facts.st_uid == 0 else {
+        guard facts.st_uid == user || facts.st_uid == 0 || facts.st_uid == owner else {
             throw TLSFileError(
                 .foreignOwner, path: path, reason: "a secret that belongs to another user (uid \(facts.st_uid))",
                 advice: "run: chown \(user) \(shellQuoted(path))")

@@ -39,7 +39,7 @@ public enum IdentitySetting: Sendable, CustomStringConvertible {
                 chain: try ProviderURI.certificates(uri), key: try ProviderURI.key(uri, passphrase: nil), path: ProviderURI.redacted(uri))
         case .files(let certificate, let key, let passphrase):
             return try Identity(
-                chain: try Self.chain(certificate), key: try Self.key(key, passphrase), path: ProviderURI.redacted(certificate))
+                chain: try Self.chain(certificate), key: try Self.key(key, passphrase, store), path: ProviderURI.redacted(certificate))
         }
     }
 
@@ -47,8 +47,8 @@ public enum IdentitySetting: Sendable, CustomStringConvertible {
         ProviderURI.isOne(place) ? try ProviderURI.certificates(place) : try CertificateFile.read(place)
     }
 
-    static func key(_ place: String, _ passphrase: SecretBytes?) throws(TLSFileError) -> PrivateKey {
+    static func key(_ place: String, _ passphrase: SecretBytes?, _ store: KeyStore) throws(TLSFileError) -> PrivateKey {
         guard !ProviderURI.isOne(place) else { return try ProviderURI.key(place, passphrase: passphrase) }
-        return try PrivateKey.readPEM(try TLSFile.read(place, .secret), passphrase: passphrase, path: place)
+        return try PrivateKey.readPEM(try TLSFile.read(place, .secret, owner: store.agentUser), passphrase: passphrase, path: place)
     }
 }

@@ -7,15 +7,24 @@ import Glibc
 public final class KeyStore: Sendable {
     /// `DATA/identities`
     public let folder: String
+    private let dataFolder: String
     private let clock: @Sendable () -> Int64
 
     /// - Parameter clock: seconds since 1970.
     public init(dataFolder: String, clock: @escaping @Sendable () -> Int64 = { Int64(time(nil)) }) {
         folder = "\(dataFolder)/identities"
+        self.dataFolder = dataFolder
         self.clock = clock
     }
 
     var now: Int64 { clock() }
+
+    /// Where root runs a command on the data of an agent that is another user: that user, to whom everything here belongs. Else nil.
+    var agentUser: uid_t? {
+        var facts = stat()
+        guard geteuid() == 0, stat(dataFolder, &facts) == 0, facts.st_uid != 0 else { return nil }
+        return facts.st_uid
+    }
 
     /// The file of an identity.
     public func path(of label: IdentityLabel) -> String { "\(folder)/\(label.text).pem" }
@@ -36,7 +45,7 @@ public final class KeyStore: Sendable {
         let bytes: SecretBytes
         do throws(TLSFileError) {
             if try !checkFolder() { throw TLSFile.failure(path, ENOENT) }
-            bytes = try TLSFile.read(path, .stored)
+            bytes = try TLSFile.read(path, .stored, owner: agentUser)
         } catch where error.kind == .missing {
             throw TLSFileError(
                 .missing, path: path, reason: "there is no identity \"\(label)\" in the key store",
@@ -86,7 +95,7 @@ public final class KeyStore: Sendable {
                     .exists, path: path(of: label), reason: "there is an identity \"\(label)\" already",
                     advice: "choose another label, or replace it with --replace")
             }
-            try DurableFile.write(path(of: label), text)
+            try DurableFile.write(path(of: label), text, owner: agentUser)
         }
     }
 
@@ -130,7 +139,7 @@ public final class KeyStore: Sendable {
                 }
             }
             let identity = try SelfSigning.make(.anonymous, label: .anonymous, now: now)
-            try DurableFile.write(path(of: .anonymous), try IdentityText.make(identity, path: path(of: .anonymous)))
+            try DurableFile.write(path(of: .anonymous), try IdentityText.make(identity, path: path(of: .anonymous)), owner: agentUser)
             return (identity, event)
         }
     }
@@ -153,7 +162,7 @@ public final class KeyStore: Sendable {
         guard facts.st_mode & S_IFMT == S_IFDIR else {
             throw TLSFileError(.notAFile, path: folder, reason: "is \(TLSFile.kind(facts.st_mode))", advice: "the key store is a folder")
         }
-        guard facts.st_uid == geteuid() || facts.st_uid == 0 else {
+        guard facts.st_uid == geteuid() || facts.st_uid == 0 || facts.st_uid == agentUser else {
             throw TLSFileError(
                 .foreignOwner, path: folder, reason: "the key store belongs to another user (uid \(facts.st_uid))",
                 advice: "run: chown -R \(geteuid()) \(TLSFile.shellQuoted(folder))")
@@ -185,6 +194,7 @@ public final class KeyStore: Sendable {
     /// Makes the folder and those above it: identities may be created before the agent runs for the first time.
     private func makeFolders() throws(TLSFileError) {
         var built = folder.hasPrefix("/") ? "" : "."
+        defer { if let agentUser { chown(folder, agentUser, gid_t.max) } }
         for part in folder.split(separator: "/") {
             let parent = built
             built += "/\(part)"

@@ -15,7 +15,7 @@ public enum TLSFileCheck {
             var chain: [Certificate]?
             var secret: PrivateKey?
             do throws(TLSFileError) { chain = try IdentitySetting.chain(certificate) } catch { problems.append(error) }
-            do throws(TLSFileError) { secret = try IdentitySetting.key(key, passphrase) } catch { problems.append(error) }
+            do throws(TLSFileError) { secret = try IdentitySetting.key(key, passphrase, store) } catch { problems.append(error) }
             let place = ProviderURI.redacted(certificate)
             guard let chain else { return problems }
             guard let secret else { return problems + validity(chain, place, now) }
@@ -66,6 +66,14 @@ public enum TLSFileCheck {
                     TLSFileError(
                         .weak, path: place, reason: "its key (\(identity.key.facts)) is too weak: peers refuse it",
                         advice: "make one with at least RSA 2048 or EC P-256"))
+            }
+            // A signature on itself proves nothing and is not looked at by peers.
+            for certificate in identity.chain where (1..<112).contains(certificate.signatureSecurityBits) && !certificate.isSelfSigned {
+                let name = String(certificate.subject.prefix(TLSLimits.quotedCharacters))
+                problems.append(
+                    TLSFileError(
+                        .weak, path: place, reason: "the signature on the certificate \(name) is too weak (SHA-1 or MD5): peers refuse it",
+                        advice: "have it issued anew with SHA-256"))
             }
             return problems
         } catch { return [error] }
