@@ -2,13 +2,16 @@
 --
 --   push_filter: { plugin: by-owner, params: { name: anna } }
 --
--- A deletion usually carries no fields any more, so its owner is not known: it passes unless params.deletions is
--- false. A deletion that still says whose it was is judged like any other document.
+-- A deletion usually carries no fields any more, and neither does a document that the peer takes access away from, so
+-- their owner is not known: they pass unless params.deletions is false. One that still says whose it was is judged like
+-- any other document.
 
 local function belongs(doc, ctx)
   local params = ctx.params
   local owner = doc[params.field or "owner"]
-  if owner == nil and doc._deleted then return params.deletions ~= false end
+  if (owner == nil or owner == nightjar.null) and (doc._deleted or ctx.flags.access_removed) then
+    return params.deletions ~= false
+  end
   return owner == params.name
 end
 

@@ -24,4 +24,18 @@ return {
   ["the field can be chosen"] = function(t)
     t.accept(t.push_filter({ author = "anna" }, { params = { name = "anna", field = "author", deletions = true } }))
   end,
+  ["an owner that is null, a number or an object is somebody else"] = function(t)
+    for _, owner in ipairs { nightjar.null, 1, true, { "anna" }, { name = "anna" } } do
+      t.reject(t.push_filter({ owner = owner }, anna))
+    end
+  end,
+  ["a deletion whose owner is null passes like one without"] = function(t)
+    t.accept(t.push_filter({ _deleted = true, owner = nightjar.null }, anna))
+    t.accept(t.push_filter({ _deleted = true, owner = "anna" }, anna))
+  end,
+  ["what the peer takes away may go"] = function(t)
+    local taken = { params = anna.params, flags = { access_removed = true } }
+    t.accept(t.pull_filter({}, taken))
+    t.reject(t.pull_filter({ owner = "ben" }, taken))
+  end,
 }

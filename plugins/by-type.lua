@@ -2,12 +2,15 @@
 --
 --   push_filter: { plugin: by-type, params: { types: [ order, invoice ] } }
 --
--- A deletion usually carries no type any more; it passes unless params.deletions is false.
+-- A deletion usually carries no type any more, and neither does a document that the peer takes access away from; they
+-- pass unless params.deletions is false.
 
 local function is_wanted(doc, ctx)
   local params = ctx.params
   local kind = doc[params.field or "type"]
-  if kind == nil and doc._deleted then return params.deletions ~= false end
+  if (kind == nil or kind == nightjar.null) and (doc._deleted or ctx.flags.access_removed) then
+    return params.deletions ~= false
+  end
   for _, wanted in ipairs(params.types) do
     if kind == wanted then return true end
   end

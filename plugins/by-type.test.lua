@@ -20,4 +20,23 @@ return {
   ["the field can be chosen"] = function(t)
     t.accept(t.push_filter({ kind = "order", type = "x" }, params { field = "kind" }))
   end,
+  ["a type that is null, a list or an object is none of them"] = function(t)
+    for _, kind in ipairs { nightjar.null, false, { "order" }, { order = true } } do
+      t.reject(t.push_filter({ type = kind }, params()))
+    end
+  end,
+  ["numbers can be types"] = function(t)
+    t.accept(t.push_filter({ type = 2 }, params { types = { 1, 2.0 } }))
+    t.reject(t.push_filter({ type = "2" }, params { types = { 1, 2 } }))
+  end,
+  ["no types, no documents"] = function(t)
+    t.reject(t.push_filter({ type = "order" }, params { types = {} }))
+  end,
+  ["a deletion that names its type is judged by it"] = function(t)
+    t.reject(t.push_filter({ _deleted = true, type = "note" }, params()))
+    t.accept(t.push_filter({ _deleted = true, type = nightjar.null }, params()))
+  end,
+  ["what the peer takes away may go"] = function(t)
+    t.accept(t.pull_filter({}, { params = params().params, flags = { access_removed = true } }))
+  end,
 }

@@ -8,8 +8,7 @@
 local function seconds(value)
   if type(value) == "number" then return value end
   if type(value) ~= "string" then return nil end
-  local ok, parsed = pcall(nightjar.time.parse, value)
-  return ok and parsed or nil
+  return (nightjar.time.parse(value)) -- nil for what is no time
 end
 
 -- Revision ids are "generation-digest"; 10-a is greater than 9-b.

@@ -9,14 +9,29 @@
 
 local encode = nightjar.json.encode
 
-local function same(a, b)
-  if a == b then return true end
-  return type(a) == "table" and type(b) == "table" and encode(a) == encode(b)
+-- Arrays and objects are both tables; the members of an object are never numbered.
+local function is_array(value)
+  if value[1] ~= nil then return true end
+  return next(value) == nil and encode(value) == "[]"
 end
 
--- Arrays and objects are both tables; their text tells them apart.
 local function is_object(value)
-  return type(value) == "table" and encode(value):byte() == 123 -- "{"
+  return type(value) == "table" and not is_array(value)
+end
+
+-- Equal as JSON, also where one side has written members in another order.
+local function same(a, b)
+  if a == b then return true end
+  if type(a) ~= "table" or type(b) ~= "table" then return false end
+  if encode(a) == encode(b) then return true end
+  if is_array(a) ~= is_array(b) then return false end
+  for name, value in pairs(a) do
+    if not same(value, b[name]) then return false end
+  end
+  for name in pairs(b) do
+    if a[name] == nil then return false end
+  end
+  return true
 end
 
 local function merge(base, mine, theirs, prefer)

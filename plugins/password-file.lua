@@ -3,7 +3,7 @@
 --   authenticator: { plugin: password-file, params: { file: users.txt } }
 --
 -- One user a line: `name:hash`, or `name:hash:read_only` for one who may pull but not push. `nightjar password` makes the hashes.
--- Empty lines and lines that begin with # do not count. The host reads the file (plugins cannot) and notices when it changes.
+-- Empty lines, lines that begin with # and blanks at the end of a line do not count; of two lines for a name the first does. The host reads the file (plugins cannot) and notices when it changes.
 
 -- Nobody's hash: an unknown name costs as much time as a wrong password, so names cannot be found out by timing.
 local nobody = "$scrypt$ln=15,r=8,p=1$bmlnaHRqYXIgbm9ib2R5IQ==$VGhpcyBpcyBub2JvZHkncyBrZXksIG5vIHBhc3N3b3I="
@@ -11,8 +11,9 @@ local nobody = "$scrypt$ln=15,r=8,p=1$bmlnaHRqYXIgbm9ib2R5IQ==$VGhpcyBpcyBub2JvZ
 -- The rest of the line that begins with `name:`.
 local function entry(text, name)
   if name == "" or name:find("[:#%c]") then return nil end
-  local _, stop = ("\n" .. text):find("\n" .. name .. ":", 1, true)
-  return stop and text:match("^[^\r\n]*", stop)
+  text = "\n" .. text:gsub("^\xEF\xBB\xBF", "") -- some editors begin a file with this mark
+  local _, stop = text:find("\n" .. name .. ":", 1, true)
+  return stop and (text:match("^[^\r\n]*", stop + 1):gsub("[ \t]+$", ""))
 end
 
 return {

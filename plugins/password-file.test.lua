@@ -26,4 +26,20 @@ return {
     t.fails(function() t.authenticate_password("carl", "correct horse", ctx) end)
     t.fails(function() t.authenticate_password("dora", "correct horse", ctx) end)
   end,
+  ["a byte order mark, blanks at the end and a second line for a name do no harm"] = function(t)
+    local marked = { params = { file = "\xEF\xBB\xBFanna:" .. hash .. " \t\nanna:nonsense\nben:" .. hash .. ":read_only \n" } }
+    t.equal(t.authenticate_password("anna", "correct horse", marked), { name = "anna", read_only = false })
+    t.equal(t.authenticate_password("ben", "correct horse", marked), { name = "ben", read_only = true })
+  end,
+  ["an empty file lets nobody in"] = function(t)
+    t.equal(t.authenticate_password("anna", "correct horse", { params = { file = "" } }), false)
+  end,
+  ["a name is no pattern, and its beginning is not enough"] = function(t)
+    t.equal(t.authenticate_password("ann.", "correct horse", ctx), false)
+    t.equal(t.authenticate_password(".*", "correct horse", ctx), false)
+    t.equal(t.authenticate_password("nna", "correct horse", ctx), false)
+  end,
+  ["a line that was commented out is none"] = function(t)
+    t.equal(t.authenticate_password("anna", "correct horse", { params = { file = "#anna:" .. hash .. "\n# anna:" .. hash } }), false)
+  end,
 }

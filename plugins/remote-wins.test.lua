@@ -8,4 +8,8 @@ return {
   ["a local deletion loses"] = function(t)
     t.equal(t.resolve { remote_doc = { n = 2 } }, { n = 2 })
   end,
+  ["the document is taken as it is, with its nulls, lists and empty objects"] = function(t)
+    local whole = { a = nightjar.null, b = {}, c = nightjar.array {}, d = { { 1 }, "x" }, e = 1.5 }
+    t.equal(t.resolve { base_doc = { a = 1 }, remote_doc = whole, local_doc = {} }, whole)
+  end,
 }

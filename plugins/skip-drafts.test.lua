@@ -12,4 +12,8 @@ return {
   ["deletions go"] = function(t)
     t.accept(t.push_filter({ _deleted = true }))
   end,
+  ["only draft true is a draft"] = function(t)
+    for _, value in ipairs { nightjar.null, "true", 1, { true } } do t.accept(t.push_filter({ draft = value })) end
+    for _, value in ipairs { nightjar.null, "Draft", { "draft" } } do t.accept(t.push_filter({ type = value })) end
+  end,
 }

@@ -46,6 +46,20 @@ struct ShippedPluginTests {
         }
     }
 
+    /// Peers write members in their own order; that is no change.
+    @Test func mergeFieldsSeesThroughTheOrderOfMembers() async throws {
+        try await withHost(Self.folder) { host, _ in
+            let resolver = try host.resolver(plugin: "merge-fields", usedBy: "database main conflict_resolver")
+            let decision = await resolver.resolve(
+                PolicyConflict(
+                    id: document("{}").id, local: document(#"{"list":[{"a":1,"b":2},{"a":3}],"o":{"x":1,"y":2}}"#),
+                    remote: document(#"{ "o" : {"y":2,"x":1}, "n":1, "list" : [ {"b":2, "a":1} ] }"#),
+                    base: document(#"{"list":[{"a":1,"b":2}],"o":{"x":1,"y":2}}"#), localRevision: document("{}").revision,
+                    remoteRevision: document("{}").revision, baseRevision: document("{}").revision), push)
+            #expect(decision == .merged(Array(#"{"list":[{"a":1,"b":2},{"a":3}],"n":1,"o":{"x":1,"y":2}}"#.utf8)))
+        }
+    }
+
     @Test func resolversWorkInTheHost() async throws {
         try await withHost(Self.folder) { host, _ in
             let resolver = try host.resolver(plugin: "merge-fields", usedBy: "database main conflict_resolver")
