@@ -36,8 +36,8 @@ actor ConflictKeeper {
             repeat {
                 do {
                     let page = try await decider.conflicted(after: after, limit: 50)
-                    after = page.count < 50 ? nil : page.last
-                    for outcome in try await decider.decide(page) {
+                    after = page.next
+                    for outcome in try await decider.decide(page.ids) {
                         if let failure = outcome.failure {
                             logger.warning(
                                 "conflict of \(outcome.id) stays pending: \(failure.message)", metadata: ["plugin": "\(failure.plugin)"])

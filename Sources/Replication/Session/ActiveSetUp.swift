@@ -54,8 +54,9 @@ extension ReplicationSession {
                 sync.remote = remote
                 collections.append(sync)
                 sync.resolver = ConflictDecider(
-                    database: database, collection: collection, resolver: wanted.resolver,
-                    context: policyContext(sync, .pull), attempts: limits.resolveAttempts)
+                    database: database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
+                    context: policyContext(sync, .pull), scope: .remote(remote), attempts: limits.resolveAttempts,
+                    observer: configuration.conflictObserver)
             }
             isRunning = true
             for (index, sync) in collections.enumerated() {

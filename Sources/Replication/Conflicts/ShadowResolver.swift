@@ -1,0 +1,125 @@
+import Documents
+import DocumentStore
+import Synchronization
+
+/// A resolver that only watches: it gets every conflict after the live one has decided it and the decision is durable, and
+/// what it would have done is added to the history. Nobody waits for it.
+///
+/// Conflicts that come faster than it decides are passed over beyond `shadow_queue` and `shadow_queue_bytes`, and counted.
+public final class ShadowResolver: Sendable {
+    /// `shadow_queue`: conflicts that wait for the shadow.
+    static let maximumWaiting = 1_000
+    /// `shadow_queue_bytes`: bytes of their bodies.
+    static let maximumWaitingBytes = 16 << 20
+
+    /// A conflict that the live resolver decided.
+    struct Question: Sendable {
+        var conflict: PolicyConflict
+        var context: PolicyContext
+        var decision: ConflictDecision
+        /// In the history.
+        var number: Int64
+
+        var bytes: Int {
+            [conflict.local, conflict.remote, conflict.base].reduce(512) { $0 + ($1?.body.count ?? 0) }
+        }
+    }
+
+    private struct State {
+        var waiting: [Question] = []
+        var bytes = 0
+        var isRunning = false
+        var passedOver = 0
+        var idle: [CheckedContinuation<Void, Never>] = []
+    }
+
+    public let resolver: any ConflictResolver
+    private let database: Database
+    private let state = Mutex(State())
+
+    public init(_ resolver: any ConflictResolver, database: Database) {
+        self.resolver = resolver
+        self.database = database
+    }
+
+    /// Conflicts that it never saw because too many waited.
+    public var passedOver: Int { state.withLock { $0.passedOver } }
+
+    func ask(_ question: Question) {
+        let starts = state.withLock { state -> Bool in
+            guard state.waiting.count < Self.maximumWaiting, state.bytes + question.bytes <= Self.maximumWaitingBytes else {
+                state.passedOver += 1
+                return false
+            }
+            state.waiting.append(question)
+            state.bytes += question.bytes
+            defer { state.isRunning = true }
+            return !state.isRunning
+        }
+        if starts { Task(priority: .low) { await self.run() } }
+    }
+
+    /// Returns when nothing waits any more.
+    public func drained() async {
+        await withCheckedContinuation { continuation in
+            let isIdle = state.withLock { state -> Bool in
+                if state.isRunning { state.idle.append(continuation) }
+                return !state.isRunning
+            }
+            if isIdle { continuation.resume() }
+        }
+    }
+
+    private func run() async {
+        while true {
+            let (batch, waiters) = state.withLock { state -> ([Question], [CheckedContinuation<Void, Never>]) in
+                let batch = Array(state.waiting.prefix(50))
+                state.waiting.removeFirst(batch.count)
+                state.bytes -= batch.reduce(0) { $0 + $1.bytes }
+                guard batch.isEmpty else { return (batch, []) }
+                state.isRunning = false
+                defer { state.idle = [] }
+                return ([], state.idle)
+            }
+            if batch.isEmpty {
+                for waiter in waiters { waiter.resume() }
+                return
+            }
+            var verdicts: [(Int64, ShadowVerdict)] = []
+            for question in batch { verdicts.append((question.number, await verdict(question))) }
+            // Without a database nobody looks at the history either.
+            _ = try? await database.write { [verdicts] transaction in
+                for (number, verdict) in verdicts { try transaction.recordShadow(number, verdict) }
+            }
+        }
+    }
+
+    private func verdict(_ question: Question) async -> ShadowVerdict {
+        let version = resolver.version
+        let clock = ContinuousClock()
+        let start = clock.now
+        let decision = await resolver.resolve(question.conflict, question.context)
+        let microseconds = (clock.now - start).microseconds
+        if case .failed(let failure) = decision {
+            return ShadowVerdict(
+                outcome: .failed, plugin: failure.plugin, version: failure.version, decision: nil,
+                error: "\(failure.kind): \(failure.message)", microseconds: microseconds)
+        }
+        let own = ConflictResult(decision, of: question.conflict)
+        let live = ConflictResult(question.decision, of: question.conflict)
+        var isSame = false
+        if let own, let live { isSame = own.isSame(as: live) }
+        var merged: [UInt8]?
+        if case .merged(let body) = decision { merged = body }
+        return ShadowVerdict(
+            outcome: isSame ? .same : .differs, plugin: resolver.pluginName, version: version, decision: decision.resolution?.kind,
+            merged: merged, microseconds: microseconds)
+    }
+}
+
+extension Duration {
+    var microseconds: Int64 {
+        let parts = components
+        return parts.seconds * 1_000_000 + parts.attoseconds / 1_000_000_000_000
+    }
+}
