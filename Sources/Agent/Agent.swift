@@ -26,8 +26,11 @@ public actor Agent {
         var listeners: [PeerListener] = []
         var replicators: [Replicator] = []
         var plugins: PluginHost?
+        var conflictPolicies: [String: ConflictPolicy] = [:]
         var isReady = false
     }
+
+    nonisolated let conflicts = ConflictHub()
 
     private let log: Logger
     /// Held until the process ends or the agent is let go, beyond the removal of the admin socket.
@@ -58,10 +61,10 @@ public actor Agent {
             folderLock = try DataFolderLock(folder: settings.data.value)
             for database in settings.databases { try open(database, settings) }
             try await loadPlugins(settings)
-            try checkResolvers(settings)
+            try prepareConflictPolicies(settings)
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
-            startKeepers(settings)
+            await startKeepers(settings)
             maintenance = Task { [weak self] in await self?.maintain() }
             shared.withLock { $0.isReady = true }
         } catch {
@@ -101,6 +104,7 @@ public actor Agent {
     private func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {
         var options = DatabaseOptions()
         options.historyDepth = wanted.history.revisions
+        options.conflictHistory = wanted.history.conflicts
         let database = try Database.open(
             folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
         shared.withLock { $0.databases[wanted.name.value] = database }
@@ -130,16 +134,7 @@ public actor Agent {
         }
     }
 
-    /// A database's resolver may be used by no replicator yet; that it is there is checked all the same.
-    private func checkResolvers(_ settings: AgentSettings) throws {
-        let source = policies()
-        for database in settings.databases {
-            guard let resolver = database.conflictResolver else { continue }
-            _ = try source.resolver(resolver, usedBy: "database \(database.name.value) conflict_resolver")
-        }
-    }
-
-    private func policies() -> PolicySource {
+    func policies() -> PolicySource {
         shared.withLock { PolicySource(settings: $0.settings, plugins: $0.plugins) }
     }
 
@@ -151,7 +146,8 @@ public actor Agent {
             policies: ListenerPolicies(
                 authenticator: try settings.authenticator.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
                 pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
-                pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") }),
+                pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
+                conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
             databases: { [weak self] in self?.database($0) }, logger: logs.logger(.listener))
         do { try await listener.start(group: group) } catch {
             throw AgentError(.failed, "listener \"\(settings.name.value)\": \(error)")
@@ -164,7 +160,8 @@ public actor Agent {
             throw ConfigurationProblem(at: settings.database.position, "there is no database \"\(settings.database.value)\"")
         }
         let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: policies(), group: group, logger: logs.logger(.replicator))
+            settings, database: database, policies: policies(), group: group, logger: logs.logger(.replicator),
+            conflictObserver: conflictObserver)
         shared.withLock { $0.replicators.append(replicator) }
         await replicator.start()
     }
@@ -195,29 +192,11 @@ public actor Agent {
 
     // MARK: - Conflicts
 
-    /// Conflicts that no running replicator looks after are decided here too.
-    private func startKeepers(_ settings: AgentSettings) {
-        let source = policies()
-        for replicator in settings.replicators where replicator.direction.pulls {
-            guard let database = database(replicator.database.value) else { continue }
-            for wanted in replicator.collections {
-                let reference = wanted.conflictResolver ?? settings.database(named: replicator.database.value)?.conflictResolver
-                guard let collection = database.collection(CollectionName(wanted.collection.value)) else { continue }
-                let resolver = try? reference.map {
-                    try source.resolver($0, usedBy: "replicator \(replicator.name.value) pending conflicts")
-                }
-                if reference != nil, resolver == nil { continue }
-                keepers.append(
-                    ConflictKeeper(
-                        ConflictDecider(
-                            database: database, collection: collection, resolver: resolver,
-                            context: PolicyContext(
-                                database: database.name, collection: collection.name, direction: .pull,
-                                replicator: replicator.name.value, remote: replicator.target.value.text)),
-                        logger: logs.logger(.replicator)))
-            }
-        }
-        for keeper in keepers { Task { await keeper.retry() } }
+    private func startKeepers(_ settings: AgentSettings) async {
+        keepers = await makeKeepers(settings)
+        for keeper in keepers { await keeper.retry() }
+        // What the configuration no longer wants to keep goes now, not with the next conflict.
+        for database in databases { _ = try? await database.write { try $0.trimConflictHistory() } }
     }
 
     /// Tries pending conflicts again: a plugin changed, or the operator asked.
@@ -280,8 +259,11 @@ public actor Agent {
         for replicator in old.replicators where touchedDatabases.contains(replicator.database.value) {
             goneReplicators.insert(replicator.name.value)
         }
+        let otherResolvers = Set(change.databases.changed.filter { $0.keys.contains("conflict_resolver") }.map(\.name))
         var goneListeners = Set(change.listeners.removed + change.listeners.changed.map(\.name))
-        for listener in old.listeners where listener.databases.contains(where: { reopened.contains($0.value) }) {
+        // Their connections hold the database, or who decides its conflicts.
+        let touched = reopened.union(otherResolvers)
+        for listener in old.listeners where listener.databases.contains(where: { touched.contains($0.value) }) {
             goneListeners.insert(listener.name.value)
         }
         for keeper in keepers { await keeper.stop() }
@@ -300,6 +282,7 @@ public actor Agent {
                 done.append("database \(database.name.value) opened")
             }
         }
+        try prepareConflictPolicies(new)
         let listening = Set(listeners.map(\.settings.name.value))
         for listener in new.listeners where !listening.contains(listener.name.value) {
             try await startListener(listener)
@@ -310,7 +293,7 @@ public actor Agent {
             try await startReplicator(replicator)
             done.append("replicator \(replicator.name.value) started")
         }
-        startKeepers(new)
+        await startKeepers(new)
         for line in done { log.info("configuration reloaded: \(line)") }
         return done
     }

@@ -176,6 +176,8 @@ public struct ConflictHistoryCounts: Sendable, Equatable {
     public var shadowSame = 0
     public var shadowDiffers = 0
     public var shadowFailed = 0
+
+    public init() {}
 }
 
 /// Bits of the column `flags` of the history.

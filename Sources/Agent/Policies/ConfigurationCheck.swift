@@ -43,7 +43,7 @@ public enum ConfigurationCheck {
     static func uses(_ settings: AgentSettings) -> [(PluginReference, LuaHook, String)] {
         var uses: [(PluginReference, LuaHook, String)] = []
         for database in settings.databases {
-            if let resolver = database.conflictResolver { uses.append((resolver, .resolve, "database \(database.name.value) conflict_resolver")) }
+            if let resolver = database.conflictResolver { uses += resolvers(resolver, "database \(database.name.value)") }
         }
         for listener in settings.listeners {
             let name = "listener \(listener.name.value)"
@@ -56,10 +56,15 @@ public enum ConfigurationCheck {
             for collection in replicator.collections {
                 if let reference = collection.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
                 if let reference = collection.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
-                if let reference = collection.conflictResolver { uses.append((reference, .resolve, "\(name) conflict_resolver")) }
+                if let reference = collection.conflictResolver { uses += resolvers(reference, name) }
             }
         }
         return uses
+    }
+
+    private static func resolvers(_ reference: PluginReference, _ place: String) -> [(PluginReference, LuaHook, String)] {
+        [(reference, .resolve, "\(place) conflict_resolver")]
+            + (reference.shadow.map { [(PluginReference($0), .resolve, "\(place) conflict_resolver shadow")] } ?? [])
     }
 
     /// Settings that are valid and that this version cannot carry out. Saying so beats doing something else.

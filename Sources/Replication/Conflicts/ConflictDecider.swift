@@ -99,11 +99,14 @@ public struct ConflictDecider: Sendable {
 
     /// Asks the resolver, or the default rule.
     func answer(_ conflict: Conflict) async -> Result<Answer, PolicyFailure> {
-        let version = resolver?.version ?? ""
+        // Read before: were it replaced meanwhile, the earlier version most likely answered.
+        var version = resolver?.version ?? ""
         let clock = ContinuousClock()
         let start = clock.now
         let decision = await decision(conflict)
         let microseconds = (clock.now - start).microseconds
+        // A resolver that is loaded by its first call has a version only then.
+        if version.isEmpty, let resolver { version = resolver.version }
         guard let resolution = decision.resolution else {
             if case .failed(let failure) = decision { return .failure(failure) }
             return .failure(failure("the resolver gave no answer"))

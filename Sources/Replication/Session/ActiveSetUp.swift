@@ -132,7 +132,6 @@ extension ReplicationSession {
             feed.trustsKnownRevisions = agreed.trustsKnownRevisions
             feed.needsReoffer = true
             sync.push = feed
-            startPush(sync, feed)
         }
         if configuration.type.pulls {
             sync.pull.isSubscribed = true
@@ -142,7 +141,10 @@ extension ReplicationSession {
             work { await self.takeUpHeldRevisions(sync) }
             watchPullPolicies(sync)
             await subscribe(sync, since: agreed.remote, start, active)
+            if hasEnded { return }
         }
+        // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
+        if let feed = sync.push { startPush(sync, feed) }
     }
 
     private func subscribe(_ sync: CollectionSync, since: RemoteSequence?, _ start: Start, _ active: ActiveConfiguration) async {
