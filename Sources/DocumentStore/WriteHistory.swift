@@ -71,6 +71,17 @@ extension WriteTransaction {
         try removeHistory(upTo: last - Int64(max(0, session.options.conflictHistory)))
     }
 
+    /// A purged document leaves nothing that could be read; that its conflicts were decided, and how, stays.
+    func forgetHistoryBodies(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
+        let statement = try active().cached("""
+            UPDATE conflict_history SET local_body = NULL, remote_body = NULL, base_body = NULL, result_body = NULL, \
+            shadow_body = NULL WHERE collection = ?1 AND id = ?2
+            """)
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        try session.run(statement)
+    }
+
     private func removeHistory(upTo number: Int64) throws(StoreError) {
         guard number > 0 else { return }
         let statement = try active().cached("DELETE FROM conflict_history WHERE number <= ?1")

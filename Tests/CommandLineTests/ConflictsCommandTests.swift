@@ -200,5 +200,11 @@ import Testing
             Configuration.plain.replacing("main: { ", with: "main: { conflict_resolver: { plugin: merge, shadow: { plugin: absent, params: { a: 1 } } }, "))
         let check = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"))
         #expect(check.status == 78 && (check.errors + check.output).contains("absent"), "\(check)")
+        try folder.write(
+            "nightjar.yaml",
+            Configuration.plain.replacing(
+                "main: { ", with: "main: { history: { conflicts: 0 }, conflict_resolver: { plugin: merge, shadow: merge }, "))
+        let useless = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"))
+        #expect(useless.status == 78 && (useless.errors + useless.output).contains("conflict history"), "\(useless)")
     }
 }

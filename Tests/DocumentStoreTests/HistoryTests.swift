@@ -154,6 +154,18 @@ import Testing
         #expect(counts.kept == 4 && counts.shadowSame == 1 && counts.shadowDiffers == 1 && counts.shadowFailed == 1)
     }
 
+    @Test func aPurgedDocumentLeavesNoBody() async throws {
+        let store = try Store()
+        for id in ["a", "b"] { try await decide(store, id, .merged(Array(#"{"both":1}"#.utf8))) }
+        let c = try store.c
+        try await store.database.write { try $0.purge(c, doc("a")) }
+        let entries = try await history(store.database)
+        let gone = try #require(entries.last)
+        #expect(gone.id == doc("a") && gone.decision == .merged)
+        #expect([gone.local, gone.remote, gone.base, gone.result].allSatisfy { $0?.body == nil })
+        #expect(entries.first?.result.body != nil)
+    }
+
     @Test func aDecisionThatIsUndoneLeavesNoTrace() async throws {
         struct Refused: Error {}
         let store = try Store()

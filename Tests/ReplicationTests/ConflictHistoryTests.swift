@@ -218,7 +218,6 @@ struct ConflictHistoryTests {
         }
         #expect(status.error == nil && status.counts.resolved == 3)
         await shadow.drained()
-        #expect(shadow.passedOver == 0)
         for id in ["differs", "fails", "same"] { #expect(try await b.body(id) == "{\"at\":\"a\",\"n\":1}") }
         let entries = try await history(a).reduce(into: [:]) { $0[$1.id.text] = $1 }
         #expect(entries.values.allSatisfy { $0.decision == .local })
@@ -229,6 +228,39 @@ struct ConflictHistoryTests {
         #expect(fails.outcome == .failed && fails.error == "plugin_timeout: s.lua:4: slow" && fails.decision == nil)
         let counts = try await a.database.read { try $0.conflictHistoryCounts() }
         #expect(counts.shadowSame == 1 && counts.shadowDiffers == 1 && counts.shadowFailed == 1)
+    }
+
+    /// A shadow that never answers holds nobody up, and what it could not look at is told.
+    @Test func aShadowThatHangsHoldsNobodyUp() async throws {
+        let (a, b) = (try TestDatabase("a") { $0.conflictHistory = 10_000 }, try TestDatabase("b"))
+        let hub = Hub(b)
+        for start in [0, 400, 800] { try await a.fill(start..<start + 400) }
+        await replicate(a, hub)
+        for database in [a, b] {
+            let collection = try database.collection()
+            let at = database === a ? "a" : "b"
+            try await database.database.write { transaction in
+                for n in 0..<1_200 {
+                    let parent = try transaction.document(collection, doc("doc-\(n)"))?.revision
+                    try transaction.save(collection, id: doc("doc-\(n)"), body: Array("{\"at\":\"\(at)\"}".utf8), parent: parent)
+                }
+            }
+        }
+        let gate = Gate()
+        let shadow = ShadowResolver(GatedResolver(gate), database: a.database)
+        let status = await replicate(a, hub) {
+            $0.only {
+                $0.resolver = TestResolver { _ in .local }
+                $0.shadow = shadow
+            }
+        }
+        #expect(status.error == nil && status.counts.resolved == 1_200)
+        #expect(try await a.contents() == b.contents())
+        await gate.open()
+        await shadow.drained()
+        let counts = try await a.database.read { try $0.conflictHistoryCounts() }
+        #expect(counts.kept == 1_200 && counts.shadowSame + counts.shadowFailed == 1_200)
+        #expect(counts.shadowFailed >= 100 && counts.shadowSame >= 1_000, "\(counts)")
     }
 }
 
@@ -252,5 +284,33 @@ private struct ContextResolver: ConflictResolver {
     let rule: @Sendable (PolicyConflict, PolicyContext) -> ConflictDecision
     init(_ rule: @escaping @Sendable (PolicyConflict, PolicyContext) -> ConflictDecision) { self.rule = rule }
     func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision { rule(conflict, context) }
+    func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
+}
+
+/// Closed until somebody opens it.
+private actor Gate {
+    private var isOpen = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    func pass() async {
+        if !isOpen { await withCheckedContinuation { waiting.append($0) } }
+    }
+
+    func open() {
+        isOpen = true
+        for continuation in waiting { continuation.resume() }
+        waiting = []
+    }
+}
+
+private struct GatedResolver: ConflictResolver {
+    let pluginName = "gated"
+    let version = "1"
+    let gate: Gate
+    init(_ gate: Gate) { self.gate = gate }
+    func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
+        await gate.pass()
+        return .local
+    }
     func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
 }

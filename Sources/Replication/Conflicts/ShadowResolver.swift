@@ -5,7 +5,7 @@ import Synchronization
 /// A resolver that only watches: it gets every conflict after the live one has decided it and the decision is durable, and
 /// what it would have done is added to the history. Nobody waits for it.
 ///
-/// Conflicts that come faster than it decides are passed over beyond `shadow_queue` and `shadow_queue_bytes`, and counted.
+/// Conflicts that come faster than it decides are passed over beyond `shadow_queue` and `shadow_queue_bytes`; the history says so.
 public final class ShadowResolver: Sendable {
     /// `shadow_queue`: conflicts that wait for the shadow.
     static let maximumWaiting = 1_000
@@ -29,7 +29,8 @@ public final class ShadowResolver: Sendable {
         var waiting: [Question] = []
         var bytes = 0
         var isRunning = false
-        var passedOver = 0
+        /// Numbers in the history; bounded like the history that a flood leaves behind.
+        var passedOver: [Int64] = []
         var idle: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -42,17 +43,14 @@ public final class ShadowResolver: Sendable {
         self.database = database
     }
 
-    /// Conflicts that it never saw because too many waited.
-    public var passedOver: Int { state.withLock { $0.passedOver } }
-
     func ask(_ question: Question) {
         let starts = state.withLock { state -> Bool in
-            guard state.waiting.count < Self.maximumWaiting, state.bytes + question.bytes <= Self.maximumWaitingBytes else {
-                state.passedOver += 1
-                return false
+            if state.waiting.count < Self.maximumWaiting, state.bytes + question.bytes <= Self.maximumWaitingBytes {
+                state.waiting.append(question)
+                state.bytes += question.bytes
+            } else if state.passedOver.count < 10 * Self.maximumWaiting {
+                state.passedOver.append(question.number)
             }
-            state.waiting.append(question)
-            state.bytes += question.bytes
             defer { state.isRunning = true }
             return !state.isRunning
         }
@@ -72,26 +70,34 @@ public final class ShadowResolver: Sendable {
 
     private func run() async {
         while true {
-            let (batch, waiters) = state.withLock { state -> ([Question], [CheckedContinuation<Void, Never>]) in
+            let (batch, passedOver, waiters) = state.withLock { state -> ([Question], [Int64], [CheckedContinuation<Void, Never>]) in
                 let batch = Array(state.waiting.prefix(50))
                 state.waiting.removeFirst(batch.count)
                 state.bytes -= batch.reduce(0) { $0 + $1.bytes }
-                guard batch.isEmpty else { return (batch, []) }
+                defer { state.passedOver = [] }
+                guard batch.isEmpty, state.passedOver.isEmpty else { return (batch, state.passedOver, []) }
                 state.isRunning = false
                 defer { state.idle = [] }
-                return ([], state.idle)
+                return ([], [], state.idle)
             }
-            if batch.isEmpty {
+            if batch.isEmpty, passedOver.isEmpty {
                 for waiter in waiters { waiter.resume() }
                 return
             }
-            var verdicts: [(Int64, ShadowVerdict)] = []
+            var verdicts = passedOver.map { ($0, self.passedOver) }
             for question in batch { verdicts.append((question.number, await verdict(question))) }
             // Without a database nobody looks at the history either.
             _ = try? await database.write { [verdicts] transaction in
                 for (number, verdict) in verdicts { try transaction.recordShadow(number, verdict) }
             }
         }
+    }
+
+    private var passedOver: ShadowVerdict {
+        ShadowVerdict(
+            outcome: .failed, plugin: resolver.pluginName, version: resolver.version, decision: nil,
+            error: "not run: \(Self.maximumWaiting) conflicts (shadow_queue) or \(Self.maximumWaitingBytes) bytes (shadow_queue_bytes) were waiting",
+            microseconds: 0)
     }
 
     private func verdict(_ question: Question) async -> ShadowVerdict {

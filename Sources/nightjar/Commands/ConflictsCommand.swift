@@ -24,7 +24,7 @@ struct ConflictsCommand: AsyncParsableCommand {
         @Option(help: ArgumentHelp("So many of each kind and database.", valueName: "n")) var limit = 100
         @Flag(help: "Print a JSON array.") var json = false
 
-        func validate() throws { try ConflictsCommand.check(limit, "--limit") }
+        func validate() throws { try ConflictsCommand.check(limit, "--limit", 10_000) }
 
         func run() async throws {
             try await Failure.reporting {
@@ -71,7 +71,7 @@ struct ConflictsCommand: AsyncParsableCommand {
         @Option(help: ArgumentHelp("Only the last n conflicts of each database.", valueName: "n")) var last: Int?
         @Flag(help: "Print JSON.") var json = false
 
-        func validate() throws { if let last { try ConflictsCommand.check(last, "--last") } }
+        func validate() throws { if let last { try ConflictsCommand.check(last, "--last", 1_000_000) } }
 
         private struct Counts {
             var same = 0
@@ -152,8 +152,8 @@ struct ConflictsCommand: AsyncParsableCommand {
         }
     }
 
-    private static func check(_ count: Int, _ option: String) throws {
-        if !(1...1_000_000).contains(count) { throw ValidationError("\(option) is 1 to 1000000, not \(count)") }
+    private static func check(_ count: Int, _ option: String, _ most: Int) throws {
+        if !(1...most).contains(count) { throw ValidationError("\(option) is 1 to \(most), not \(count)") }
     }
 
     /// Runs with the conflicts of what is named, and gives folders' locks back.
