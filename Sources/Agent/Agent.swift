@@ -88,6 +88,10 @@ public actor Agent {
                 for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }
             }
         }
+        for shadow in state.conflictPolicies.values.map(\.shadow) + state.replicators.flatMap({ $0.configuration.collections.map(\.shadow) }) {
+            shadow?.stop()
+        }
+        for keeper in keepers { keeper.stopShadow() }
         await state.plugins?.shutdown()
         pluginStates?.flush()
         for database in state.databases.values { database.close() }
@@ -127,7 +131,7 @@ public actor Agent {
             for await event in events {
                 guard let self else { return }
                 switch event {
-                case .reloaded, .restored, .returned, .loaded: await self.retryConflicts()
+                case .reloaded, .restored, .returned, .loaded, .parameterFileChanged: await self.retryConflicts()
                 default: break
                 }
             }

@@ -185,6 +185,34 @@ import Testing
         #expect(try await run("doc", "get", "main", "x").json["price"] == 4)
     }
 
+    /// What is gone is said to be gone; JSON's null is a value.
+    @Test func deletionsNullsAndMissingFieldsAreToldApart() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(
+            "plugins/newer.lua",
+            "return { resolve = function(c)\n  if not c.remote_doc then return nightjar.delete end\n  return c.remote_doc\nend }\n")
+        try folder.write("nightjar.yaml", Configuration.plain.replacing("main: { ", with: "main: { conflict_resolver: newer, "))
+        func run(_ arguments: String...) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(
+                try NightjarExecutable.path(), arguments + ["--config", folder.path("nightjar.yaml")], folder: folder.path)
+        }
+        let first = try await run("doc", "put", "main", "x", "{}", "--json").json["rev"]?.asString ?? ""
+        #expect(try await run("doc", "put", "main", "x", "{\"_rev\":\"\(first)\",\"tags\":[1,2],\"a.b\":null,\"gone\":true}").status == 0)
+        #expect(try await run("doc", "put", "main", "x", "{\"_rev\":\"\(first)\",\"tags\":[1],\"a.b\":1,\"new\":null}").status == 0)
+        #expect(try await run("doc", "rm", "main", "x", "--rev", first).status == 0)
+        let merged = try await run("conflicts", "show", "1").output
+        for words in ["tags[1]: removed, it was 2", "\"a.b\": from null to 1", "gone: removed, it was true", "new: added, null"] {
+            #expect(merged.contains(words), "\(words) is not in \(merged)")
+        }
+        let deleted = try await run("conflicts", "show", "2").output
+        #expect(deleted.contains("the document is deleted") && !deleted.contains("null\n"), "\(deleted)")
+        let keeper = try folder.write("keep/keep.lua", "return { resolve = function(c) return c.local_doc end }")
+        let replay = try await run("conflicts", "replay", "--plugin", keeper, "--json").json
+        #expect(replay["different"] == 2 && replay["failed"] == 0)
+        let words = try await run("conflicts", "replay", "--plugin", keeper).output
+        #expect(words.contains("instead of a deletion") && words.contains("new: nothing instead of null"), "\(words)")
+    }
+
     @Test func wrongUsesAreRefused() async throws {
         for arguments in [["list", "--limit", "0"], ["replay"], ["replay", "--plugin", "x.lua", "--last", "0"], ["show"]] {
             let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["conflicts"] + arguments)

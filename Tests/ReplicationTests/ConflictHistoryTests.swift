@@ -114,6 +114,7 @@ struct ConflictHistoryTests {
         #expect(try await a.contents() == b.contents())
         #expect(try await b.database.statistics().first?.conflictsPending == 0)
         #expect(try await history(a).count >= 1)
+        #expect(try await history(b).isEmpty)
     }
 
     @Test func aFailingResolverOfAListenerLosesNeitherSide() async throws {

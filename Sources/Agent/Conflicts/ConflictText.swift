@@ -82,11 +82,11 @@ public enum ConflictText {
         case "local": row["local"]
         case "remote": row["remote"]
         case "merged": shadow["merged"]
-        default: nil
+        default: JSONValue?.none
         }
         guard let result = row["result"] else { return text }
         if isOmitted(result) || other.map(isOmitted) == true { return text + "  too large to be compared\n" }
-        let found = FieldDifference.between(document(result), other.flatMap { document($0) })
+        let found = FieldDifference.between(document(result), other.map { document($0) } ?? JSONValue?.none)
         for difference in found.prefix(maximumLines) { text += "  \(difference.asAlternative)\n" }
         return text + more(found)
     }
@@ -130,7 +130,8 @@ public enum ConflictText {
     /// The body is there, or it is known that there is none.
     static func isKnown(_ side: JSONValue) -> Bool { side["deleted"]?.asBool == true || side["body"].map { !$0.isNull } ?? false }
 
-    static func document(_ side: JSONValue) -> JSONValue? { side["body"].flatMap { $0.isNull ? nil : $0 } }
+    /// A literal nil would be JSON's null.
+    static func document(_ side: JSONValue) -> JSONValue? { side["body"].flatMap { $0.isNull ? JSONValue?.none : $0 } }
 
     private static func string(_ value: JSONValue?) -> String {
         switch value {

@@ -27,10 +27,12 @@ public struct FieldDifference: Sendable, Equatable {
         switch (before, after) {
         case (.object(let old)?, .object(let new)?):
             for member in old.members { compare(path(field, member.key), old[member.key], new[member.key], &found) }
-            for member in new.members where old[member.key] == nil { compare(path(field, member.key), nil, member.value, &found) }
+            for member in new.members where old[member.key] == nil { compare(path(field, member.key), JSONValue?.none, member.value, &found) }
         case (.array(let old)?, .array(let new)?):
             for index in 0..<max(old.count, new.count) {
-                compare("\(field)[\(index)]", index < old.count ? old[index] : nil, index < new.count ? new[index] : nil, &found)
+                // A literal nil would be JSON's null.
+                let before = index < old.count ? old[index] : JSONValue?.none
+                compare("\(field)[\(index)]", before, index < new.count ? new[index] : JSONValue?.none, &found)
             }
         default:
             found.append(FieldDifference(field: field, before: before, after: after))
@@ -63,8 +65,12 @@ public struct FieldDifference: Sendable, Equatable {
         }
     }
 
+    /// `{"field", "before", "after"}`, without the one that is absent.
     public var json: JSONValue {
-        JSONOutput.object(["field": .string(field), "before": before ?? .null, "after": after ?? .null])
+        var object = JSONObject([.init(key: "field", value: .string(field))])
+        if let before { object["before"] = before }
+        if let after { object["after"] = after }
+        return .object(object)
     }
 
     private var name: String { field.isEmpty ? "the document" : TextTable.printable(field) }

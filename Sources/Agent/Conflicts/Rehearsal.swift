@@ -80,7 +80,8 @@ public struct Rehearsal: Sendable {
         case .merged: "merged"
         case .delete, .failed: "delete"
         }
-        let differences = FieldDifference.between(ConflictText.document(result), try made.map { try JSONValue(parsing: $0) })
+        let candidate: JSONValue? = if let made { try JSONValue(parsing: made) } else { JSONValue?.none }
+        let differences = FieldDifference.between(ConflictText.document(result), candidate)
         return outcome(differences.isEmpty ? .same : .differs(differences), word)
     }
 

@@ -23,6 +23,9 @@ actor ConflictKeeper {
         task = Task { await self.run() }
     }
 
+    /// The plugins are about to end.
+    nonisolated func stopShadow() { decider.shadow?.stop() }
+
     func stop() async {
         isStopped = true
         isWanted = false

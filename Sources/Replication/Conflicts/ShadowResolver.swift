@@ -29,6 +29,7 @@ public final class ShadowResolver: Sendable {
         var waiting: [Question] = []
         var bytes = 0
         var isRunning = false
+        var isStopped = false
         /// Numbers in the history; bounded like the history that a flood leaves behind.
         var passedOver: [Int64] = []
         var idle: [CheckedContinuation<Void, Never>] = []
@@ -45,6 +46,7 @@ public final class ShadowResolver: Sendable {
 
     func ask(_ question: Question) {
         let starts = state.withLock { state -> Bool in
+            if state.isStopped { return false }
             if state.waiting.count < Self.maximumWaiting, state.bytes + question.bytes <= Self.maximumWaitingBytes {
                 state.waiting.append(question)
                 state.bytes += question.bytes
@@ -55,6 +57,16 @@ public final class ShadowResolver: Sendable {
             return !state.isRunning
         }
         if starts { Task(priority: .low) { await self.run() } }
+    }
+
+    /// Before the plugins end: what waits stays without a verdict, as if there were no shadow.
+    public func stop() {
+        state.withLock { state in
+            state.isStopped = true
+            state.waiting = []
+            state.bytes = 0
+            state.passedOver = []
+        }
     }
 
     /// Returns when nothing waits any more.
@@ -86,6 +98,7 @@ public final class ShadowResolver: Sendable {
             }
             var verdicts = passedOver.map { ($0, self.passedOver) }
             for question in batch { verdicts.append((question.number, await verdict(question))) }
+            if state.withLock({ $0.isStopped }) { continue }
             // Without a database nobody looks at the history either.
             _ = try? await database.write { [verdicts] transaction in
                 for (number, verdict) in verdicts { try transaction.recordShadow(number, verdict) }
