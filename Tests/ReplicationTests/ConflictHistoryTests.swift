@@ -140,6 +140,50 @@ struct ConflictHistoryTests {
         #expect(try await b.body("x") == "{\"at\":\"a\"}")
     }
 
+    /// Peers that push and pull in turns, so that the listener decides: all end up equal, whatever it decides.
+    @Test(arguments: [UInt64(21), 22, 23, 24, 25, 26])
+    func pushesThatAreDecidedConverge(_ seed: UInt64) async throws {
+        var random = SeededGenerator(seed: seed)
+        let b = try TestDatabase("hub")
+        let decisions = Mutex(SeededGenerator(seed: seed &+ 1000))
+        let hub = passive(
+            b,
+            TestResolver { conflict in
+                switch decisions.withLock({ Int.random(in: 0..<8, using: &$0) }) {
+                case 0...1: .local
+                case 2...3: .remote
+                case 4: .delete
+                default: .merged(Array("{\"merged\":\"\(conflict.localRevision) \(conflict.remoteRevision)\"}".utf8))
+                }
+            })
+        func settle() async throws {
+            while try await b.database.statistics().first?.conflictsPending != 0 { try await Task.sleep(for: .milliseconds(2)) }
+        }
+        let peers = [try TestDatabase("p"), try TestDatabase("p"), try TestDatabase("p")]
+        let all = peers + [b]
+        for step in 0..<150 {
+            let place = all[Int.random(in: 0..<all.count, using: &random)]
+            let id = "doc-\(Int.random(in: 0..<5, using: &random))"
+            let deletes = Int.random(in: 0..<6, using: &random) == 0
+            if let now = try await place.get(id), now.isDeleted, deletes { continue }
+            try await place.put(id, "{\"step\":\(step)}", deleted: deletes)
+            guard Int.random(in: 0..<2, using: &random) == 0 else { continue }
+            let type: ReplicatorType = [.push, .pull, .pushAndPull][Int.random(in: 0..<3, using: &random)]
+            let status = await replicate(peers[Int.random(in: 0..<3, using: &random)], hub, type)
+            #expect(status.error == nil, "seed \(seed)")
+            try await settle()
+        }
+        for _ in 0..<8 {
+            for peer in peers {
+                await replicate(peer, hub, .push)
+                try await settle()
+                await replicate(peer, hub, .pull)
+            }
+        }
+        for peer in peers { #expect(try await peer.contents() == b.contents(), "seed \(seed)") }
+        #expect(try await !history(b).isEmpty)
+    }
+
     @Test func withoutAResolverAPushedConflictIsRefused() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await diverged(Hub(b), a, b)
