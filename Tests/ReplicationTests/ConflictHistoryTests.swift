@@ -140,6 +140,22 @@ struct ConflictHistoryTests {
         #expect(try await b.body("x") == "{\"at\":\"a\"}")
     }
 
+    /// A third peer, which holds the side that lost, follows instead of deciding anew: its side has more generations.
+    @Test func whatAListenerDecidedIsNotUndoneByOthers() async throws {
+        let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))
+        try await diverged(Hub(b), a, b)
+        for n in 0..<4 { try await b.put("x", "{\"at\":\"b\",\"n\":\(n)}") }
+        await replicate(c, Hub(b))
+        let hub = passive(b, TestResolver { _ in .remote })
+        await replicate(a, hub, .push)
+        try await b.wait { try await $0.body("x") == "{\"at\":\"a\"}" }
+        let status = await replicate(c, hub)
+        #expect(status.error == nil && status.counts.resolved == 0)
+        #expect(try await history(c).isEmpty)
+        await replicate(a, hub)
+        for database in [a, b, c] { #expect(try await database.body("x") == "{\"at\":\"a\"}") }
+    }
+
     /// Peers that push and pull in turns, so that the listener decides: all end up equal, whatever it decides.
     @Test(arguments: [UInt64(21), 22, 23, 24, 25, 26])
     func pushesThatAreDecidedConverge(_ seed: UInt64) async throws {
