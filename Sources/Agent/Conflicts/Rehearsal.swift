@@ -4,6 +4,7 @@ import Logging
 import LuaRuntime
 import PluginHost
 import Replication
+import Synchronization
 
 /// Runs a candidate resolver over conflicts of the history, in the real sandbox, and tells where it would have decided
 /// otherwise. No data is touched: the candidate reads and writes nothing.
@@ -36,7 +37,7 @@ public struct Rehearsal: Sendable {
         let (folder, name) = try Self.parts(of: file)
         host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            logger: Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() })
+            services: RehearsalServices(), logger: Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() })
         await host.start()
         do {
             resolver = try host.resolver(plugin: name, params: params, usedBy: "conflicts replay")
@@ -111,6 +112,30 @@ public struct Rehearsal: Sendable {
             database: conflict["database"]?.asString ?? "", collection: try CollectionName(parsing: conflict["collection"]?.asString ?? ""),
             direction: .pull, replicator: kind == "replicator" ? name : nil, listener: kind == "listener" ? name : nil,
             remote: kind == "save" ? "save" : place?["peer"]?.asString ?? "", user: place?["user"]?.asString)
+    }
+}
+
+/// What a candidate may ask for: no document, and a state of its own that begins empty and is forgotten.
+private final class RehearsalServices: PluginServices {
+    /// `max_rehearsal_states`: keys kept; the limits of `nightjar.state` hold for each value.
+    private static let maximumKeys = 10_000
+    private let states = Mutex([String: LuaValue]())
+
+    func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+        states.withLock { $0["\(plugin)\n\(key)"] } ?? .missing
+    }
+
+    func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
+        let isKept = states.withLock { states -> Bool in
+            if value == .missing {
+                states["\(plugin)\n\(key)"] = nil
+                return true
+            }
+            guard states.count < Self.maximumKeys || states["\(plugin)\n\(key)"] != nil else { return false }
+            states["\(plugin)\n\(key)"] = value
+            return true
+        }
+        if !isKept { throw PluginServiceRefusal("state holds at most \(Self.maximumKeys) keys in a rehearsal (max_rehearsal_states)") }
     }
 }
 
