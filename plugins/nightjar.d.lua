@@ -45,10 +45,10 @@
 ---@field id string
 ---@field local_doc nightjar.Document? nil where that side is deleted
 ---@field remote_doc nightjar.Document? nil where that side is deleted
----@field base_doc nightjar.Document? common ancestor; nil where its body is gone
+---@field base_doc nightjar.Document? common ancestor; nil where its body is gone, as it often is on a listener and in a save
 ---@field local_rev string
 ---@field remote_rev string
----@field base_rev string?
+---@field base_rev string? the common ancestor, also where its body is gone; nil where there is none
 
 ---@class nightjar.Principal
 ---@field name string? the username if absent

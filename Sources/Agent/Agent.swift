@@ -29,8 +29,11 @@ public actor Agent {
         /// By the replicator's name; those that speak clear text have none.
         var replicatorSecurity: [String: ReplicatorSecurity] = [:]
         var plugins: PluginHost?
+        var conflictPolicies: [String: ConflictPolicy] = [:]
         var isReady = false
     }
+
+    nonisolated let conflicts = ConflictHub()
 
     private let log: Logger
     /// Held until the process ends or the agent is let go, beyond the removal of the admin socket.
@@ -62,10 +65,10 @@ public actor Agent {
             folderLock = try DataFolderLock(folder: settings.data.value)
             for database in settings.databases { try open(database, settings) }
             try await loadPlugins(settings)
-            try checkResolvers(settings)
+            try prepareConflictPolicies(settings)
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
-            startKeepers(settings)
+            await startKeepers(settings)
             maintenance = Task { [weak self] in await self?.maintain() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             shared.withLock { $0.isReady = true }
@@ -91,6 +94,10 @@ public actor Agent {
                 for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }
             }
         }
+        for shadow in state.conflictPolicies.values.map(\.shadow) + state.replicators.flatMap({ $0.configuration.collections.map(\.shadow) }) {
+            shadow?.stop()
+        }
+        for keeper in keepers { keeper.stopShadow() }
         await state.plugins?.shutdown()
         pluginStates?.flush()
         for database in state.databases.values { database.close() }
@@ -107,6 +114,7 @@ public actor Agent {
     private func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {
         var options = DatabaseOptions()
         options.historyDepth = wanted.history.revisions
+        options.conflictHistory = wanted.history.conflicts
         let database = try Database.open(
             folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
         shared.withLock { $0.databases[wanted.name.value] = database }
@@ -129,23 +137,14 @@ public actor Agent {
             for await event in events {
                 guard let self else { return }
                 switch event {
-                case .reloaded, .restored, .returned, .loaded: await self.retryConflicts()
+                case .reloaded, .restored, .returned, .loaded, .parameterFileChanged: await self.retryConflicts()
                 default: break
                 }
             }
         }
     }
 
-    /// A database's resolver may be used by no replicator yet; that it is there is checked all the same.
-    private func checkResolvers(_ settings: AgentSettings) throws {
-        let source = policies()
-        for database in settings.databases {
-            guard let resolver = database.conflictResolver else { continue }
-            _ = try source.resolver(resolver, usedBy: "database \(database.name.value) conflict_resolver")
-        }
-    }
-
-    private func policies() -> PolicySource {
+    func policies() -> PolicySource {
         shared.withLock { PolicySource(settings: $0.settings, plugins: $0.plugins) }
     }
 
@@ -157,7 +156,8 @@ public actor Agent {
             policies: ListenerPolicies(
                 authenticator: try settings.authenticator.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
                 pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
-                pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") }),
+                pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
+                conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
             security: settings.disableTLS.value
                 ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: self.settings.data.value)),
             databases: { [weak self] in self?.database($0) }, logger: logs.logger(.listener))
@@ -174,7 +174,8 @@ public actor Agent {
         let logger = logs.logger(.replicator)
         let security = try ReplicatorBuilding.security(settings, dataFolder: self.settings.data.value, logger: logger)
         let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: policies(), security: security, group: group, logger: logger)
+            settings, database: database, policies: policies(), security: security, group: group, logger: logger,
+            conflictObserver: conflictObserver)
         shared.withLock {
             $0.replicators.append(replicator)
             $0.replicatorSecurity[settings.name.value] = security
@@ -219,29 +220,11 @@ public actor Agent {
 
     // MARK: - Conflicts
 
-    /// Conflicts that no running replicator looks after are decided here too.
-    private func startKeepers(_ settings: AgentSettings) {
-        let source = policies()
-        for replicator in settings.replicators where replicator.direction.pulls {
-            guard let database = database(replicator.database.value) else { continue }
-            for wanted in replicator.collections {
-                let reference = wanted.conflictResolver ?? settings.database(named: replicator.database.value)?.conflictResolver
-                guard let collection = database.collection(CollectionName(wanted.collection.value)) else { continue }
-                let resolver = try? reference.map {
-                    try source.resolver($0, usedBy: "replicator \(replicator.name.value) pending conflicts")
-                }
-                if reference != nil, resolver == nil { continue }
-                keepers.append(
-                    ConflictKeeper(
-                        ConflictDecider(
-                            database: database, collection: collection, resolver: resolver,
-                            context: PolicyContext(
-                                database: database.name, collection: collection.name, direction: .pull,
-                                replicator: replicator.name.value, remote: replicator.target.value.text)),
-                        logger: logs.logger(.replicator)))
-            }
-        }
-        for keeper in keepers { Task { await keeper.retry() } }
+    private func startKeepers(_ settings: AgentSettings) async {
+        keepers = await makeKeepers(settings)
+        for keeper in keepers { await keeper.retry() }
+        // What the configuration no longer wants to keep goes now, not with the next conflict.
+        for database in databases { _ = try? await database.write { try $0.trimConflictHistory() } }
     }
 
     /// Tries pending conflicts again: a plugin changed, or the operator asked.
@@ -305,8 +288,11 @@ public actor Agent {
         for replicator in old.replicators where touchedDatabases.contains(replicator.database.value) {
             goneReplicators.insert(replicator.name.value)
         }
+        let otherResolvers = Set(change.databases.changed.filter { $0.keys.contains("conflict_resolver") }.map(\.name))
         var goneListeners = Set(change.listeners.removed + change.listeners.changed.map(\.name))
-        for listener in old.listeners where listener.databases.contains(where: { reopened.contains($0.value) }) {
+        // Their connections hold the database, or who decides its conflicts.
+        let touched = reopened.union(otherResolvers)
+        for listener in old.listeners where listener.databases.contains(where: { touched.contains($0.value) }) {
             goneListeners.insert(listener.name.value)
         }
         for keeper in keepers { await keeper.stop() }
@@ -325,6 +311,7 @@ public actor Agent {
                 done.append("database \(database.name.value) opened")
             }
         }
+        try prepareConflictPolicies(new)
         let listening = Set(listeners.map(\.settings.name.value))
         for listener in new.listeners where !listening.contains(listener.name.value) {
             try await startListener(listener)
@@ -335,7 +322,7 @@ public actor Agent {
             try await startReplicator(replicator)
             done.append("replicator \(replicator.name.value) started")
         }
-        startKeepers(new)
+        await startKeepers(new)
         for line in done { log.info("configuration reloaded: \(line)") }
         return done
     }

@@ -44,7 +44,7 @@ final class CollectionTables {
         case changes, changesWithBodies
         case keepBody, keepCurrentBody, body, bodiesOf, dropBody, dropBodies
         case addBlob, dropBlobs, blobReferenced
-        case conflict, setConflict, dropConflict, conflictFailure, conflicts
+        case conflict, setConflict, dropConflict, conflictFailure, conflicts, pendingConflict
         case exclusion, exclude, unexclude, dropExclusionsOf
     }
 
@@ -98,9 +98,11 @@ final class CollectionTables {
         case .conflictFailure: "UPDATE conflicts_\(n) SET error = ?2, plugin = ?3, version = ?4, tries = ?5 + tries * ?6 WHERE id = ?1"
         case .conflicts:
             """
-            SELECT id, remote, error, plugin, version, tries, since FROM conflicts_\(n) \
+            SELECT id, local_rev, remote_rev, remote, error, plugin, version, tries, since FROM conflicts_\(n) \
             WHERE id > ?1 ORDER BY id LIMIT ?2
             """
+        case .pendingConflict:
+            "SELECT id, local_rev, remote_rev, remote, error, plugin, version, tries, since FROM conflicts_\(n) WHERE id = ?1"
         case .exclusion:
             """
             SELECT remote, direction, id, kind, sequence, remote_sequence, rev, error, plugin, version, tries, since \

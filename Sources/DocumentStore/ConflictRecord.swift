@@ -78,13 +78,16 @@ extension ReadTransaction {
             }
             return Conflict.Side(revision: leaf.revision, isDeleted: leaf.isDeleted, body: body)
         }
-        var base: Conflict.Base?
-        if let ancestor = tree.commonAncestor(of: sides.local.revision, and: sides.remote.revision),
-            let body = try body(collection, id, ancestor, row: row) {
-            base = Conflict.Base(revision: ancestor, body: body)
-        }
+        let ancestor = tree.commonAncestor(of: sides.local.revision, and: sides.remote.revision)
         return Conflict(
-            id: id, local: try side(sides.local), remote: try side(sides.remote), base: base, remoteID: record.remoteID)
+            id: id, local: try side(sides.local), remote: try side(sides.remote),
+            base: try base(collection, id, ancestor, row: row), baseRevision: ancestor, remoteID: record.remoteID)
+    }
+
+    /// A common ancestor, if its body is still stored.
+    final func base(_ collection: Collection, _ id: DocumentID, _ ancestor: RevisionID?, row: Row) throws(StoreError) -> Conflict.Base? {
+        guard let ancestor, let body = try body(collection, id, ancestor, row: row) else { return nil }
+        return Conflict.Base(revision: ancestor, body: body)
     }
 
     final func conflictRecord(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> ConflictRecord? {

@@ -11,6 +11,8 @@ public struct DatabaseOptions: Sendable {
     public var durability = Durability.full
     /// Generations kept per branch.
     public var historyDepth = StoreLimits.historyDepth
+    /// Decided conflicts kept; 0 records none.
+    public var conflictHistory = StoreLimits.conflictHistory
     /// Largest document body, in bytes.
     public var maxBodyBytes = StoreLimits.maxBodyBytes
     /// Largest blob, in bytes.

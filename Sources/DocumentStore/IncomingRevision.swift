@@ -37,6 +37,8 @@ public enum ConflictHandling: Sendable {
     case refuse
     /// Active side: keep it as a branch, to be resolved.
     case store
+    /// Passive side with a resolver: what `.refuse` refuses is kept as a branch, to be resolved.
+    case storePushed
 }
 
 /// What became of an incoming revision.

@@ -33,6 +33,11 @@ public enum StoreLimits {
     public static let maxBodyBytesPerRead = 8 << 20
     /// Characters of an error text kept with an excluded document or a conflict.
     public static let maxErrorTextBytes = 2000
+    /// Bytes of a body kept in the conflict history; of a larger one its digest and size are. An entry has up to five
+    /// bodies, so 1,000 entries take 160 MB at worst, and about 1 MB with documents as gateways have them.
+    public static let maxHistoryBodyBytes = 32 << 10
+    /// Decided conflicts kept of one database.
+    public static let conflictHistory = 1000
     /// Seconds an unreferenced blob is left alone: the revision that needs it may
     /// still be on its way.
     public static let blobGraceSeconds: Int64 = 3600

@@ -93,18 +93,30 @@ extension ReadTransaction {
         statement.bind(2, Int64(min(max(limit, 0), StoreLimits.maxRowsPerRead)))
         defer { statement.reset() }
         var rows: [PendingConflict] = []
-        while try session.step(statement) {
-            rows.append(PendingConflict(
-                id: DocumentID(stored: statement.text(0)),
-                remoteID: statement.isNull(1) ? nil : RemoteID(statement.integer(1)),
-                error: statement.text(2),
-                plugin: statement.text(3),
-                version: statement.text(4),
-                tries: Int(clamping: statement.integer(5)),
-                since: statement.integer(6)
-            ))
-        }
+        while try session.step(statement) { rows.append(pendingConflict(statement)) }
         return rows
+    }
+
+    /// What is known of one document's unresolved conflict; nil if it has none.
+    public final func pendingConflict(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> PendingConflict? {
+        let statement = try tables(collection).statement(.pendingConflict)
+        statement.bind(1, id.text)
+        defer { statement.reset() }
+        return try session.step(statement) ? pendingConflict(statement) : nil
+    }
+
+    private func pendingConflict(_ statement: Statement) -> PendingConflict {
+        PendingConflict(
+            id: DocumentID(stored: statement.text(0)),
+            local: RevisionID(stored: statement.text(1)),
+            remote: RevisionID(stored: statement.text(2)),
+            remoteID: statement.isNull(3) ? nil : RemoteID(statement.integer(3)),
+            error: statement.text(4),
+            plugin: statement.text(5),
+            version: statement.text(6),
+            tries: Int(clamping: statement.integer(7)),
+            since: statement.integer(8)
+        )
     }
 
     /// Whether a stored body refers to the blob.

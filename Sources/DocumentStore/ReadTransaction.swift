@@ -73,6 +73,14 @@ public class ReadTransaction {
         return try session.step(statement) ? RemoteID(statement.integer(0)) : nil
     }
 
+    /// What a remote was named by; nil for one that was never named.
+    public final func remoteKey(_ remote: RemoteID) throws(StoreError) -> String? {
+        let statement = try active().cached("SELECT key FROM remotes WHERE id = ?1")
+        statement.bind(1, remote.number)
+        defer { statement.reset() }
+        return try session.step(statement) ? statement.text(0) : nil
+    }
+
     /// The revision last known to be current at the remote.
     public final func remoteRevision(
         _ remote: RemoteID, _ collection: Collection, _ id: DocumentID

@@ -30,7 +30,24 @@ enum Schema {
                 rev INTEGER NOT NULL, body BLOB NOT NULL,
                 PRIMARY KEY(collection, id)) WITHOUT ROWID
             """,
-        ]
+        ],
+        // Decided conflicts. Bodies come last, so that lists do not read the pages they overflow to; see `KeptBody` for their
+        // form. `flags`: see `HistoryFlags`. Numbers are never given twice, and without gaps but at the front.
+        [
+            """
+            CREATE TABLE conflict_history(
+                number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, collection INTEGER NOT NULL, id TEXT NOT NULL,
+                place INTEGER NOT NULL, place_name TEXT NOT NULL, peer TEXT NOT NULL, user TEXT,
+                local_rev TEXT NOT NULL, remote_rev TEXT NOT NULL, base_rev TEXT, result_rev TEXT NOT NULL,
+                flags INTEGER NOT NULL, decision INTEGER NOT NULL,
+                plugin TEXT NOT NULL, version TEXT NOT NULL, duration INTEGER NOT NULL,
+                shadow INTEGER, shadow_plugin TEXT, shadow_version TEXT, shadow_decision INTEGER, shadow_error TEXT,
+                shadow_duration INTEGER,
+                local_body BLOB, remote_body BLOB, base_body BLOB, result_body BLOB, shadow_body BLOB)
+            """,
+            "CREATE INDEX conflict_history_document ON conflict_history(collection, id)",
+            "CREATE INDEX conflict_history_shadow ON conflict_history(shadow) WHERE shadow IS NOT NULL",
+        ],
     ]
 
     static var version: Int { migrations.count }

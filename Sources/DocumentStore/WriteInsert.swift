@@ -7,7 +7,8 @@ extension WriteTransaction {
     ///
     /// A revision that descends from the current one becomes the current one. Else, with `.refuse` (passive side), it
     /// is accepted only if the document is a tombstone with which it has no history in common, or if it is a tombstone
-    /// that ends another branch. With `.store` (active side) it becomes a branch of its own and a conflict is recorded,
+    /// that ends another branch. With `.storePushed` (passive side with a resolver) it becomes a branch of its own where
+    /// `.refuse` would refuse it, and a conflict is recorded. With `.store` (active side) it becomes a branch of its own and a conflict is recorded,
     /// except when the local document is what the remote had before (the remote switched branches: ours follows), or
     /// when both sides are deleted (the remote tombstone replaces ours).
     ///
@@ -75,11 +76,9 @@ extension WriteTransaction {
         }
         let ancestor = incoming.history.first { tree.contains($0) }
         let descends = ancestor == row.revision
-        if !descends && conflicts == .refuse {
-            let recreates = row.isDeleted && ancestor == nil
-            let closes = new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
-            guard recreates || closes else { return .conflict(current: row.revision) }
-        }
+        // What a passive side takes without a resolver, it takes with one as well.
+        let fits = descends || row.isDeleted && ancestor == nil || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
+        if !fits && conflicts == .refuse { return .conflict(current: row.revision) }
         var remotes = row.remotes
         remotes.spellOut(row.revision)
         let remoteBefore = incoming.remote.flatMap { remotes.revision($0, current: row.revision) }
@@ -90,7 +89,7 @@ extension WriteTransaction {
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
         var record = previous?.settled(&tree, remotes, newest: new.revision)
-        if !descends && conflicts == .store {
+        if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             // The remote left the branch that we got from it, and nothing was edited here: we follow. Only upwards, though:
             // in a ring of agents, following downwards as well would let two revisions chase each other for ever.
             let switched = remoteBefore == row.revision && !row.isConflicted && row.revision < new.revision
@@ -98,7 +97,8 @@ extension WriteTransaction {
                 tree.removeBranch(row.revision)
             } else if record == nil {
                 record = ConflictRecord(
-                    local: row.revision, remoteID: incoming.remote, remote: new.revision, since: state.now
+                    local: row.revision, remoteID: conflicts == .storePushed ? .pusher : incoming.remote, remote: new.revision,
+                    since: state.now
                 ).still(tree, remotes)
             }
         }

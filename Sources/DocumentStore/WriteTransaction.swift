@@ -165,7 +165,8 @@ public final class WriteTransaction: ReadTransaction {
 
     // MARK: purge
 
-    /// Removes a document with all its revisions, marks and exclusions, without a tombstone; peers do not hear of it.
+    /// Removes a document with all its revisions, marks and exclusions, and its bodies from the conflict history, without a
+    /// tombstone; peers do not hear of it.
     /// - Returns: false if there was none.
     @discardableResult
     public func purge(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Bool {
@@ -180,6 +181,7 @@ public final class WriteTransaction: ReadTransaction {
         if row.flags & DocumentFlags.blobs != 0 { try run(tables, .dropBlobs, id) }
         if row.isConflicted { try run(tables, .dropConflict, id) }
         try run(tables, .dropExclusionsOf, id)
+        try forgetHistoryBodies(collection, id)
         if row.isDeleted { counters.deleted -= 1 } else { counters.documents -= 1 }
         counters.isChanged = true
         state.counters[collection.id] = counters

@@ -80,10 +80,7 @@ public struct AdminServer: Sendable {
         }
         addReplicators(router)
         addPlugins(router)
-        router.post("api/conflicts/retry") { _, _ in
-            await agent.retryConflicts()
-            return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: .accepted)
-        }
+        ConflictRoutes(agent: agent).add(to: router)
         EventRoutes(agent: agent).add(to: router)
         DocumentRoutes(agent: agent).add(to: router)
         return router

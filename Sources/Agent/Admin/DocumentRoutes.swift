@@ -71,7 +71,9 @@ struct DocumentRoutes: Sendable {
     private func access(_ context: BasicRequestContext) throws -> DocumentAccess {
         let (name, collection) = try DocumentAccess.parse(try context.parameters.require("db"))
         guard let database = agent.database(name) else { throw AgentError(.notFound, "there is no database \"\(name)\"") }
-        return try DocumentAccess(database, collection: collection)
+        var access = try DocumentAccess(database, collection: collection)
+        access.saves = agent.saveDecider(database, access.collection)
+        return access
     }
 
     private func id(_ context: BasicRequestContext) throws -> String {

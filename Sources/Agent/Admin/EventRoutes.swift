@@ -5,7 +5,7 @@ import PluginHost
 import Replication
 
 /// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
-/// moved or could not move, and `plugin` reloads and failures.
+/// moved or could not move, `conflict` where one was decided or became pending, and `plugin` reloads and failures.
 struct EventRoutes: Sendable {
     let agent: Agent
 
@@ -61,6 +61,11 @@ struct EventRoutes: Sendable {
                         }
                     })
             }
+            let conflicts = agent.conflicts.stream()
+            tasks.append(
+                Task {
+                    for await event in conflicts { continuation.yield(Event(name: "conflict", data: ConflictReports.json(event))) }
+                })
             if let plugins = agent.plugins?.events() {
                 tasks.append(
                     Task {

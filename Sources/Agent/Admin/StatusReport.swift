@@ -35,6 +35,7 @@ extension Agent {
 
     private static func report(_ database: Database) async -> JSONValue {
         let statistics = (try? await database.statistics()) ?? []
+        let history = (try? await database.read { try $0.conflictHistoryCounts() }) ?? ConflictHistoryCounts()
         return JSONOutput.object([
             "name": .string(database.name),
             "folder": .string(database.folder),
@@ -52,6 +53,7 @@ extension Agent {
                 }),
             "conflicts_pending": JSONOutput.number(statistics.reduce(0) { $0 + $1.conflictsPending }),
             "held": JSONOutput.number(statistics.reduce(0) { $0 + $1.held }),
+            "conflicts_decided": ConflictReports.json(history),
         ])
     }
 

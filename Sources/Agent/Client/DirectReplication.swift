@@ -171,7 +171,10 @@ public struct DirectReplication: Sendable {
             guard creates else { throw AgentError(.notFound, "there is no database in \(path)") }
             try Folders.make(path)
         }
-        return try Database.open(folder: path, name: name)
+        var options = DatabaseOptions()
+        // The agent, whose configuration says how long its history is, trims it at its next start.
+        options.conflictHistory = .max
+        return try Database.open(folder: path, name: name, options: options)
     }
 
     private func prepareCollections(_ database: Database, creates: Bool) throws {

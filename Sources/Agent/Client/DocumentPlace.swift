@@ -65,7 +65,10 @@ public enum DocumentPlace: Sendable {
         }
         let wanted = settings.database(named: name)
         var options = DatabaseOptions()
-        if let wanted { options.historyDepth = wanted.history.revisions }
+        if let wanted {
+            options.historyDepth = wanted.history.revisions
+            options.conflictHistory = wanted.history.conflicts
+        }
         let database = try Database.open(folder: folder, name: name, options: options)
         if case .creates(let tell) = absence {
             if !exists { tell("created database \(folder)") }
@@ -80,7 +83,9 @@ public enum DocumentPlace: Sendable {
             database.close()
             throw AgentError(.notFound, "database \"\(name)\" has no collection \(collection); it has \(listed(names))")
         }
-        return try DocumentAccess(database, collection: collection)
+        var access = try DocumentAccess(database, collection: collection)
+        access.saves = FolderResolver.saves(settings, database, access.collection)
+        return access
     }
 
     private static func listed(_ names: [String]) -> String { names.isEmpty ? "none" : names.joined(separator: ", ") }

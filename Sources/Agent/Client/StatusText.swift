@@ -12,6 +12,10 @@ public enum StatusText {
         for problem in rows(status, "plugin_folder_problems") { text += "plugins folder: \(string(problem))\n" }
         let pending = rows(status, "databases").reduce(0) { $0 + ($1["conflicts_pending"]?.asInt64 ?? 0) }
         text += "\nconflicts pending: \(pending)\n"
+        let shadows = ["differs", "failed"].map { key in
+            rows(status, "databases").reduce(0) { $0 + ($1["conflicts_decided"]?["shadow"]?[key]?.asInt64 ?? 0) }
+        }
+        if shadows != [0, 0] { text += "shadow resolvers: \(shadows[0]) differences, \(shadows[1]) failures (nightjar conflicts list)\n" }
         return text
     }
 

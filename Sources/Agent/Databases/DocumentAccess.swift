@@ -1,12 +1,15 @@
 import Documents
 import DocumentStore
 import Digests
+import Replication
 
 /// Reading and editing documents of one collection as JSON, the way CouchDB writes them: `_id`, `_rev`, `_deleted`, then
 /// the body.
 public struct DocumentAccess: Sendable {
     public let database: Database
     public let collection: Collection
+    /// Asked where a save is based on a revision that is no longer current; nil to refuse it.
+    var saves: SaveDecider?
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
     public init(_ database: Database, collection name: CollectionName) throws(AgentError) {
@@ -95,9 +98,12 @@ public struct DocumentAccess: Sendable {
 
     private func save(_ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?) async throws -> SavedRevision {
         do {
+            if let saves { return try await saves.save(id: id, body: body, deleted: isDeleted, parent: parent) }
             return try await database.write { [collection] in
                 try $0.save(collection, id: id, body: body, deleted: isDeleted, parent: parent)
             }
+        } catch let failure as PolicyFailure {
+            throw AgentError(.conflict, Self.undecided(id, failure))
         } catch StoreError.conflict(_, let current) {
             throw AgentError(
                 .conflict,
@@ -106,6 +112,11 @@ public struct DocumentAccess: Sendable {
         } catch let error as StoreError {
             throw AgentError(error.kind, "\(error)")
         }
+    }
+
+    private static func undecided(_ id: DocumentID, _ failure: PolicyFailure) -> String {
+        "document \"\(id)\" has changed since the revision given, and the resolver \"\(failure.plugin)\" that decides then has failed: "
+            + "\(failure.kind): \(failure.message); nothing was saved"
     }
 
     /// Deletes a document: the newest revision, or the one named if it is the newest.
@@ -165,7 +176,8 @@ public struct DocumentAccess: Sendable {
     /// Imports JSON Lines, one batch in one transaction.
     ///
     /// A line without `_rev` is a new document. One with `_rev` continues that revision where it is the current one; where
-    /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere.
+    /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere. Where it
+    /// has moved on since, the resolver decides, if there is one.
     public func importLines(_ lines: [[UInt8]], counts: inout ImportCounts) async throws {
         var batch: [ImportLine] = []
         for line in lines {
@@ -190,6 +202,19 @@ public struct DocumentAccess: Sendable {
             case .saved: counts.saved += 1
             case .unchanged: counts.unchanged += 1
             case .conflict(let why):
+                do {
+                    if let saves, line.revision != nil {
+                        _ = try await saves.save(id: line.id, body: line.body, deleted: line.isDeleted, parent: line.revision)
+                        counts.saved += 1
+                        continue
+                    }
+                } catch let failure as PolicyFailure {
+                    counts.conflicts += 1
+                    counts.note(line.number, Self.undecided(line.id, failure))
+                    continue
+                } catch let error as StoreError where error.kind == .conflict {
+                    // As it was found.
+                }
                 counts.conflicts += 1
                 counts.note(line.number, why)
             case .failed(let why):

@@ -177,9 +177,13 @@ public final class PeerListener: ListenerDelegate {
         }
         var logger = logger
         logger[metadataKey: "peer"] = "\(request.remoteAddress)"
-        let configuration = PassiveConfiguration(
+        var configuration = PassiveConfiguration(
             listener: settings.name.value, database: admission.database, principal: admission.principal,
             isReadOnly: settings.readOnly, pushFilter: policies.pushFilter, pullFilter: policies.pullFilter)
+        let conflicts = policies.conflicts(admission.database.name)
+        configuration.resolver = conflicts.resolver
+        configuration.shadow = conflicts.shadow
+        configuration.conflictObserver = policies.conflictObserver
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
             observer: SessionObserver(
@@ -216,4 +220,7 @@ public struct ListenerPolicies: Sendable {
     public var pushFilter: (any DocumentFilter)?
     /// What peers may push.
     public var pullFilter: (any DocumentFilter)?
+    /// Who decides what peers push into conflict, by database.
+    var conflicts: @Sendable (String) -> ConflictPolicy = { _ in ConflictPolicy() }
+    var conflictObserver: ConflictObserver = { _ in }
 }

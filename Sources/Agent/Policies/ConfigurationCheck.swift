@@ -43,7 +43,7 @@ public enum ConfigurationCheck {
     static func uses(_ settings: AgentSettings) -> [(PluginReference, LuaHook, String)] {
         var uses: [(PluginReference, LuaHook, String)] = []
         for database in settings.databases {
-            if let resolver = database.conflictResolver { uses.append((resolver, .resolve, "database \(database.name.value) conflict_resolver")) }
+            if let resolver = database.conflictResolver { uses += resolvers(resolver, "database \(database.name.value)") }
         }
         for listener in settings.listeners {
             let name = "listener \(listener.name.value)"
@@ -56,10 +56,15 @@ public enum ConfigurationCheck {
             for collection in replicator.collections {
                 if let reference = collection.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
                 if let reference = collection.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
-                if let reference = collection.conflictResolver { uses.append((reference, .resolve, "\(name) conflict_resolver")) }
+                if let reference = collection.conflictResolver { uses += resolvers(reference, name) }
             }
         }
         return uses
+    }
+
+    private static func resolvers(_ reference: PluginReference, _ place: String) -> [(PluginReference, LuaHook, String)] {
+        [(reference, .resolve, "\(place) conflict_resolver")]
+            + (reference.shadow.map { [(PluginReference($0), .resolve, "\(place) conflict_resolver shadow")] } ?? [])
     }
 
     /// Settings that are valid and that this version cannot carry out. Saying so beats doing something else.
@@ -68,6 +73,16 @@ public enum ConfigurationCheck {
         for listener in settings.listeners {
             if let sync = listener.sync {
                 problems.append(ConfigurationProblem(at: sync.position, "listener \"\(listener.name.value)\": sync plugins are not available in this version"))
+            }
+        }
+        for database in settings.databases where database.history.conflicts == 0 {
+            let resolvers = [database.conflictResolver]
+                + settings.replicators.filter { $0.database.value.utf8.elementsEqual(database.name.value.utf8) }.flatMap { $0.collections.map(\.conflictResolver) }
+            for shadow in resolvers.compactMap({ $0?.shadow }) {
+                problems.append(
+                    ConfigurationProblem(
+                        at: shadow.position,
+                        "a shadow has its differences recorded in the conflict history, which \"history: { conflicts: 0 }\" of database \"\(database.name.value)\" turns off"))
             }
         }
         for replicator in settings.replicators {

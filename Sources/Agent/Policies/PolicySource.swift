@@ -1,4 +1,5 @@
 import AgentConfiguration
+import DocumentStore
 import LuaRuntime
 import PluginHost
 import Replication
@@ -27,6 +28,17 @@ struct PolicySource: Sendable {
         }
     }
 
+    /// The resolver of a place, and what watches it.
+    func conflictPolicy(_ reference: PluginReference?, database: Database, usedBy: String) throws(ConfigurationProblem) -> ConflictPolicy {
+        guard let reference else { return ConflictPolicy() }
+        var policy = ConflictPolicy(resolver: try resolver(reference, usedBy: "\(usedBy) conflict_resolver"))
+        if let shadow = reference.shadow {
+            policy.shadow = ShadowResolver(
+                try resolver(PluginReference(shadow), usedBy: "\(usedBy) conflict_resolver shadow"), database: database)
+        }
+        return policy
+    }
+
     func passwordAuthenticator(
         _ reference: PluginReference, usedBy: String
     ) throws(ConfigurationProblem) -> any PasswordAuthenticator {
@@ -51,7 +63,21 @@ struct PolicySource: Sendable {
     }
 }
 
+/// Who decides the conflicts of one place; nobody for the default rule.
+struct ConflictPolicy: Sendable {
+    var resolver: (any ConflictResolver)?
+    /// Only watches.
+    var shadow: ShadowResolver?
+}
+
 extension PluginReference {
+    /// A shadow as what it is: a place that uses a plugin.
+    init(_ shadow: ShadowReference) {
+        self.init()
+        plugin = shadow.plugin
+        params = shadow.params
+    }
+
     /// A wrong parameter is shown where it stands.
     func place(of error: PluginError) -> SourcePosition {
         if case .parameters(_, _, let problems, _) = error, let first = problems.first,

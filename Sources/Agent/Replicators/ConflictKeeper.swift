@@ -23,6 +23,9 @@ actor ConflictKeeper {
         task = Task { await self.run() }
     }
 
+    /// The plugins are about to end.
+    nonisolated func stopShadow() { decider.shadow?.stop() }
+
     func stop() async {
         isStopped = true
         isWanted = false
@@ -36,8 +39,8 @@ actor ConflictKeeper {
             repeat {
                 do {
                     let page = try await decider.conflicted(after: after, limit: 50)
-                    after = page.count < 50 ? nil : page.last
-                    for outcome in try await decider.decide(page) {
+                    after = page.next
+                    for outcome in try await decider.decide(page.ids) {
                         if let failure = outcome.failure {
                             logger.warning(
                                 "conflict of \(outcome.id) stays pending: \(failure.message)", metadata: ["plugin": "\(failure.plugin)"])

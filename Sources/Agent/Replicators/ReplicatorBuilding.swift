@@ -11,7 +11,7 @@ import Transport
 enum ReplicatorBuilding {
     static func make(
         _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?,
-        group: any EventLoopGroup, logger: Logger
+        group: any EventLoopGroup, logger: Logger, conflictObserver: @escaping ConflictObserver
     ) throws -> Replicator {
         let target = settings.target.value
         guard target.scheme == .ws || target.scheme == .wss else {
@@ -22,12 +22,14 @@ enum ReplicatorBuilding {
         for wanted in settings.collections {
             let name = CollectionName(wanted.collection.value)
             let usedBy = "replicator \(settings.name.value)"
-            let resolver = wanted.conflictResolver ?? databaseSettings?.conflictResolver
+            let conflicts = try policies.conflictPolicy(
+                wanted.conflictResolver ?? databaseSettings?.conflictResolver, database: database, usedBy: usedBy)
             var collection = CollectionReplication(
                 collection: name,
                 pushFilter: try wanted.pushFilter.map { try policies.pushFilter($0, usedBy: "\(usedBy) push_filter") },
                 pullFilter: try wanted.pullFilter.map { try policies.pullFilter($0, usedBy: "\(usedBy) pull_filter") },
-                resolver: try resolver.map { try policies.resolver($0, usedBy: "\(usedBy) conflict_resolver") })
+                resolver: conflicts.resolver)
+            collection.shadow = conflicts.shadow
             if !wanted.documentIDs.isEmpty {
                 collection.documentIDs = try wanted.documentIDs.map { id in
                     do { return try DocumentID(id.value) } catch { throw ConfigurationProblem(at: id.position, "\(error)") }
@@ -36,13 +38,14 @@ enum ReplicatorBuilding {
             if !wanted.channels.isEmpty { collection.channels = wanted.channels.map(\.value) }
             collections.append(collection)
         }
-        let configuration = ReplicatorConfiguration(
+        var configuration = ReplicatorConfiguration(
             name: settings.name.value, database: database, target: target.text,
             type: ReplicatorType(rawValue: settings.direction.rawValue) ?? .pushAndPull, isContinuous: settings.continuous,
             collections: collections,
             retry: RetryMachine.Settings(
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge)
+        configuration.conflictObserver = conflictObserver
         return Replicator(configuration: configuration, connector: try connector(settings, security, group: group), logger: logger)
     }
 

@@ -2,24 +2,34 @@ import Documents
 import DocumentStore
 
 /// Decides the conflicts of one collection: asks the resolver outside of any transaction, commits its answer by comparing
-/// both leaves, and asks again, a bounded number of times, when the document changed meanwhile.
+/// both leaves, and asks again, a bounded number of times, when the document changed meanwhile. What was decided is recorded
+/// in the transaction that commits it.
 public struct ConflictDecider: Sendable {
     public let database: Database
     public let collection: Collection
     /// Nil for the default rule of Couchbase Lite 3.
     public let resolver: (any ConflictResolver)?
+    /// Only watches.
+    public let shadow: ShadowResolver?
     public let context: PolicyContext
+    /// Which pending conflicts are its own.
+    public let scope: ConflictScope
     /// How often one conflict is decided anew.
     public let attempts: Int
+    let observer: ConflictObserver
 
     public init(
-        database: Database, collection: Collection, resolver: (any ConflictResolver)?, context: PolicyContext, attempts: Int = 10
+        database: Database, collection: Collection, resolver: (any ConflictResolver)?, shadow: ShadowResolver? = nil,
+        context: PolicyContext, scope: ConflictScope = .all, attempts: Int = 10, observer: @escaping ConflictObserver = { _ in }
     ) {
         self.database = database
         self.collection = collection
         self.resolver = resolver
+        self.shadow = shadow
         self.context = context
+        self.scope = scope
         self.attempts = attempts
+        self.observer = observer
     }
 
     /// What became of one conflict.
@@ -29,6 +39,24 @@ public struct ConflictDecider: Sendable {
         public var failure: PolicyFailure?
         /// The conflict was decided now.
         public var isDecided: Bool
+    }
+
+    /// A resolver's answer that is to be committed.
+    struct Answer: Sendable {
+        var conflict: Conflict
+        var decision: ConflictDecision
+        var resolution: Resolution
+        var plugin: String
+        var version: String
+        var microseconds: Int64
+    }
+
+    /// What one transaction did.
+    private struct Committed: Sendable {
+        var done: [(answer: Answer, revision: RevisionID, number: Int64?)] = []
+        /// The document changed meanwhile.
+        var moved: [DocumentID] = []
+        var failed: [(id: DocumentID, failure: PolicyFailure, isNews: Bool)] = []
     }
 
     /// Decides a batch of conflicts: one read, one answer each, one transaction.
@@ -43,72 +71,50 @@ public struct ConflictDecider: Sendable {
             }
             let present = Set(conflicts.map(\.id))
             outcomes += open.filter { !present.contains($0) }.map { Outcome(id: $0, failure: nil, isDecided: false) }
-            var decided: [(Conflict, Resolution)] = []
+            var answers: [Answer] = []
             var failed: [(DocumentID, PolicyFailure)] = []
             for conflict in conflicts {
-                switch await decision(conflict) {
-                case .local: decided.append((conflict, .localWins))
-                case .remote: decided.append((conflict, .remoteWins))
-                case .merged(let body): decided.append((conflict, .merged(body)))
-                case .delete: decided.append((conflict, .delete))
-                case .failed(let failure): failed.append((conflict.id, failure))
+                switch await answer(conflict) {
+                case .success(let answer): answers.append(answer)
+                case .failure(let failure): failed.append((conflict.id, failure))
                 }
             }
-            let work = (decided, failed)
+            let work = (answers, failed)
             let isLast = attempt == attempts
-            let (moved, refused) = try await database.write { transaction in
+            let committed = try await database.write { transaction in
                 try commit(work.0, work.1, isLast: isLast, transaction)
             }
-            let movedIDs = Set(moved)
-            let refusedIDs = Dictionary(refused, uniquingKeysWith: { first, _ in first })
-            for (conflict, _) in decided where !movedIDs.contains(conflict.id) {
-                outcomes.append(Outcome(id: conflict.id, failure: refusedIDs[conflict.id], isDecided: refusedIDs[conflict.id] == nil))
+            for (answer, revision, number) in committed.done {
+                outcomes.append(Outcome(id: answer.conflict.id, failure: nil, isDecided: true))
+                tell(answer, revision, number)
             }
-            for (id, failure) in failed { outcomes.append(Outcome(id: id, failure: failure, isDecided: false)) }
-            open = moved
-        }
-        for id in open {
-            outcomes.append(Outcome(id: id, failure: tooManyChanges, isDecided: false))
+            for (id, failure, isNews) in committed.failed {
+                outcomes.append(Outcome(id: id, failure: failure, isDecided: false))
+                if isNews { tell(id, failure) }
+            }
+            open = isLast ? [] : committed.moved
         }
         return outcomes
     }
 
-    private var tooManyChanges: PolicyFailure {
-        PolicyFailure(
-            plugin: resolver?.pluginName ?? "", version: resolver?.version ?? "", kind: "plugin_result",
-            message: "the document changed during each of \(attempts) decisions (resolve_attempts); it is tried again later")
-    }
-
-    /// The documents that changed meanwhile, and those whose decision the store refused.
-    private func commit(
-        _ decided: [(Conflict, Resolution)], _ failed: [(DocumentID, PolicyFailure)], isLast: Bool, _ transaction: WriteTransaction
-    ) throws(StoreError) -> ([DocumentID], [(DocumentID, PolicyFailure)]) {
-        var moved: [DocumentID] = []
-        var refused: [(DocumentID, PolicyFailure)] = []
-        for (conflict, resolution) in decided {
-            do throws(StoreError) {
-                _ = try transaction.resolveConflict(
-                    collection, id: conflict.id, expectedLocal: conflict.local.revision,
-                    expectedRemote: conflict.remote.revision, resolution: resolution)
-            } catch .conflictMoved, .notFound {
-                moved.append(conflict.id)
-                if isLast { try pend(conflict.id, tooManyChanges, transaction) }
-            } catch {
-                guard error.concernsOneDocument else { throw error }
-                let failure = PolicyFailure(
-                    plugin: resolver?.pluginName ?? "", version: resolver?.version ?? "", kind: "plugin_result",
-                    message: "the resolver's answer for \(conflict.id) cannot be stored: \(error)")
-                refused.append((conflict.id, failure))
-                try pend(conflict.id, failure, transaction)
-            }
+    /// Asks the resolver, or the default rule.
+    func answer(_ conflict: Conflict) async -> Result<Answer, PolicyFailure> {
+        // Read before: were it replaced meanwhile, the earlier version most likely answered.
+        var version = resolver?.version ?? ""
+        let clock = ContinuousClock()
+        let start = clock.now
+        let decision = await decision(conflict)
+        let microseconds = (clock.now - start).microseconds
+        // A resolver that is loaded by its first call has a version only then.
+        if version.isEmpty, let resolver { version = resolver.version }
+        guard let resolution = decision.resolution else {
+            if case .failed(let failure) = decision { return .failure(failure) }
+            return .failure(failure("the resolver gave no answer"))
         }
-        for (id, failure) in failed { try pend(id, failure, transaction) }
-        return (moved, refused)
-    }
-
-    private func pend(_ id: DocumentID, _ failure: PolicyFailure, _ transaction: WriteTransaction) throws(StoreError) {
-        try transaction.setPendingConflict(
-            collection, id, error: failure.message, plugin: failure.plugin, version: failure.version)
+        return .success(
+            Answer(
+                conflict: conflict, decision: decision, resolution: resolution, plugin: resolver?.pluginName ?? "", version: version,
+                microseconds: microseconds))
     }
 
     private func decision(_ conflict: Conflict) async -> ConflictDecision {
@@ -120,22 +126,84 @@ public struct ConflictDecider: Sendable {
         }
         // Two deletions need no opinion.
         if conflict.local.isDeleted, conflict.remote.isDeleted { return .remote }
-        let question = PolicyConflict(
-            id: conflict.id, local: document(conflict.id, conflict.local), remote: document(conflict.id, conflict.remote),
-            base: conflict.base.map {
-                PolicyDocument(id: conflict.id, revision: $0.revision, isDeleted: false, body: $0.body)
-            },
-            localRevision: conflict.local.revision, remoteRevision: conflict.remote.revision,
-            baseRevision: conflict.base?.revision)
-        return await resolver.resolve(question, context)
+        return await resolver.resolve(PolicyConflict(conflict), context)
     }
 
-    private func document(_ id: DocumentID, _ side: Conflict.Side) -> PolicyDocument? {
-        side.isDeleted ? nil : PolicyDocument(id: id, revision: side.revision, isDeleted: false, body: side.body)
+    func failure(_ message: String) -> PolicyFailure {
+        PolicyFailure(
+            plugin: resolver?.pluginName ?? "", version: resolver?.version ?? "", kind: "plugin_result", message: message)
     }
 
-    /// All documents of the collection that are in conflict, in pages.
-    public func conflicted(after: DocumentID?, limit: Int) async throws -> [DocumentID] {
-        try await database.read { try $0.conflictedDocuments(collection, after: after, limit: limit) }
+    var tooManyChanges: PolicyFailure {
+        failure("the document changed during each of \(attempts) decisions (resolve_attempts); it is tried again later")
+    }
+
+    private func commit(
+        _ answers: [Answer], _ failed: [(DocumentID, PolicyFailure)], isLast: Bool, _ transaction: WriteTransaction
+    ) throws(StoreError) -> Committed {
+        var committed = Committed()
+        func pend(_ id: DocumentID, _ failure: PolicyFailure) throws(StoreError) {
+            let before = try transaction.pendingConflict(collection, id)
+            try transaction.setPendingConflict(
+                collection, id, error: failure.message, plugin: failure.plugin, version: failure.version)
+            let isNews = before.map { $0.tries == 0 || $0.plugin != failure.plugin || $0.version != failure.version } ?? true
+            committed.failed.append((id, failure, isNews))
+        }
+        for answer in answers {
+            let id = answer.conflict.id
+            do throws(StoreError) {
+                let saved = try transaction.resolveConflict(
+                    collection, id: id, expectedLocal: answer.conflict.local.revision,
+                    expectedRemote: answer.conflict.remote.revision, resolution: answer.resolution)
+                committed.done.append((answer, saved.revision, try record(answer, saved.revision, transaction)))
+            } catch .conflictMoved, .notFound {
+                committed.moved.append(id)
+                if isLast { try pend(id, tooManyChanges) }
+            } catch {
+                guard error.concernsOneDocument else { throw error }
+                try pend(id, failure("the resolver's answer for \(id) cannot be stored: \(error)"))
+            }
+        }
+        for (id, failure) in failed { try pend(id, failure) }
+        return committed
+    }
+
+    /// Adds the decision to the history.
+    func record(_ answer: Answer, _ revision: RevisionID, _ transaction: WriteTransaction) throws(StoreError) -> Int64? {
+        try transaction.recordDecision(
+            collection,
+            DecidedConflict(
+                conflict: answer.conflict, resolution: answer.resolution, result: revision, place: ConflictPlace(context),
+                plugin: answer.plugin, version: answer.version, microseconds: answer.microseconds))
+    }
+
+    /// After the commit: the shadow gets its turn, and the observer hears of it.
+    func tell(_ answer: Answer, _ revision: RevisionID, _ number: Int64?) {
+        if let shadow, let number {
+            shadow.ask(.init(conflict: PolicyConflict(answer.conflict), context: context, decision: answer.decision, number: number))
+        }
+        observer(
+            ConflictEvent(
+                context, answer.conflict.id, plugin: answer.plugin, version: answer.version,
+                .decided(answer.resolution.kind, revision: revision, number: number)))
+    }
+
+    private func tell(_ id: DocumentID, _ failure: PolicyFailure) {
+        observer(ConflictEvent(context, id, plugin: failure.plugin, version: failure.version, .pending(failure)))
+    }
+
+    /// A page of the collection's pending conflicts.
+    public struct Page: Sendable {
+        /// Those in the decider's scope.
+        public var ids: [DocumentID]
+        /// Continues the list; nil at its end.
+        public var next: DocumentID?
+    }
+
+    /// The documents that are in conflict, in pages.
+    public func conflicted(after: DocumentID?, limit: Int) async throws -> Page {
+        let rows = try await database.read { try $0.pendingConflicts(collection, after: after, limit: limit) }
+        return Page(
+            ids: rows.filter { scope.contains($0.remoteID) }.map(\.id), next: rows.count < limit ? nil : rows.last?.id)
     }
 }

@@ -18,6 +18,8 @@ public struct CollectionReplication: Sendable {
     public var pullFilter: (any DocumentFilter)?
     /// Decides conflicts; nil for the default rule.
     public var resolver: (any ConflictResolver)?
+    /// Only watches what the resolver decides.
+    public var shadow: ShadowResolver?
     /// Only these documents; nil for all.
     public var documentIDs: [DocumentID]?
     /// Sync Gateway channels to pull from; nil for all.
@@ -48,6 +50,7 @@ public struct ReplicatorConfiguration: Sendable {
     public var retry: RetryMachine.Settings
     /// Documents that the peer took away are purged here.
     public var autoPurge: Bool
+    public var conflictObserver: ConflictObserver = { _ in }
     public var limits: ReplicationLimits
 
     public init(

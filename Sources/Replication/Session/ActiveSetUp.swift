@@ -54,8 +54,9 @@ extension ReplicationSession {
                 sync.remote = remote
                 collections.append(sync)
                 sync.resolver = ConflictDecider(
-                    database: database, collection: collection, resolver: wanted.resolver,
-                    context: policyContext(sync, .pull), attempts: limits.resolveAttempts)
+                    database: database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
+                    context: policyContext(sync, .pull), scope: .remote(remote), attempts: limits.resolveAttempts,
+                    observer: configuration.conflictObserver)
             }
             isRunning = true
             for (index, sync) in collections.enumerated() {
@@ -131,7 +132,6 @@ extension ReplicationSession {
             feed.trustsKnownRevisions = agreed.trustsKnownRevisions
             feed.needsReoffer = true
             sync.push = feed
-            startPush(sync, feed)
         }
         if configuration.type.pulls {
             sync.pull.isSubscribed = true
@@ -141,7 +141,10 @@ extension ReplicationSession {
             work { await self.takeUpHeldRevisions(sync) }
             watchPullPolicies(sync)
             await subscribe(sync, since: agreed.remote, start, active)
+            if hasEnded { return }
         }
+        // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
+        if let feed = sync.push { startPush(sync, feed) }
     }
 
     private func subscribe(_ sync: CollectionSync, since: RemoteSequence?, _ start: Start, _ active: ActiveConfiguration) async {

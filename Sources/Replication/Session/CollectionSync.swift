@@ -12,11 +12,13 @@ final class CollectionSync {
     let wireIndex: Int?
     var pushFilter: (any DocumentFilter)?
     var pullFilter: (any DocumentFilter)?
-    /// Decides conflicts; nil on the passive side, which refuses them.
+    /// Decides conflicts; nil on a passive side without a resolver, which refuses them.
     var resolver: ConflictDecider?
     /// Documents in conflict that wait for a decision.
     var conflicts: [DocumentID] = []
     var isDeciding = false
+    /// Passive: the peer has subscribed to our changes on this connection.
+    var peerPulls = false
     var documentIDs: [DocumentID]?
     var channels: [String]?
     /// Under which the store knows the peer; nil where nothing is remembered of it (a passive session).

@@ -1,7 +1,7 @@
 import Documents
 import DocumentStore
 
-/// Conflicts that a pull brought, or that an earlier run left.
+/// Conflicts that a pull or a peer's push brought, or that an earlier run left.
 extension ReplicationSession {
     /// Queues conflicts for a decision; one task a collection works through them.
     func decide(_ sync: CollectionSync, _ ids: [DocumentID]) {
@@ -46,9 +46,9 @@ extension ReplicationSession {
         guard let decider = sync.resolver else { return }
         var after: DocumentID?
         repeat {
-            guard let page = try? await decider.conflicted(after: after, limit: 200), !page.isEmpty, !hasEnded else { return }
-            decide(sync, page)
-            after = page.last
-        } while !hasEnded
+            guard let page = try? await decider.conflicted(after: after, limit: 200), !hasEnded else { return }
+            if !page.ids.isEmpty { decide(sync, page.ids) }
+            after = page.next
+        } while after != nil && !hasEnded
     }
 }

@@ -68,6 +68,12 @@ extension ReplicationSession {
         if case .passive(let passive) = role {
             sync.pushFilter = passive.pushFilter
             sync.pullFilter = passive.pullFilter
+            if let resolver = passive.resolver {
+                sync.resolver = ConflictDecider(
+                    database: database, collection: collection, resolver: resolver, shadow: passive.shadow,
+                    context: policyContext(sync, .pull), scope: .remote(.pusher), attempts: limits.resolveAttempts,
+                    observer: passive.conflictObserver)
+            }
         }
         return sync
     }

@@ -65,7 +65,7 @@ extension ReplicationSession {
     func commit(_ sync: CollectionSync, _ batch: [CheckedRevision]) async {
         let collection = sync.collection
         let remote = sync.remote
-        let handling: ConflictHandling = isPassive ? .refuse : .store
+        let handling: ConflictHandling = !isPassive ? .store : decidesPushes(sync) ? .storePushed : .refuse
         let mayBeHeld = sync.pull.mayHaveHeld
         let results: [Result<InsertOutcome, StoreError>]
         do {
@@ -97,6 +97,10 @@ extension ReplicationSession {
         together { settle(sync, batch, results) }
         progressed(sync)
     }
+
+    /// A peer that pulls decides its conflicts itself; were both sides to decide, they might never agree. One that only
+    /// pushes has nobody but our resolver.
+    func decidesPushes(_ sync: CollectionSync) -> Bool { isPassive && sync.resolver != nil && !sync.peerPulls }
 
     /// Nothing of the batch was stored: the peer keeps it, our rows stay open.
     private func commitFailed(_ sync: CollectionSync, _ batch: [CheckedRevision], _ error: any Error) {

@@ -180,7 +180,7 @@ extension ReplicationSession {
                 let verdict = verdicts[next]
                 next += 1
                 switch verdict {
-                case .accept:
+                case .conflict where decidesPushes(sync) && !refusesPush, .accept:
                     sync.pull.expected += 1
                     statuses.append((0, nil))
                 case .have: statuses.append((304, nil))

@@ -13,6 +13,11 @@ public struct PassiveConfiguration: Sendable {
     public var pushFilter: (any DocumentFilter)?
     /// What peers may push.
     public var pullFilter: (any DocumentFilter)?
+    /// Decides what a peer that only pushes brings into conflict; nil to refuse it. A peer that pulls as well is refused in
+    /// any case: it gets our revision and decides itself, as Couchbase Lite does.
+    public var resolver: (any ConflictResolver)?
+    public var shadow: ShadowResolver?
+    public var conflictObserver: ConflictObserver = { _ in }
     public var limits: ReplicationLimits
 
     public init(

@@ -42,6 +42,7 @@ extension ReplicationSession {
         let since = properties[Property.since].flatMap { UInt64($0) } ?? 0
         let isContinuous = isTrue(properties[Property.continuous])
         let activeOnly = isTrue(properties[Property.activeOnly])
+        sync.peerPulls = true
         let feed = PushFeed(style: .changes, since: since, isContinuous: isContinuous, activeOnly: activeOnly, documentIDs: ids)
         sync.push = feed
         guard wantsFuture else {

@@ -33,7 +33,10 @@ struct DocCommand: AsyncParsableCommand {
     struct Put: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "put", abstract: "Saves a document.",
-            discussion: "_rev in the document names the revision that it replaces; without it the document must be a new one.")
+            discussion: """
+                _rev in the document names the revision that it replaces; without it the document must be a new one. Where it has \
+                changed since that revision, the database's conflict_resolver decides, if it has one; else exit status 1.
+                """)
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String

@@ -1,0 +1,63 @@
+import AgentConfiguration
+import DocumentStore
+import Logging
+import PluginHost
+import Replication
+import Synchronization
+
+/// The resolver of a database that no agent runs, loaded when the first conflict asks for it: commands on a folder decide as
+/// the agent would.
+actor FolderResolver: ConflictResolver {
+    nonisolated let pluginName: String
+    private nonisolated let loaded = Mutex("")
+    nonisolated var version: String { loaded.withLock { $0 } }
+    private let reference: PluginReference
+    private let settings: AgentSettings
+    private let database: Database
+    private var resolver: (any ConflictResolver)?
+    private var host: PluginHost?
+
+    init(_ reference: PluginReference, settings: AgentSettings, database: Database) {
+        pluginName = reference.plugin.value
+        self.reference = reference
+        self.settings = settings
+        self.database = database
+    }
+
+    /// Decides for saves to a collection of the database; nil where its configuration names no resolver.
+    static func saves(_ settings: AgentSettings, _ database: Database, _ collection: Collection) -> SaveDecider? {
+        guard let reference = settings.database(named: database.name)?.conflictResolver else { return nil }
+        return SaveDecider(
+            ConflictDecider(
+                database: database, collection: collection,
+                resolver: FolderResolver(reference, settings: settings, database: database),
+                context: .save(database.name, collection.name)))
+    }
+
+    func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
+        do {
+            return await (try await load()).resolve(conflict, context)
+        } catch {
+            return .failed(PolicyFailure(plugin: pluginName, version: "", kind: "plugin_load", message: "\(error)"))
+        }
+    }
+
+    private func load() async throws -> any ConflictResolver {
+        if let resolver { return resolver }
+        if host == nil, let folder = settings.plugins?.value {
+            let database = database
+            let made = try PluginHost(
+                folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
+                services: DatabaseServices(states: nil) { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
+                logger: Logger(label: "plugin") { _ in SwiftLogNoOpLogHandler() })
+            host = made
+            await made.start()
+        }
+        let made = try PolicySource(settings: settings, plugins: host).resolver(reference, usedBy: "database \(database.name) conflict_resolver")
+        loaded.withLock { $0 = made.version }
+        resolver = made
+        return made
+    }
+
+    nonisolated func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
+}

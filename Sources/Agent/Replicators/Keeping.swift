@@ -1,0 +1,91 @@
+import AgentConfiguration
+import Documents
+import DocumentStore
+import Replication
+
+/// Who looks after conflicts that no running replicator decides.
+extension Agent {
+    /// Who decides the conflicts of each database where a replicator names nobody else. That a resolver is there is checked even
+    /// where nothing uses it yet.
+    func prepareConflictPolicies(_ settings: AgentSettings) throws {
+        let source = policies()
+        var policies: [String: ConflictPolicy] = [:]
+        for wanted in settings.databases {
+            guard let database = database(wanted.name.value) else { continue }
+            policies[wanted.name.value] = try source.conflictPolicy(
+                wanted.conflictResolver, database: database, usedBy: "database \(wanted.name.value)")
+        }
+        let made = policies
+        shared.withLock { $0.conflictPolicies = made }
+    }
+
+    /// One keeper for each collection that a replicator pulls, with its resolver, and one for each collection of a database:
+    /// for what peers pushed, and for what was pulled from remotes that are no longer configured.
+    func makeKeepers(_ settings: AgentSettings) async -> [ConflictKeeper] {
+        let source = policies()
+        var keepers: [ConflictKeeper] = []
+        var remotes: [String: Set<RemoteID>] = [:]
+        for replicator in settings.replicators where replicator.direction.pulls {
+            guard let database = database(replicator.database.value) else { continue }
+            let target = replicator.target.value.text
+            guard let remote = try? await database.write({ try $0.remoteID(for: target) }) else { continue }
+            for wanted in replicator.collections {
+                guard let collection = database.collection(CollectionName(wanted.collection.value)) else { continue }
+                remotes["\(database.name).\(collection.name)", default: []].insert(remote)
+                let reference = wanted.conflictResolver ?? settings.database(named: replicator.database.value)?.conflictResolver
+                let usedBy = "replicator \(replicator.name.value) pending conflicts"
+                guard let policy = try? source.conflictPolicy(reference, database: database, usedBy: usedBy) else { continue }
+                let context = PolicyContext(
+                    database: database.name, collection: collection.name, direction: .pull, replicator: replicator.name.value,
+                    remote: target)
+                keepers.append(keeper(database, collection, policy, context, .remote(remote)))
+            }
+        }
+        for database in databases {
+            let policy = conflictPolicy(database.name)
+            // What a peer pushed came through a listener; more than its name is not known any more.
+            let listener = settings.listeners.first { $0.databases.contains { $0.value.utf8.elementsEqual(database.name.utf8) } }
+            for collection in database.collections {
+                let context = PolicyContext(
+                    database: database.name, collection: collection.name, direction: .pull, listener: listener?.name.value ?? "",
+                    remote: "")
+                let others = remotes["\(database.name).\(collection.name)"] ?? []
+                keepers.append(keeper(database, collection, policy, context, .others(than: others)))
+            }
+        }
+        return keepers
+    }
+
+    private func keeper(
+        _ database: Database, _ collection: Collection, _ policy: ConflictPolicy, _ context: PolicyContext, _ scope: ConflictScope
+    ) -> ConflictKeeper {
+        ConflictKeeper(
+            ConflictDecider(
+                database: database, collection: collection, resolver: policy.resolver, shadow: policy.shadow, context: context,
+                scope: scope, observer: conflictObserver),
+            logger: logs.logger(.replicator))
+    }
+
+    // MARK: - For listeners and saves
+
+    nonisolated func conflictPolicy(_ database: String) -> ConflictPolicy { shared.withLock { $0.conflictPolicies[database] } ?? ConflictPolicy() }
+
+    nonisolated var conflictObserver: ConflictObserver { { [conflicts] in conflicts.tell($0) } }
+
+    /// Who decides when a document is saved on top of a revision that is no longer current; nil where such a save is refused.
+    nonisolated func saveDecider(_ database: Database, _ collection: Collection) -> SaveDecider? {
+        let policy = conflictPolicy(database.name)
+        guard policy.resolver != nil else { return nil }
+        return SaveDecider(
+            ConflictDecider(
+                database: database, collection: collection, resolver: policy.resolver, shadow: policy.shadow,
+                context: .save(database.name, collection.name), observer: conflictObserver))
+    }
+}
+
+extension PolicyContext {
+    /// A document saved here: neither a replicator's nor a listener's.
+    static func save(_ database: String, _ collection: CollectionName) -> PolicyContext {
+        PolicyContext(database: database, collection: collection, direction: .pull, remote: "save")
+    }
+}

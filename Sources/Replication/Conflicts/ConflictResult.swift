@@ -1,0 +1,99 @@
+import Documents
+import DocumentStore
+
+/// The document that a decision leads to, to tell whether two resolvers agree.
+public struct ConflictResult: Sendable {
+    /// Nil where the document is deleted.
+    public var body: [UInt8]?
+
+    public init(body: [UInt8]?) { self.body = body }
+
+    /// Nil where nothing was decided.
+    public init?(_ decision: ConflictDecision, of conflict: PolicyConflict) {
+        switch decision {
+        case .local: body = conflict.local?.body
+        case .remote: body = conflict.remote?.body
+        case .merged(let merged): body = merged
+        case .delete: body = nil
+        case .failed: return nil
+        }
+    }
+
+    /// Both deleted, or equal as JSON, whatever the order of members.
+    public func isSame(as other: ConflictResult) -> Bool {
+        guard let body, let otherBody = other.body else { return body == nil && other.body == nil }
+        if body == otherBody { return true }
+        guard let one = try? JSONValue(parsing: body), let two = try? JSONValue(parsing: otherBody) else { return false }
+        return one == two
+    }
+}
+
+extension ConflictDecision {
+    /// Nil where nothing was decided.
+    var resolution: Resolution? {
+        switch self {
+        case .local: .localWins
+        case .remote: .remoteWins
+        case .merged(let body): .merged(body)
+        case .delete: .delete
+        case .failed: nil
+        }
+    }
+}
+
+extension PolicyConflict {
+    init(_ conflict: Conflict) {
+        func document(_ side: Conflict.Side) -> PolicyDocument? {
+            side.isDeleted ? nil : PolicyDocument(id: conflict.id, revision: side.revision, isDeleted: false, body: side.body)
+        }
+        self.init(
+            id: conflict.id, local: document(conflict.local), remote: document(conflict.remote),
+            base: conflict.base.map { PolicyDocument(id: conflict.id, revision: $0.revision, isDeleted: false, body: $0.body) },
+            localRevision: conflict.local.revision, remoteRevision: conflict.remote.revision,
+            baseRevision: conflict.base?.revision ?? conflict.baseRevision)
+    }
+}
+
+extension ConflictPlace {
+    init(_ context: PolicyContext) {
+        if let replicator = context.replicator {
+            self.init(kind: .replicator, name: replicator, peer: context.remote, user: context.user)
+        } else if let listener = context.listener {
+            self.init(kind: .listener, name: listener, peer: context.remote, user: context.user)
+        } else {
+            self.init(kind: .save, name: "", peer: context.remote, user: context.user)
+        }
+    }
+}
+
+/// Something happened to a conflict.
+public struct ConflictEvent: Sendable {
+    public enum Kind: Sendable {
+        /// `number` is that of the history; nil where none is kept.
+        case decided(DecisionKind, revision: RevisionID, number: Int64?)
+        /// A resolver failed, and it is not the same failure as before.
+        case pending(PolicyFailure)
+    }
+
+    public var database: String
+    public var collection: CollectionName
+    public var id: DocumentID
+    public var place: ConflictPlace
+    /// Empty for the default rule.
+    public var plugin: String
+    public var version: String
+    public var kind: Kind
+
+    init(_ context: PolicyContext, _ id: DocumentID, plugin: String, version: String, _ kind: Kind) {
+        database = context.database
+        collection = context.collection
+        self.id = id
+        place = ConflictPlace(context)
+        self.plugin = plugin
+        self.version = version
+        self.kind = kind
+    }
+}
+
+/// Told of decided and pending conflicts; must return at once.
+public typealias ConflictObserver = @Sendable (ConflictEvent) -> Void

@@ -1,0 +1,59 @@
+import Documents
+import DocumentStore
+
+/// Saves documents, and asks the resolver where the edit was based on a revision that is no longer the current one. The
+/// stored document is the local side, the edit the remote one.
+///
+/// Without `_rev`, or with one that the document never had, nothing is known of what the caller has seen: that is refused
+/// as it is without a resolver. So is an edit whose resolver fails: the caller still has it, and hears why.
+public struct SaveDecider: Sendable {
+    private let decider: ConflictDecider
+
+    /// - Parameter decider: its context names neither a replicator nor a listener.
+    public init(_ decider: ConflictDecider) { self.decider = decider }
+
+    /// - Throws: `StoreError` as `WriteTransaction.save` does, or ``PolicyFailure``.
+    public func save(id: DocumentID, body: [UInt8], deleted: Bool, parent: RevisionID?) async throws -> SavedRevision {
+        let collection = decider.collection
+        for _ in 1...max(1, decider.attempts) {
+            do {
+                return try await decider.database.write {
+                    try $0.save(collection, id: id, body: body, deleted: deleted, parent: parent)
+                }
+            } catch let error as StoreError {
+                guard case .conflict = error, let parent, let saved = try await decide(id, body, deleted, parent) else { throw error }
+                if case .saved(let revision) = saved { return revision }
+            }
+        }
+        throw decider.tooManyChanges
+    }
+
+    private enum Step {
+        case saved(SavedRevision)
+        /// The document changed meanwhile.
+        case moved
+    }
+
+    /// Nil where there is nothing to be decided.
+    private func decide(_ id: DocumentID, _ body: [UInt8], _ deleted: Bool, _ parent: RevisionID) async throws -> Step? {
+        let collection = decider.collection
+        let found = try await decider.database.read {
+            try $0.saveConflict(collection, id: id, body: body.isEmpty ? Array("{}".utf8) : body, deleted: deleted, parent: parent)
+        }
+        guard let conflict = found else { return nil }
+        let answer = try await decider.answer(conflict).get()
+        let decider = decider
+        do {
+            let (saved, number) = try await decider.database.write { transaction in
+                let saved = try transaction.resolveSave(collection, conflict, answer.resolution)
+                return (saved, try decider.record(answer, saved.revision, transaction))
+            }
+            decider.tell(answer, saved.revision, number)
+            return .saved(saved)
+        } catch StoreError.conflictMoved {
+            return .moved
+        } catch let error as StoreError where error.concernsOneDocument {
+            throw decider.failure("the resolver's answer for \(id) cannot be stored: \(error)")
+        }
+    }
+}

@@ -1,0 +1,44 @@
+import Glibc
+import Synchronization
+
+/// Listens to an agent's event stream, `GET /api/events`, until it is let go.
+public final class EventProbe: Sendable {
+    private final class Heard: Sendable {
+        let text = Mutex("")
+        let isOver = Mutex(false)
+    }
+
+    private let heard = Heard()
+
+    /// Returns when the stream has begun: it tells the status of replicators first, so the agent needs one.
+    public init(_ agent: AgentProcess) async throws {
+        let address = agent.admin.address
+        let heard = heard
+        Task.detached {
+            try? await offThread {
+                let socket = try Socket(address)
+                try socket.send(Array("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+                while !heard.isOver.withLock({ $0 }) {
+                    let part = try socket.receive()
+                    if part.isEmpty { return }
+                    heard.text.withLock { $0 += String(decoding: part, as: UTF8.self) }
+                }
+            }
+        }
+        try await wait("the event stream begins") { $0.contains("event: status") }
+    }
+
+    deinit { heard.isOver.withLock { $0 = true } }
+
+    /// Everything heard so far.
+    public var text: String { heard.text.withLock { $0 } }
+
+    /// Waits until what was heard holds something.
+    public func wait(_ what: String, _ holds: @escaping @Sendable (String) -> Bool) async throws {
+        do {
+            try await eventually(what) { holds(self.text) }
+        } catch {
+            throw SupportError("\(error); heard: \(text)")
+        }
+    }
+}
