@@ -180,6 +180,8 @@ public final class WriteTransaction: ReadTransaction {
         if row.flags & DocumentFlags.blobs != 0 { try run(tables, .dropBlobs, id) }
         if row.isConflicted { try run(tables, .dropConflict, id) }
         try run(tables, .dropExclusionsOf, id)
+        try dropRoute(collection, id)
+        counters = try self.counters(collection) // what the document granted ends at a sequence of its own
         if row.isDeleted { counters.deleted -= 1 } else { counters.documents -= 1 }
         counters.isChanged = true
         state.counters[collection.id] = counters

@@ -77,7 +77,7 @@ import Testing
         try connection.execute("PRAGMA user_version = 99")
         connection.close()
         let before = try readFile(path)
-        #expect(throws: StoreError.schemaTooNew(path: path, found: 99, supported: 1)) {
+        #expect(throws: StoreError.schemaTooNew(path: path, found: 99, supported: 2)) {
             try Database.open(folder: store.folder, name: "test")
         }
         #expect(try readFile(path) == before)
