@@ -216,9 +216,9 @@ extension ChannelAccess {
     func nextEvent(after sequence: SequenceNumber) -> SequenceNumber? {
         var next: SequenceNumber?
         for entry in entries {
-            // What began and ended since the last visit was never there for the peer.
             if let revoked = entry.revoked {
-                if revoked > sequence, entry.granted <= sequence { next = min(next ?? revoked, revoked) }
+                // Also where it was given after the last visit: it may have been given, and taken, before that too.
+                if revoked > sequence { next = min(next ?? revoked, revoked) }
             } else if entry.granted > sequence {
                 next = min(next ?? entry.granted, entry.granted)
             }

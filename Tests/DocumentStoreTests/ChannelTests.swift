@@ -216,7 +216,7 @@ struct ChannelTests {
         #expect(try await store.statistics().deleted == 2)
     }
 
-    @Test("a random history: a peer that resumes anywhere ends with what it may see", arguments: 0..<10)
+    @Test("a random history: a peer that resumes anywhere ends with what it may see", arguments: 0..<20)
     func converges(_ round: Int) async throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         var random = SeededGenerator(seed: seed)
