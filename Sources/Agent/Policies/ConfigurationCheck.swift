@@ -47,7 +47,8 @@ public enum ConfigurationCheck {
         }
         for listener in settings.listeners {
             let name = "listener \(listener.name.value)"
-            if let reference = listener.authenticator { uses.append((reference, .authenticatePassword, "\(name) authenticator")) }
+            if let reference = listener.authenticator { uses.append((reference, listener.authenticatorHook, "\(name) authenticator")) }
+            if let reference = listener.sync { uses.append((reference, .sync, "\(name) sync")) }
             if let reference = listener.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
             if let reference = listener.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
         }
@@ -62,6 +63,28 @@ public enum ConfigurationCheck {
         return uses
     }
 
+    /// A document is in the same channels for everybody: listeners that assign channels in one database do it the same way.
+    private static func otherSyncFunctions(_ settings: AgentSettings) -> [ConfigurationProblem] {
+        var first: [String: (listener: String, sync: PluginReference)] = [:]
+        var problems: [ConfigurationProblem] = []
+        for listener in settings.listeners {
+            guard let sync = listener.sync else { continue }
+            for database in listener.databases {
+                guard let known = first[database.value] else {
+                    first[database.value] = (listener.name.value, sync)
+                    continue
+                }
+                guard known.sync != sync else { continue }
+                problems.append(
+                    ConfigurationProblem(
+                        at: sync.position,
+                        "listener \"\(listener.name.value)\": the database \"\(database.value)\" has another sync function on listener "
+                            + "\"\(known.listener)\"; a database has one"))
+            }
+        }
+        return problems
+    }
+
     /// Settings that are valid and that this version cannot carry out. Saying so beats doing something else.
     static func unavailable(_ settings: AgentSettings) -> [ConfigurationProblem] {
         var problems: [ConfigurationProblem] = []
@@ -73,10 +96,8 @@ public enum ConfigurationCheck {
                         at: position,
                         "listener \"\(listener.name.value)\": TLS is not available in this version; write \"disable_tls: true\" to serve in clear text"))
             }
-            if let sync = listener.sync {
-                problems.append(ConfigurationProblem(at: sync.position, "listener \"\(listener.name.value)\": sync plugins are not available in this version"))
-            }
         }
+        problems += otherSyncFunctions(settings)
         for replicator in settings.replicators {
             if replicator.target.value.scheme != .ws {
                 problems.append(
@@ -94,4 +115,9 @@ public enum ConfigurationCheck {
         }
         return problems
     }
+}
+
+extension ListenerSettings {
+    /// What the authenticator is asked: for certificates where clients show them, else for names and passwords.
+    var authenticatorHook: LuaHook { clientCertificates.value == .none ? .authenticatePassword : .authenticateCertificate }
 }

@@ -12,6 +12,8 @@ public actor ChannelRouter {
     private let context: PolicyContext
     private let logger: Logger
     private var tasks: [Task<Void, Never>] = []
+    /// How far assigning has come in this run; the stored place may lag behind, which costs a look at documents that are assigned.
+    private var reached: SequenceNumber = 0
 
     public init(database: Database, collection: Collection, function: any SyncFunction, listener: String, logger: Logger) {
         self.database = database
@@ -50,21 +52,25 @@ public actor ChannelRouter {
 
     private static let placeKey = "channels/routed"
     private static let batch = 200
+    /// Sequences that the stored place may lag behind, so that what peers push costs no writes here.
+    private static let lag: SequenceNumber = 10_000
 
     private struct Unrouted: Sendable {
         var documents: [PolicyDocument] = []
         var through: SequenceNumber
+        var stored: SequenceNumber
         var isEnd: Bool
     }
 
     private func catchUp() async {
         do {
             while !Task.isCancelled {
-                let collection = collection
+                let (collection, reached) = (collection, reached)
                 let found = try await database.read { transaction -> Unrouted in
-                    let since = try Self.place(collection, transaction)
+                    let stored = try Self.place(collection, transaction)
+                    let since = max(reached, stored)
                     let changes = try transaction.changes(collection, since: since, limit: Self.batch, includeBodies: true)
-                    var found = Unrouted(through: changes.last?.sequence ?? since, isEnd: changes.isEmpty)
+                    var found = Unrouted(through: changes.last?.sequence ?? since, stored: stored, isEnd: changes.isEmpty)
                     for change in changes where try transaction.routedRevision(collection, change.id) != change.revision {
                         found.documents.append(
                             PolicyDocument(
@@ -73,7 +79,10 @@ public actor ChannelRouter {
                     return found
                 }
                 if found.isEnd { return }
-                try await assign(found.documents, through: found.through, again: false)
+                if !found.documents.isEmpty || found.through - found.stored > Self.lag {
+                    try await assign(found.documents, through: found.through, again: false)
+                }
+                self.reached = max(self.reached, found.through)
             }
         } catch StoreError.closed {
         } catch {
