@@ -35,8 +35,8 @@ public actor ChannelRouter {
                 for await _ in signal { await self?.catchUp() }
             },
             Task { [weak self] in
-                await self?.retry()
-                for await _ in versions { await self?.retry() }
+                await self?.retry(all: true)
+                for await _ in versions { await self?.retry(all: false) }
             },
         ]
     }
@@ -91,7 +91,7 @@ public actor ChannelRouter {
     }
 
     /// What could not be assigned is tried again; what succeeds now moves to a new sequence, because peers have passed the old one.
-    private func retry() async {
+    private func retry(all: Bool) async {
         do {
             var after: DocumentID?
             repeat {
@@ -99,7 +99,7 @@ public actor ChannelRouter {
                 let (documents, next) = try await database.read { transaction -> ([PolicyDocument], DocumentID?) in
                     let page = try transaction.unassigned(collection, after: start, limit: Self.batch)
                     let documents = try page.compactMap { id, route -> PolicyDocument? in
-                        guard route.version != version, let document = try transaction.document(collection, id) else { return nil }
+                        guard all || route.version != version, let document = try transaction.document(collection, id) else { return nil }
                         return PolicyDocument(id: id, revision: document.revision, isDeleted: document.isDeleted, body: document.body)
                     }
                     return (documents, page.count < Self.batch ? nil : page.last?.0)

@@ -23,6 +23,7 @@ extension ReplicationSession {
                 }
                 let decided = try await decide(sync, waiting, function, passive)
                 if hasEnded { return }
+                waiting = decided.map(\.revision)
                 waiting = try await store(sync, decided)
             }
         } catch {
