@@ -57,6 +57,21 @@
 ---@field roles string[]?
 ---@field collections string[]? collections the peer may use; all of the listener's if absent
 
+---One certificate of a peer's chain.
+---@class nightjar.Certificate
+---@field subject string
+---@field common_name string?
+---@field dns_names string[]
+---@field ip_addresses string[]
+---@field emails string[]
+---@field uris string[]
+---@field serial string hex
+---@field sha256 string hex, of the certificate
+---@field spki_sha256 string hex, of its public key
+---@field not_before integer seconds since 1970
+---@field not_after integer seconds since 1970
+---@field der string Base64
+
 ---@class nightjar.Parameter
 ---@field type "string"|"number"|"integer"|"boolean"|"table"|"array"|"file" a file is a path in the configuration; the plugin gets its text
 ---@field required boolean?
@@ -72,8 +87,48 @@
 ---@field pull_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may enter this database
 ---@field resolve (fun(conflict: nightjar.Conflict, ctx: nightjar.Context): table)? one side, a new table, or nightjar.delete
 ---@field authenticate_password (fun(username: string, password: string, ctx: nightjar.Context): boolean|nightjar.Principal)?
----@field authenticate_certificate (fun(chain: table, ctx: nightjar.Context): boolean|nightjar.Principal)?
----@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))?
+---@field authenticate_certificate (fun(chain: nightjar.Certificate[], ctx: nightjar.Context): boolean|nightjar.Principal)? the peer's own first
+---@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))? decides about a peer's write by the functions below
+
+---Names for the functions of sync: a text, a list, or a field of a document; nil and null are none.
+---@alias nightjar.Names string|string[]|userdata|nil
+
+---In sync: puts the document into channels.
+---@param ... nightjar.Names
+function channel(...) end
+
+---In sync: lets users, or roles as `role:NAME`, pull channels.
+---@param users nightjar.Names
+---@param channels nightjar.Names
+function access(users, channels) end
+
+---In sync: gives users roles.
+---@param users nightjar.Names
+---@param roles nightjar.Names
+function role(users, roles) end
+
+---In sync: rejects the write unless one of these users makes it.
+---@param names nightjar.Names
+function require_user(names) end
+
+---In sync: rejects the write unless the writer has one of these roles.
+---@param names nightjar.Names
+function require_role(names) end
+
+---In sync: rejects the write unless the writer may pull one of these channels.
+---@param channels nightjar.Names
+function require_access(channels) end
+
+---In sync: rejects the write of every peer.
+function require_admin() end
+
+---In sync: when the document is deleted. Seconds from now up to 30 days, seconds since 1970, or an ISO 8601 text.
+---@param when number|string|nil
+function expiry(when) end
+
+---In sync: rejects the write with a reason.
+---@param reason string|{ forbidden: string }
+function throw(reason) end
 
 ---@class nightjar
 ---@field null userdata JSON null
@@ -210,6 +265,8 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@field pull_filter fun(doc: table, ctx: table?): any
 ---@field resolve fun(conflict: table, ctx: table?): any
 ---@field authenticate_password fun(username: string, password: string, ctx: table?): any
+---@field authenticate_certificate fun(chain: table, ctx: table?): any one certificate stands for a chain of one
+---@field sync fun(doc: table, old_doc: table?, ctx: table?): table|false, string? what was assigned, or false and the reason
 ---@field accept fun(result: any, text: string?) fails unless truthy
 ---@field reject fun(result: any, text: string?) fails if truthy
 ---@field equal fun(got: any, expected: any, text: string?) compares values in depth

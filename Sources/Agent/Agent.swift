@@ -43,6 +43,7 @@ public actor Agent {
     private var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
     private var securityWatch: Task<Void, Never>?
+    private let channels = ChannelKeeper()
 
     public init(settings: AgentSettings, logs: LogSink) {
         self.logs = logs
@@ -69,6 +70,7 @@ public actor Agent {
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
             await startKeepers(settings)
+            try await channels.start(settings, policies(), databases: { self.database($0) }, logger: logs.logger(.listener))
             maintenance = Task { [weak self] in await self?.maintain() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             shared.withLock { $0.isReady = true }
@@ -88,6 +90,7 @@ public actor Agent {
         maintenance?.cancel()
         securityWatch?.cancel()
         for keeper in keepers { await keeper.stop() }
+        await channels.stop()
         await Deadline.run(seconds: 4) {
             await withTaskGroup(of: Void.self) { tasks in
                 for replicator in state.replicators { tasks.addTask { await replicator.stop() } }
@@ -151,12 +154,16 @@ public actor Agent {
     private func startListener(_ settings: ListenerSettings) async throws {
         let source = policies()
         let name = "listener \(settings.name.value)"
+        let password = settings.authenticatorHook == .authenticatePassword ? settings.authenticator : nil
+        let certificate = settings.authenticatorHook == .authenticateCertificate ? settings.authenticator : nil
         let listener = PeerListener(
             settings: settings,
             policies: ListenerPolicies(
-                authenticator: try settings.authenticator.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
+                authenticator: try password.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
+                certificateAuthenticator: try certificate.map { try source.certificateAuthenticator($0, usedBy: "\(name) authenticator") },
                 pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
+                syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
             security: settings.disableTLS.value
                 ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: self.settings.data.value)),
@@ -297,6 +304,7 @@ public actor Agent {
         }
         for keeper in keepers { await keeper.stop() }
         keepers = []
+        await channels.stop()
         done += await stopReplicators(goneReplicators)
         done += await stopListeners(goneListeners, removed: Set(change.listeners.removed))
         for name in reopened {
@@ -323,6 +331,7 @@ public actor Agent {
             done.append("replicator \(replicator.name.value) started")
         }
         await startKeepers(new)
+        try await channels.start(new, policies(), databases: { self.database($0) }, logger: logs.logger(.listener))
         for line in done { log.info("configuration reloaded: \(line)") }
         return done
     }

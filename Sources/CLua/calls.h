@@ -20,11 +20,20 @@ int nj_check_call(nj_state *S, int hook, int use);
 int nj_check_body(nj_state *S, const nj_document *d);
 // Where a result error is shown: the line at which the function on top begins. Takes it off the stack.
 void nj_note_definition(lua_State *L, nj_state *S);
+// Runs a C function protected with the hook as its upvalue 1 and the pointer as its argument, and ends the call.
+int nj_call_hook(nj_state *S, int hook, lua_CFunction function, void *argument);
 
 const char *nj_hook_name(int hook);
 // Reads what a hook gave at `result`, of `results` values; raises a result error. May write to the output.
 // local, remote: the handles of conflict.local_doc and remote_doc, 0 where that side is deleted.
 int32_t nj_read_resolution(lua_State *L, nj_state *S, int result, int results, uint64_t local, uint64_t remote);
 int32_t nj_read_principal(lua_State *L, nj_state *S, int result, int results, const char *name);
+
+// For the functions of `t` in plugin tests, whose upvalue 1 is the context.
+void nj_push_test_context(lua_State *L, nj_state *S, int index, bool is_deleted);
+void nj_push_test_hook(lua_State *L, nj_state *S, int hook);
+uint64_t nj_make_test_document(lua_State *L, nj_state *S, int index, const char *what);
+int nj_test_certificate(lua_State *L);
+int nj_test_sync(lua_State *L);
 
 #endif

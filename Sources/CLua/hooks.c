@@ -266,6 +266,10 @@ int nj_call_password(
     return failure;
 }
 
+// MARK: For the hooks in other files
+
+int nj_call_hook(nj_state *S, int hook, lua_CFunction function, void *argument) { return call_hook(S, hook, function, argument); }
+
 // MARK: Measuring
 
 static int nothing(lua_State *L) {

@@ -109,6 +109,8 @@ struct nj_state {
     int use_count;
     int use_in_slot; // the use whose ctx lies in the base stack's slot for it; -1: none
 
+    struct nj_sync *sync; // what the running sync call has decided so far; NULL outside of one
+
     nj_search_function search;
     nj_host_function host;
     void *host_context;
@@ -198,6 +200,8 @@ void nj_open_coroutines(lua_State *L);
 void nj_open_dates(lua_State *L);     // takes the stock os table on top, leaves the guarded one above it
 int nj_utf8_codes(lua_State *L);
 void nj_open_library(lua_State *L);   // leaves `nightjar`
+void nj_open_sync(lua_State *L);      // adds channel, access, role, require_…, expiry and throw to the table on top
+int nj_time_parse(lua_State *L);      // nightjar.time.parse
 void nj_push_text(lua_State *L, int index); // tostring without addresses
 void nj_copy(lua_State *L, int index); // pushes a deep copy
 bool nj_is_plain(lua_State *L, int index);

@@ -68,7 +68,7 @@ static nj_bytes text_field(lua_State *L, int table, const char *name, const char
 }
 
 // The document at index as a hook gets it: a handle of this call. nil stays nil (0).
-static uint64_t make_document(lua_State *L, nj_state *S, int index, const char *what) {
+uint64_t nj_make_test_document(lua_State *L, nj_state *S, int index, const char *what) {
     if (lua_isnoneornil(L, index)) return 0;
     if (!lua_istable(L, index) && !nj_is_document(L, index)) luaL_error(L, "%s must be a table, not a %s", what, luaL_typename(L, index));
     luaL_checkstack(L, 8, what);
@@ -89,7 +89,7 @@ static uint64_t make_document(lua_State *L, nj_state *S, int index, const char *
 }
 
 // ctx: the given context (upvalue 1 of every function of `t`, JSON text) with the fields of the table at index over it.
-static void push_context(lua_State *L, nj_state *S, int index, bool is_deleted) {
+void nj_push_test_context(lua_State *L, nj_state *S, int index, bool is_deleted) {
     size_t length;
     const char *json = lua_tolstring(L, lua_upvalueindex(1), &length);
     nj_decode(L, S, (nj_bytes){json, length}, "ctx");
@@ -115,7 +115,7 @@ static void push_context(lua_State *L, nj_state *S, int index, bool is_deleted) 
     nj_wrap_readonly(L);
 }
 
-static void push_hook(lua_State *L, nj_state *S, int hook) {
+void nj_push_test_hook(lua_State *L, nj_state *S, int hook) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, S->plugin_table);
     lua_rawgeti(L, -1, hook + 1);
     lua_remove(L, -2);
@@ -127,15 +127,15 @@ static void push_hook(lua_State *L, nj_state *S, int hook) {
 static int call_filter(lua_State *L, int hook) {
     nj_state *S = nj_of(L);
     lua_settop(L, 2);
-    uint64_t handle = make_document(L, S, 1, "the document");
+    uint64_t handle = nj_make_test_document(L, S, 1, "the document");
     if (handle == 0) return luaL_error(L, "%s needs a document", nj_hook_name(hook));
-    push_hook(L, S, hook);
+    nj_push_test_hook(L, S, hook);
     lua_pushlightuserdata(L, (void *)(uintptr_t)handle);
     lua_pushliteral(L, "_deleted");
     lua_gettable(L, -2);
     bool is_deleted = lua_toboolean(L, -1);
     lua_pop(L, 1);
-    push_context(L, S, 2, is_deleted);
+    nj_push_test_context(L, S, 2, is_deleted);
     lua_call(L, 2, LUA_MULTRET);
     if (lua_gettop(L) == 2) return luaL_error(L, "%s returned no value (a forgotten return?)", nj_hook_name(hook));
     lua_pushboolean(L, lua_toboolean(L, 3));
@@ -157,7 +157,7 @@ static int resolve(lua_State *L) {
     for (int i = 0; i < 3; i++) {
         lua_pushstring(L, sides[i]);
         lua_rawget(L, 1);
-        handles[i] = make_document(L, S, -1, sides[i]);
+        handles[i] = nj_make_test_document(L, S, -1, sides[i]);
         lua_pop(L, 1);
         if (handles[i] == 0) continue;
         lua_pushlightuserdata(L, (void *)(uintptr_t)handles[i]);
@@ -172,9 +172,9 @@ static int resolve(lua_State *L) {
         }
         lua_setfield(L, 3, texts[i]);
     }
-    push_hook(L, S, NJ_HOOK_RESOLVE);
+    nj_push_test_hook(L, S, NJ_HOOK_RESOLVE);
     lua_pushvalue(L, 3);
-    push_context(L, S, 2, false);
+    nj_push_test_context(L, S, 2, false);
     lua_call(L, 2, LUA_MULTRET);
     int results = lua_gettop(L) - 3;
     int32_t decision = nj_read_resolution(L, S, 4, results, handles[0], handles[1]);
@@ -189,10 +189,10 @@ static int authenticate_password(lua_State *L) {
     lua_settop(L, 3);
     luaL_checktype(L, 1, LUA_TSTRING);
     luaL_checktype(L, 2, LUA_TSTRING);
-    push_hook(L, S, NJ_HOOK_PASSWORD);
+    nj_push_test_hook(L, S, NJ_HOOK_PASSWORD);
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 2);
-    push_context(L, S, 3, false);
+    nj_push_test_context(L, S, 3, false);
     lua_call(L, 3, LUA_MULTRET);
     nj_read_principal(L, S, 4, lua_gettop(L) - 3, nj_hook_name(NJ_HOOK_PASSWORD));
     S->is_result = false;
@@ -290,8 +290,8 @@ static int run_test(lua_State *L) {
     const arguments *a = lua_touserdata(L, 1);
     static const luaL_Reg functions[] = {
         {"push_filter", push_filter}, {"pull_filter", pull_filter}, {"resolve", resolve},
-        {"authenticate_password", authenticate_password}, {"accept", accept}, {"reject", reject}, {"equal", equal},
-        {"fails", fails}, {NULL, NULL}};
+        {"authenticate_password", authenticate_password}, {"authenticate_certificate", nj_test_certificate},
+        {"sync", nj_test_sync}, {"accept", accept}, {"reject", reject}, {"equal", equal}, {"fails", fails}, {NULL, NULL}};
     lua_rawgeti(L, LUA_REGISTRYINDEX, S->tests);
     lua_pushlstring(L, a->first.bytes, a->first.length);
     if (!lua_istable(L, 2) || lua_rawget(L, 2) != LUA_TFUNCTION) return luaL_error(L, "there is no such test case");

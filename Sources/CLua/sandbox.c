@@ -359,6 +359,7 @@ void nj_build_environment(lua_State *L) {
     set_layer(L, env, "coroutine");
     nj_open_library(L);
     set_layer(L, env, "nightjar");
+    nj_open_sync(L);
     // _G is the view that scripts have, a field of the table behind it.
     lua_pushvalue(L, env);
     nj_make_layer(L);

@@ -283,6 +283,8 @@ bad:
     return 2;
 }
 
+int nj_time_parse(lua_State *L) { return time_parse(L); }
+
 // format(seconds): "2024-05-01T10:20:30Z", with milliseconds where the seconds have a fraction.
 static int time_format(lua_State *L) {
     lua_Number seconds = luaL_checknumber(L, 1);

@@ -48,6 +48,10 @@ public enum StoreLimits {
     public static let maxIndexTail = 262_144
     /// Slots of the id index tried for one document; with 48-bit hashes two are a rarity.
     static let maxSlotTries = 64
+    /// Departures of documents from channels that one page of a peer's feed looks at.
+    static let departuresPerRead = 1000
+    /// Expired documents that one transaction deletes.
+    public static let expiriesPerCommit = 500
     /// Pages of write-ahead log after which the writer moves them into the database.
     public static let checkpointPages: Int32 = 4000
     /// Pages of write-ahead log after which readers that keep the log from starting

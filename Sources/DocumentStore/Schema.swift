@@ -48,6 +48,44 @@ enum Schema {
             "CREATE INDEX conflict_history_document ON conflict_history(collection, id)",
             "CREATE INDEX conflict_history_shadow ON conflict_history(shadow) WHERE shadow IS NOT NULL",
         ],
+        channels,
+    ]
+
+    /// What sync functions assign, see `DocumentRoute`.
+    ///
+    /// - `routes`: which revision of a document was assigned, and when it expires.
+    /// - `channels`: the sequence at which the document first came into the channel; `left` is NULL while it is in it.
+    /// - `grants`: who gets what by which document; an empty origin stands for what an authenticator said of a peer.
+    /// - `access`: when a grantee first had a target, since when it has it, until when; NULL while it has it. Grantees are `u/USER`, `r/ROLE`
+    ///   and `s/PEER`, targets `c/CHANNEL` and `r/ROLE`.
+    private static let channels = [
+        """
+        CREATE TABLE routes(
+            collection INTEGER NOT NULL, id TEXT NOT NULL, rev TEXT NOT NULL, expires INTEGER,
+            plugin TEXT NOT NULL, version TEXT NOT NULL, error TEXT NOT NULL,
+            PRIMARY KEY(collection, id)) WITHOUT ROWID
+        """,
+        "CREATE INDEX routes_expires ON routes(expires) WHERE expires IS NOT NULL",
+        "CREATE INDEX routes_failed ON routes(collection, id) WHERE error <> ''",
+        """
+        CREATE TABLE channels(
+            collection INTEGER NOT NULL, id TEXT NOT NULL, channel TEXT NOT NULL,
+            entered INTEGER NOT NULL, left INTEGER,
+            PRIMARY KEY(collection, id, channel)) WITHOUT ROWID
+        """,
+        "CREATE INDEX channels_left ON channels(collection, left) WHERE left IS NOT NULL",
+        """
+        CREATE TABLE grants(
+            collection INTEGER NOT NULL, origin TEXT NOT NULL, grantee TEXT NOT NULL, target TEXT NOT NULL,
+            PRIMARY KEY(collection, origin, grantee, target)) WITHOUT ROWID
+        """,
+        "CREATE INDEX grants_of ON grants(collection, grantee, target)",
+        """
+        CREATE TABLE access(
+            collection INTEGER NOT NULL, grantee TEXT NOT NULL, target TEXT NOT NULL,
+            first INTEGER NOT NULL, granted INTEGER NOT NULL, revoked INTEGER,
+            PRIMARY KEY(collection, grantee, target)) WITHOUT ROWID
+        """,
     ]
 
     static var version: Int { migrations.count }

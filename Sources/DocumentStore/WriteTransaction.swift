@@ -182,6 +182,8 @@ public final class WriteTransaction: ReadTransaction {
         if row.isConflicted { try run(tables, .dropConflict, id) }
         try run(tables, .dropExclusionsOf, id)
         try forgetHistoryBodies(collection, id)
+        try dropRoute(collection, id)
+        counters = try self.counters(collection) // what the document granted ends at a sequence of its own
         if row.isDeleted { counters.deleted -= 1 } else { counters.documents -= 1 }
         counters.isChanged = true
         state.counters[collection.id] = counters

@@ -4,9 +4,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case pullFilter = "pull_filter"
     case resolve
     case authenticatePassword = "authenticate_password"
-    /// Registered only; this version of the runtime has no call for it.
     case authenticateCertificate = "authenticate_certificate"
-    /// Registered only; this version of the runtime has no call for it.
     case sync
 
     /// Position in the C side's table of hooks (`NJ_HOOK_…`).

@@ -129,13 +129,18 @@ public final class LuaPluginState {
             }
         }
         try check(status, state)
+        return try principal(verdict, .authenticatePassword)
+    }
+
+    /// What an authenticator's verdict and output stand for.
+    func principal(_ verdict: Int32, _ hook: LuaHook) throws(LuaFailure) -> LuaPrincipal {
         switch Int(verdict) {
         case NJ_REFUSED: return .refused
         case NJ_ACCEPTED: return .accepted(.missing)
         default:
             let principal = LuaValue(json: nj_output(state).array) ?? .missing
             if let fault = principalFault(principal) {
-                throw LuaFailure(kind: .result, message: "\(hookName(.authenticatePassword)) returned a principal table \(fault)")
+                throw LuaFailure(kind: .result, message: "\(hookName(hook)) returned a principal table \(fault)")
             }
             return .accepted(principal)
         }
@@ -152,8 +157,8 @@ public final class LuaPluginState {
     }
 
     /// Runs one case of the last `loadTests`. `t.push_filter(doc, ctx?)`, `t.pull_filter(doc, ctx?)`, `t.resolve(conflict, ctx?)`,
-    /// `t.authenticate_password(username, password, ctx?)` call this plugin's hooks; `t.accept`, `t.reject`, `t.equal(a, b)`,
-    /// `t.fails(function)` check. A failed check is a failure of kind `error` with the line of the check.
+    /// `t.authenticate_password(username, password, ctx?)`, `t.authenticate_certificate(chain, ctx?)`, `t.sync(doc, old_doc?, ctx?)`
+    /// call this plugin's hooks; `t.accept`, `t.reject`, `t.equal(a, b)`, `t.fails(function)` check. A failed check is a failure of kind `error` with the line of the check.
     public func runTest(_ name: String, context: LuaContext, limits: LuaCallLimits = .resolver) throws(LuaFailure) {
         var budget = limits.budget
         let status = withBytes(name) { name in
@@ -184,7 +189,7 @@ public final class LuaPluginState {
     @inline(__always)
     func reference(of use: LuaUse) -> Int32 { use.stateSerial == serial ? use.reference : -1 }
 
-    private func hookName(_ hook: LuaHook) -> String { "\(name).lua: \(hook.rawValue)" }
+    func hookName(_ hook: LuaHook) -> String { "\(name).lua: \(hook.rawValue)" }
 }
 
 /// Throws what a status of the C side stands for.

@@ -74,6 +74,20 @@ public final class PluginHost: Sendable {
         PluginPasswordAuthenticator(use: try use(plugin, .authenticatePassword, params, usedBy, limits))
     }
 
+    /// One use of a plugin's authenticate_certificate; see `pushFilter`.
+    public func certificateAuthenticator(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any CertificateAuthenticator {
+        PluginCertificateAuthenticator(use: try use(plugin, .authenticateCertificate, params, usedBy, limits))
+    }
+
+    /// One use of a plugin's sync; see `pushFilter`.
+    public func syncFunction(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any SyncFunction {
+        PluginSyncFunction(use: try use(plugin, .sync, params, usedBy, limits))
+    }
+
     /// What is wrong with parameters for the version in force; empty if nothing is. Files that parameters name are not read.
     public func validate(params: LuaValue, forPlugin plugin: String) throws(PluginError) -> [ParameterProblem] {
         try versionInForce(try known(plugin)).declarations.problems(in: params)

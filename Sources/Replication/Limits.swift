@@ -47,6 +47,8 @@ public struct ReplicationLimits: Sendable {
     public var maximumCollections = 1_000
     /// `max_document_ids`: ids in a `subChanges` or a configuration.
     public var maximumDocumentIDs = 100_000
+    /// `max_channels`: channels in a `subChanges`. Sync Gateway warns from 50 on.
+    public var maximumChannels = 10_000
     /// `max_checkpoint_bytes`: a peer's checkpoint body.
     public var maximumCheckpointBytes = 1 << 20
     /// `max_checkpoint_id_bytes`: a peer's checkpoint id.

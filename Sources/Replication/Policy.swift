@@ -182,3 +182,9 @@ public enum AuthenticationVerdict: Sendable, Equatable {
 public protocol PasswordAuthenticator: Sendable {
     func authenticate(username: String, password: String, listener: String, remote: String) async -> AuthenticationVerdict
 }
+
+/// Checks the certificates of peers. That the peer holds the key is proved already; whom the chain leads to is not.
+public protocol CertificateAuthenticator: Sendable {
+    /// - Parameter chain: the peer's own certificate first, then what it sent with it.
+    func authenticate(chain: [PeerCertificate], listener: String, remote: String) async -> AuthenticationVerdict
+}

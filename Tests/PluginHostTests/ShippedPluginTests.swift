@@ -11,7 +11,8 @@ struct ShippedPluginTests {
         let check = try await PluginCheck.run(folder: Self.folder)
         #expect(check.problems == [])
         #expect(check.plugins.map(\.name) == [
-            "by-owner", "by-type", "latest-wins", "local-wins", "merge-fields", "no-deletes", "password-file", "remote-wins", "skip-drafts", "threshold",
+            "by-owner", "by-type", "certificate-names", "latest-wins", "local-wins", "merge-fields", "no-deletes", "password-file", "remote-wins",
+            "skip-drafts", "threshold",
         ])
         #expect(check.plugins.allSatisfy { $0.description != nil })
     }
@@ -21,7 +22,7 @@ struct ShippedPluginTests {
         for outcome in outcomes where outcome.failure != nil {
             Issue.record("\(outcome.plugin): \(outcome.name): \(outcome.failure?.message ?? "")")
         }
-        #expect(Set(outcomes.map(\.plugin)).count == 10)
+        #expect(Set(outcomes.map(\.plugin)).count == 11)
     }
 
     @Test func passwordFileWorksInTheHost() async throws {
@@ -57,6 +58,27 @@ struct ShippedPluginTests {
                     base: document(#"{"list":[{"a":1,"b":2}],"o":{"x":1,"y":2}}"#), localRevision: document("{}").revision,
                     remoteRevision: document("{}").revision, baseRevision: document("{}").revision), push)
             #expect(decision == .merged(Array(#"{"list":[{"a":1,"b":2},{"a":3}],"n":1,"o":{"x":1,"y":2}}"#.utf8)))
+        }
+    }
+
+    @Test func certificateNamesWorksInTheHost() async throws {
+        try await withHost(Self.folder) { host, _ in
+            let authenticator = try host.certificateAuthenticator(
+                plugin: "certificate-names", params: .members([("names", .array([.text("*.fleet.example")])), ("read_only", .array([.text("truck-*")]))]),
+                usedBy: "listener edge authenticator")
+            func ask(_ names: [String], until notAfter: Int64 = 4_102_444_800) async -> AuthenticationVerdict {
+                await authenticator.authenticate(
+                    chain: [
+                        PeerCertificate(
+                            subject: "CN=x", commonName: "x", dnsNames: names, serial: "01", sha256: "aa", spkiSHA256: "bb", notBefore: 0,
+                            notAfter: notAfter, der: [0x30, 0xFF])
+                    ], listener: "edge", remote: "[::1]:5")
+            }
+            #expect(await ask(["bus.fleet.example"]) == .accepted(Principal(name: "bus.fleet.example")))
+            #expect(await ask(["a", "truck-1.fleet.example"]) == .accepted(Principal(name: "truck-1.fleet.example", isReadOnly: true)))
+            #expect(await ask(["bus.fleet.example.org"]) == .refused)
+            #expect(await ask(["bus.fleet.example"], until: 1000) == .refused)
+            #expect(await authenticator.authenticate(chain: [], listener: "edge", remote: "x") == .refused)
         }
     }
 

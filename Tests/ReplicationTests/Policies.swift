@@ -75,3 +75,53 @@ final class TestResolver: ConflictResolver, Sendable {
         versions.become(version)
     }
 }
+
+/// A sync function made of a closure over the document's JSON.
+final class TestSync: SyncFunction, Sendable {
+    typealias Rule = @Sendable (JSONObject, SyncRequest) -> SyncVerdict
+    private let rule: Mutex<Rule>
+    private let asked = Mutex([String]())
+    private let versions = Versions()
+    let pluginName = "test-sync"
+    var version: String { versions.current }
+    /// The documents it was asked about, `+` behind those with an old revision.
+    var questions: [String] { asked.withLock { $0 } }
+
+    init(_ rule: @escaping Rule = TestSync.byFields) { self.rule = Mutex(rule) }
+
+    /// `{"in": [channels], "give": {user: [channels]}, "no": reason, "fail": true, "owner": user}`; only the owner may change a document.
+    static let byFields: Rule = { object, request in
+        if let reason = object["no"]?.asString { return .rejected(reason: reason) }
+        if object["fail"] != nil { return .failed(PolicyFailure(plugin: "test-sync", version: "1", kind: "plugin_error", message: "sync.lua:1: broken")) }
+        if !request.caller.isAdmin, case .object(let old)? = request.old.flatMap({ try? JSONValue(parsing: $0.body) }),
+            let owner = old["owner"]?.asString, owner != request.caller.name
+        {
+            return .rejected(reason: "wrong user")
+        }
+        func texts(_ value: JSONValue?) -> [String] {
+            guard case .array(let items)? = value else { return [] }
+            return items.compactMap(\.asString)
+        }
+        var assignment = SyncAssignment(channels: texts(object["in"]))
+        if case .object(let give)? = object["give"] {
+            for member in give.members { assignment.access[member.key] = texts(member.value) }
+        }
+        return .accepted(assignment)
+    }
+
+    func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict] {
+        let rule = rule.withLock { $0 }
+        asked.withLock { $0 += requests.map { $0.document.id.text + ($0.old == nil ? "" : "+") } }
+        return requests.map { request in
+            guard case .object(let object)? = try? JSONValue(parsing: request.document.body) else { return .rejected(reason: "no object") }
+            return rule(object, request)
+        }
+    }
+
+    func versionChanges() -> AsyncStream<String> { versions.stream() }
+
+    func become(_ version: String, _ new: @escaping Rule) {
+        rule.withLock { $0 = new }
+        versions.become(version)
+    }
+}

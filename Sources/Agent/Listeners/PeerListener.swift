@@ -179,7 +179,8 @@ public final class PeerListener: ListenerDelegate {
         logger[metadataKey: "peer"] = "\(request.remoteAddress)"
         var configuration = PassiveConfiguration(
             listener: settings.name.value, database: admission.database, principal: admission.principal,
-            isReadOnly: settings.readOnly, pushFilter: policies.pushFilter, pullFilter: policies.pullFilter)
+            isReadOnly: settings.readOnly, pushFilter: policies.pushFilter, pullFilter: policies.pullFilter,
+            syncFunction: policies.syncFunction, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
         let conflicts = policies.conflicts(admission.database.name)
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow
@@ -216,10 +217,14 @@ public final class PeerListener: ListenerDelegate {
 /// What plugins decide for a listener.
 public struct ListenerPolicies: Sendable {
     public var authenticator: (any PasswordAuthenticator)?
+    /// Asked instead of ``authenticator`` about peers that show a certificate.
+    public var certificateAuthenticator: (any CertificateAuthenticator)?
     /// What peers may pull.
     public var pushFilter: (any DocumentFilter)?
     /// What peers may push.
     public var pullFilter: (any DocumentFilter)?
+    /// Decides about what peers push, and assigns channels.
+    public var syncFunction: (any SyncFunction)?
     /// Who decides what peers push into conflict, by database.
     var conflicts: @Sendable (String) -> ConflictPolicy = { _ in ConflictPolicy() }
     var conflictObserver: ConflictObserver = { _ in }

@@ -47,7 +47,8 @@ public enum ConfigurationCheck {
         }
         for listener in settings.listeners {
             let name = "listener \(listener.name.value)"
-            if let reference = listener.authenticator { uses.append((reference, .authenticatePassword, "\(name) authenticator")) }
+            if let reference = listener.authenticator { uses.append((reference, listener.authenticatorHook, "\(name) authenticator")) }
+            if let reference = listener.sync { uses.append((reference, .sync, "\(name) sync")) }
             if let reference = listener.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
             if let reference = listener.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
         }
@@ -67,14 +68,31 @@ public enum ConfigurationCheck {
             + (reference.shadow.map { [(PluginReference($0), .resolve, "\(place) conflict_resolver shadow")] } ?? [])
     }
 
+    /// A document is in the same channels for everybody: listeners that assign channels in one database do it the same way.
+    private static func otherSyncFunctions(_ settings: AgentSettings) -> [ConfigurationProblem] {
+        var first: [String: (listener: String, sync: PluginReference)] = [:]
+        var problems: [ConfigurationProblem] = []
+        for listener in settings.listeners {
+            guard let sync = listener.sync else { continue }
+            for database in listener.databases {
+                guard let known = first[database.value] else {
+                    first[database.value] = (listener.name.value, sync)
+                    continue
+                }
+                guard known.sync != sync else { continue }
+                problems.append(
+                    ConfigurationProblem(
+                        at: sync.position,
+                        "listener \"\(listener.name.value)\": the database \"\(database.value)\" has another sync function on listener "
+                            + "\"\(known.listener)\"; a database has one"))
+            }
+        }
+        return problems
+    }
+
     /// Settings that are valid and that this version cannot carry out. Saying so beats doing something else.
     static func unavailable(_ settings: AgentSettings) -> [ConfigurationProblem] {
         var problems: [ConfigurationProblem] = []
-        for listener in settings.listeners {
-            if let sync = listener.sync {
-                problems.append(ConfigurationProblem(at: sync.position, "listener \"\(listener.name.value)\": sync plugins are not available in this version"))
-            }
-        }
         for database in settings.databases where database.history.conflicts == 0 {
             let resolvers = [database.conflictResolver]
                 + settings.replicators.filter { $0.database.value.utf8.elementsEqual(database.name.value.utf8) }.flatMap { $0.collections.map(\.conflictResolver) }
@@ -85,6 +103,7 @@ public enum ConfigurationCheck {
                         "a shadow has its differences recorded in the conflict history, which \"history: { conflicts: 0 }\" of database \"\(database.name.value)\" turns off"))
             }
         }
+        problems += otherSyncFunctions(settings)
         for replicator in settings.replicators {
             if ![.ws, .wss].contains(replicator.target.value.scheme) {
                 problems.append(
@@ -99,4 +118,9 @@ public enum ConfigurationCheck {
         }
         return problems
     }
+}
+
+extension ListenerSettings {
+    /// What the authenticator is asked: for certificates where clients show them, else for names and passwords.
+    var authenticatorHook: LuaHook { clientCertificates.value == .none ? .authenticatePassword : .authenticateCertificate }
 }

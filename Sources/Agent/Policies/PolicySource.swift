@@ -47,6 +47,20 @@ struct PolicySource: Sendable {
         }
     }
 
+    func certificateAuthenticator(
+        _ reference: PluginReference, usedBy: String
+    ) throws(ConfigurationProblem) -> any CertificateAuthenticator {
+        try at(reference) { host, params throws(PluginError) in
+            try host.certificateAuthenticator(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
+    func syncFunction(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any SyncFunction {
+        try at(reference) { host, params throws(PluginError) in
+            try host.syncFunction(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
     private func at<Policy>(
         _ reference: PluginReference, _ make: (PluginHost, LuaValue) throws(PluginError) -> Policy
     ) throws(ConfigurationProblem) -> Policy {

@@ -40,7 +40,7 @@ typedef struct {
     bool is_present;
 } nj_document;
 
-enum { NJ_HOOKS = 6, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3 };
+enum { NJ_HOOKS = 6, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3, NJ_HOOK_CERTIFICATE = 4, NJ_HOOK_SYNC = 5 };
 enum { NJ_DEEPEST_RESULT = 128 }; // conversions recurse in C
 enum { NJ_MAX_LOOKUPS = 56 }; // of 64 document slots in a handle; the rest are the call's own
 
@@ -116,6 +116,17 @@ int nj_call_resolve(
 enum { NJ_REFUSED = 0, NJ_ACCEPTED, NJ_PRINCIPAL };
 int nj_call_password(
     nj_state *S, int32_t use, nj_bytes username, nj_bytes password, const nj_budget *budget, int32_t *verdict);
+
+// chain: a JSON array of certificates, the peer's own first.
+int nj_call_certificate(nj_state *S, int32_t use, nj_bytes chain, const nj_budget *budget, int32_t *verdict);
+
+// caller: a JSON object {name, roles, channels, is_admin}; old: absent where there is no live revision.
+// Accepted: nj_output is {"access":{user:[channel]},"channels":[…],"expiry":seconds,"roles":{user:[role]}}; rejected: the reason.
+enum { NJ_SYNC_ACCEPTED = 0, NJ_SYNC_REJECTED };
+enum { NJ_MAX_SYNC_ENTRIES = 1000, NJ_MAX_SYNC_NAME = 250, NJ_MAX_SYNC_REASON = 500 };
+int nj_call_sync(
+    nj_state *S, int32_t use, const nj_document *document, const nj_document *old, nj_bytes caller, const nj_budget *budget,
+    int32_t *verdict);
 
 // Plugin tests. nj_load_tests leaves a JSON object in nj_output whose keys are the names.
 int nj_load_tests(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget);

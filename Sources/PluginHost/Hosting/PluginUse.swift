@@ -7,7 +7,7 @@ final class PluginUse: Sendable {
     private let number: Int
     private let hook: LuaHook
     private let limits: LuaCallLimits?
-    private let pool: WorkerPool
+    let pool: WorkerPool
     private let versions: EventHub<String>
     private let ended: @Sendable (PluginRecord) -> Void
 
@@ -38,7 +38,7 @@ final class PluginUse: Sendable {
 
     func versionChanges() -> AsyncStream<String> { versions.stream() }
 
-    fileprivate func call(_ context: CallContext) -> PluginCall? {
+    func call(_ context: CallContext) -> PluginCall? {
         guard let (version, prepared) = record.acquire(number) else { return nil }
         let usual = switch hook {
         case .resolve, .sync: version.limits.resolver
@@ -49,7 +49,7 @@ final class PluginUse: Sendable {
     }
 
     /// A use always has a version; were it ever lost, the answer is a failure like any other.
-    fileprivate var lost: PolicyFailure {
+    var lost: PolicyFailure {
         PolicyFailure(plugin: record.name, version: "", kind: LuaFailureKind.load.rawValue, message: "no version of the plugin is in force")
     }
 

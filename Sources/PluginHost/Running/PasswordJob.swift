@@ -54,7 +54,7 @@ final class PasswordJob: PluginJob {
 extension Principal {
     /// Reads `{ name=…, read_only=…, channels={…}, roles={…}, collections={…} }`. The runtime has refused other members
     /// already; should one get here, it is a failure: a misspelt `read_only` must not grant writing.
-    fileprivate init(_ table: LuaValue, chunk: String) throws(LuaFailure) {
+    init(_ table: LuaValue, chunk: String) throws(LuaFailure) {
         self.init()
         guard case .object(let members) = table else {
             if table == .missing { return }

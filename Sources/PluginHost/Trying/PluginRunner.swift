@@ -5,8 +5,11 @@ import Synchronization
 /// Calls one hook in the real sandbox outside any agent: `nightjar plugin run`.
 public enum PluginRunner {
     public enum Input: Sendable {
-        /// JSON text of one object for a filter; `_id`, `_rev` and `_deleted` are taken out of it.
-        case document([UInt8])
+        /// JSON text of one object for a filter; `_id`, `_rev` and `_deleted` are taken out of it. For sync, `old` is the text of the
+        /// revision it replaces.
+        case document([UInt8], old: [UInt8]? = nil)
+        /// JSON text of an array of certificates for authenticate_certificate, the peer's own first, or of one certificate.
+        case chain([UInt8])
         /// JSON text `{ "local_doc": …, "remote_doc": …, "base_doc": … }` for resolve, each optional or null.
         case conflict([UInt8])
         case login(username: String, password: String)
@@ -26,6 +29,10 @@ public enum PluginRunner {
         /// What `ctx` holds beside params.
         public var database = "trial"
         public var user: String?
+        /// What the caller of sync holds.
+        public var roles: [String] = []
+        public var channels: [String] = []
+        public var isAdmin = false
 
         public init(
             folder: String, plugin: String, hook: LuaHook, input: Input, params: LuaValue = .missing, times: Int = 1,
@@ -57,9 +64,10 @@ public enum PluginRunner {
     /// One call.
     public struct Report: Sendable {
         /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
-        /// false, true or the principal. Nil where the call failed.
+        /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. Nil where the
+        /// call failed.
         public var result: JSONValue?
-        /// For resolve: local, remote, merged or delete.
+        /// For resolve: local, remote, merged or delete. For sync: accepted or rejected.
         public var decision: String?
         public var failure: LuaFailure?
         public var log: [LogLine]
@@ -67,7 +75,7 @@ public enum PluginRunner {
         /// Held by the plugin's state after the call.
         public var memoryBytes: Int
 
-        /// `{"result", "error": {"kind", "message"}, "log", "time_ms", "memory_bytes"}`, and "decision" for resolve.
+        /// `{"result", "error": {"kind", "message"}, "log", "time_ms", "memory_bytes"}`, and "decision" for resolve and sync.
         public var json: JSONValue {
             var object = JSONObject()
             object["result"] = result ?? .null
@@ -159,6 +167,10 @@ extension PluginRunner.Report {
 /// The input of a trial call, read once.
 struct PreparedInput: Sendable {
     var document: LuaDocument?
+    /// For sync.
+    var old: LuaDocument?
+    var caller = LuaCaller()
+    var chain: LuaValue?
     var conflict: LuaConflict?
     var login: (username: [UInt8], password: [UInt8])?
     /// The sides of a conflict as they were given.
@@ -166,7 +178,7 @@ struct PreparedInput: Sendable {
 
     init(_ request: PluginRunner.Request) throws(PluginRunner.InputProblem) {
         switch (request.hook, request.input) {
-        case (.pushFilter, .document(let bytes)), (.pullFilter, .document(let bytes)):
+        case (.pushFilter, .document(let bytes, nil)), (.pullFilter, .document(let bytes, nil)):
             document = try Self.document(try Self.object(bytes, "the document"), "the document", revision: "1-0000")
         case (.resolve, .conflict(let bytes)):
             let object = try Self.object(bytes, "the conflict")
@@ -190,10 +202,25 @@ struct PreparedInput: Sendable {
                 baseRevision: found["base_doc"]?.revision)
         case (.authenticatePassword, .login(let username, let password)):
             login = (Array(username.utf8), Array(password.utf8))
-        case (.authenticateCertificate, _), (.sync, _):
-            throw .init(description: "\(request.hook.rawValue) cannot be called yet")
+        case (.sync, .document(let bytes, let before)):
+            document = try Self.document(try Self.object(bytes, "the document"), "the document", revision: before == nil ? "1-0000" : "2-1111")
+            old = try before.map { bytes throws(PluginRunner.InputProblem) in
+                try Self.document(try Self.object(bytes, "the old document"), "the old document", revision: "1-0000")
+            }
+            caller = LuaCaller(name: request.user, roles: request.roles, channels: request.channels, isAdmin: request.isAdmin)
+        case (.authenticateCertificate, .chain(let bytes)):
+            switch LuaValue(json: bytes) {
+            case .array(let items)? where items.allSatisfy({ $0.typeName == "object" }): chain = .array(items)
+            case .object(let members)?: chain = .array([.object(members)])
+            default: throw .init(description: "the chain is no JSON array of certificates")
+            }
         case (let hook, _):
-            let wanted = hook == .resolve ? "a conflict" : hook == .authenticatePassword ? "a username and a password" : "a document"
+            let wanted = switch hook {
+            case .resolve: "a conflict"
+            case .authenticatePassword: "a username and a password"
+            case .authenticateCertificate: "a chain of certificates"
+            case .pushFilter, .pullFilter, .sync: "a document"
+            }
             throw .init(description: "\(hook.rawValue) needs \(wanted)")
         }
     }

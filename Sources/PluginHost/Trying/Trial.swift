@@ -63,7 +63,18 @@ final class Trial {
 
     func call(_ lua: LuaPluginState, _ hook: LuaHook, _ input: PreparedInput, into report: inout PluginRunner.Report) throws(LuaFailure) {
         guard let use else { return }
-        if let document = input.document {
+        if let document = input.document, hook == .sync {
+            switch try lua.callSync(document: document, old: input.old, caller: input.caller, use: use, limits: limits.resolver) {
+            case .accepted(let assignment): (report.decision, report.result) = ("accepted", JSONValue(assignment))
+            case .rejected(let reason): (report.decision, report.result) = ("rejected", ["rejected": .string(reason)])
+            }
+        } else if let chain = input.chain {
+            switch try lua.callCertificate(chain: chain, use: use, limits: limits.authenticator) {
+            case .refused: report.result = false
+            case .accepted(.missing): report.result = true
+            case .accepted(let principal): report.result = principal.json
+            }
+        } else if let document = input.document {
             report.result = .bool(try lua.callFilter(
                 hook, document: document, use: use, flags: document.isDeleted ? .deleted : [], limits: limits.filter))
         } else if let conflict = input.conflict {
@@ -80,6 +91,23 @@ final class Trial {
             case .accepted(let principal): report.result = principal.json
             }
         }
+    }
+}
+
+extension JSONValue {
+    /// What sync assigned.
+    fileprivate init(_ assignment: LuaAssignment) {
+        func lists(_ lists: [String: [String]]) -> JSONValue {
+            .object(JSONObject(lists.sorted { $0.key < $1.key }.map { name, items in
+                JSONObject.Member(key: name, value: .array(items.map { .string($0) }))
+            }))
+        }
+        var object = JSONObject()
+        object["channels"] = .array(assignment.channels.map { .string($0) })
+        object["access"] = lists(assignment.access)
+        object["roles"] = lists(assignment.roles)
+        object["expiry"] = assignment.expiry.map { .int(Int($0)) } ?? .null
+        self = .object(object)
     }
 }
 

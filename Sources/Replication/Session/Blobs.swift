@@ -19,6 +19,7 @@ extension ReplicationSession {
         _ = try sync(for: request)
         let digest = try digest(request)
         guard !request.isNoReply else { return }
+        try checkLent(digest)
         blobRequests.append(
             BlobRequest(number: request.number, digest: digest, compresses: isTrue(request.properties[Property.compress])))
         serveBlobs()
@@ -30,6 +31,7 @@ extension ReplicationSession {
         let nonce = [UInt8](request.body.readableBytesView)
         guard (1...255).contains(nonce.count) else { throw .bad("the nonce of proveAttachment has 1 to 255 bytes, not \(nonce.count)") }
         guard !request.isNoReply else { return }
+        try checkLent(digest)
         blobRequests.append(BlobRequest(number: request.number, digest: digest, nonce: nonce))
         serveBlobs()
     }

@@ -34,6 +34,8 @@ final class CollectionSync {
     var peerMaximumHistory: Int
     /// Revisions this peer gave us, by document: not offered back to it.
     var echoes: [DocumentID: RevisionID] = [:]
+    /// The store knows what the peer's authenticator said of its channels.
+    var hasSetAccess = false
 
     init(slot: Int, collection: Collection, wireIndex: Int?, limits: ReplicationLimits) {
         self.slot = slot
@@ -57,6 +59,35 @@ struct PushRow: Sendable {
     var peerRevision: RevisionID?
     /// `rev` was refused with 403 once; the second time is final.
     var wasForbidden = false
+    /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
+    var news = ChannelNews.visible
+    /// The change of access that the row belongs to.
+    var event: SequenceNumber?
+    /// The row says nothing of it, only the revision's body does.
+    var goesByBody = false
+
+    /// The row's sequence as the peer sees it: JSON.
+    var sequenceJSON: String { event.map { "\"\($0):\(sequence)\"" } ?? String(sequence) }
+    /// Bits of a changes row: 1 deleted, 2 access revoked, 4 removed from the channels.
+    var flags: Int {
+        let deleted = isDeleted ? 1 : 0
+        if goesByBody { return deleted }
+        return switch news {
+        case .visible: deleted
+        case .revoked: deleted | 2
+        case .removed: deleted | 4
+        }
+    }
+}
+
+/// How far a peer that is bound to channels has come.
+struct ChannelFeed {
+    var question: ChannelQuestion
+    var place: ChannelPlace
+    /// The peer wants to hear of documents that it may no longer have.
+    var wantsRevocations: Bool
+    /// The next document waits to be assigned to channels.
+    var isStalled = false
 }
 
 /// The state of the pushing side of one collection.
@@ -73,6 +104,8 @@ final class PushFeed {
     /// Tombstones of the backlog are left out.
     let activeOnly: Bool
     var documentIDs: [DocumentID]?
+    /// Nil: the peer may have everything.
+    var channels: ChannelFeed?
     /// Every sequence up to this one was read.
     var cursor: SequenceNumber
     var tracker: LocalSequenceTracker

@@ -59,7 +59,11 @@ extension ReplicationSession {
         if hasEnded { return }
         if let filter = sync.pullFilter, !checked.isEmpty { checked = await filtered(sync, checked, filter) }
         if hasEnded || checked.isEmpty { return }
-        await commit(sync, checked)
+        if case .passive(let passive) = role, let function = passive.syncFunction {
+            await commit(sync, checked, by: function, passive)
+        } else {
+            await commit(sync, checked)
+        }
     }
 
     func commit(_ sync: CollectionSync, _ batch: [CheckedRevision]) async {
@@ -103,7 +107,7 @@ extension ReplicationSession {
     func decidesPushes(_ sync: CollectionSync) -> Bool { isPassive && sync.resolver != nil && !sync.peerPulls }
 
     /// Nothing of the batch was stored: the peer keeps it, our rows stay open.
-    private func commitFailed(_ sync: CollectionSync, _ batch: [CheckedRevision], _ error: any Error) {
+    func commitFailed(_ sync: CollectionSync, _ batch: [CheckedRevision], _ error: any Error) {
         logger.error("\(batch.count) revisions were not stored: \(error)")
         together {
             for revision in batch { refuse(revision.replyTo, 503, "the database cannot take the document now") }
@@ -115,7 +119,7 @@ extension ReplicationSession {
         if !isPassive { fail(error) }
     }
 
-    private func settle(_ sync: CollectionSync, _ batch: [CheckedRevision], _ results: [Result<InsertOutcome, StoreError>]) {
+    func settle(_ sync: CollectionSync, _ batch: [CheckedRevision], _ results: [Result<InsertOutcome, StoreError>]) {
         let name = sync.collection.name
         var conflicts: [DocumentID] = []
         var pulled: UInt64 = 0

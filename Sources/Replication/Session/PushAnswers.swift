@@ -130,7 +130,7 @@ extension ReplicationSession {
         message.properties.append(Property.id, row.id.text)
         message.properties.append(Property.rev, row.revision.text)
         if row.isDeleted { message.properties.append(Property.deleted, "1") }
-        message.properties.append(Property.sequence, String(row.sequence))
+        message.properties.append(Property.sequence, row.sequenceJSON)
         if !row.history.isEmpty {
             message.properties.append(Property.history, row.history.map(\.text).joined(separator: ","))
         }
@@ -140,6 +140,7 @@ extension ReplicationSession {
         } else {
             message.body = row.body.isEmpty ? ByteBuffer(string: "{}") : ByteBuffer(bytes: row.body)
         }
+        if row.hasBlobs { lendBlobs(of: row) }
         feed.revisionsInFlight += 1
         feed.bytesInFlight += row.body.count
         send(message, .revision(sync, feed, row))
@@ -149,6 +150,7 @@ extension ReplicationSession {
         let wasFull = feed.isFull(limits)
         feed.revisionsInFlight -= 1
         feed.bytesInFlight -= row.body.count
+        if row.hasBlobs { takeBackBlobs(of: row) }
         if let error = reply.error {
             revisionRefused(sync, feed, row, error)
         } else {

@@ -32,6 +32,7 @@ extension ReplicationSession {
     private func storeChanged(_ slot: Int, _ newest: SequenceNumber) {
         guard slot < collections.count, let feed = collections[slot].push else { return }
         feed.newest = max(feed.newest, newest)
+        feed.channels?.isStalled = false
         if newest > feed.cursor {
             feed.reachedEnd = false
             feed.isCaughtUp = false
@@ -64,8 +65,10 @@ extension ReplicationSession {
                 } else if feed.retriesDeferred {
                     feed.retriesDeferred = false
                     try await offerDeferred(sync, feed)
+                } else if feed.channels?.isStalled == true, !feed.isOver {
+                    guard await wakes.next(isolation: self) != nil else { return }
                 } else if !feed.reachedEnd, !feed.isOver {
-                    try await scan(sync, feed)
+                    if feed.channels == nil { try await scan(sync, feed) } else { try await scanChannels(sync, feed) }
                 } else {
                     await caughtUp(sync, feed)
                     evaluate()
@@ -162,7 +165,7 @@ extension ReplicationSession {
                 feed.deferred[row.id] = nil
                 feed.tracker.complete(older)
             }
-            if sync.echoes[row.id] == row.revision {
+            if row.news == .visible, sync.echoes[row.id] == row.revision {
                 done(sync, feed, row)
                 continue
             }
@@ -180,7 +183,11 @@ extension ReplicationSession {
             feed.inFlight.insert(row.id)
             rows.append(row)
         }
-        if let filter = sync.pushFilter, !rows.isEmpty { rows = try await filtered(sync, feed, rows, filter) }
+        if let filter = sync.pushFilter, !rows.isEmpty {
+            // Nobody asks whether a document may go away.
+            let goings = rows.filter { $0.news != .visible }
+            rows = try await filtered(sync, feed, goings.isEmpty ? rows : rows.filter { $0.news == .visible }, filter) + goings
+        }
         guard !rows.isEmpty, !hasEnded else { return }
         feed.listsInFlight += 1
         switch feed.style {
@@ -257,10 +264,10 @@ extension ReplicationSession {
         var writer = RowWriter(capacity: rows.count * 96)
         for row in rows {
             writer.beginRow()
-            writer.number(row.sequence)
+            writer.raw(row.sequenceJSON)
             writer.escaped(row.id.text)
             writer.plain(row.revision.text)
-            writer.number(row.isDeleted ? 1 : 0)
+            writer.number(row.flags)
             writer.number(row.body.count)
             writer.endRow()
         }

@@ -36,6 +36,8 @@ public actor ReplicationSession: MessageReceiver {
     var blobRequests: [BlobRequest] = []
     var blobRequestsHead = 0
     var blobReads = 0
+    /// Blobs of revisions that are under way to a peer bound to channels; it may have these only.
+    var lentBlobs: [BlobDigest: Int] = [:]
 
     /// Whether messages name collections; unknown until the first message.
     enum Mode { case unknown, legacy, collections }

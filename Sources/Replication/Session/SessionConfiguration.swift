@@ -18,12 +18,20 @@ public struct PassiveConfiguration: Sendable {
     public var resolver: (any ConflictResolver)?
     public var shadow: ShadowResolver?
     public var conflictObserver: ConflictObserver = { _ in }
+    /// Decides about writes and assigns channels, which then bound what the peer may pull. A `ChannelRouter` has to run for each
+    /// collection, else documents that come another way hold up the feeds of peers.
+    public var syncFunction: (any SyncFunction)?
+    /// How the peer is told that a document left its channels.
+    public var subprotocol = Subprotocol.generation3
     public var limits: ReplicationLimits
 
     public init(
         listener: String, database: Database, principal: Principal = .anonymous, isReadOnly: Bool = false,
-        pushFilter: (any DocumentFilter)? = nil, pullFilter: (any DocumentFilter)? = nil, limits: ReplicationLimits = .init()
+        pushFilter: (any DocumentFilter)? = nil, pullFilter: (any DocumentFilter)? = nil, syncFunction: (any SyncFunction)? = nil,
+        subprotocol: Subprotocol = .generation3, limits: ReplicationLimits = .init()
     ) {
+        self.syncFunction = syncFunction
+        self.subprotocol = subprotocol
         self.listener = listener
         self.database = database
         self.principal = principal

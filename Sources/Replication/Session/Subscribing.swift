@@ -14,9 +14,8 @@ extension ReplicationSession {
             throw MessageError(
                 domain: "LiteCore", code: 501, message: "this database has revision trees, not \(properties[Property.versioning] ?? "")")
         }
-        if let filter = properties[Property.filter] {
-            throw MessageError(domain: "LiteCore", code: 19, message: "Filtering not supported (\(filter.prefix(60)))")
-        }
+        var channels: [String]?
+        if let filter = properties[Property.filter] { channels = try selectedChannels(filter, properties[Property.channels]) }
         var ids: [DocumentID]?
         if request.body.readableBytes > 0 {
             guard request.body.readableBytes <= limits.maximumChangeListBytes,
@@ -45,6 +44,10 @@ extension ReplicationSession {
         sync.peerPulls = true
         let feed = PushFeed(style: .changes, since: since, isContinuous: isContinuous, activeOnly: activeOnly, documentIDs: ids)
         sync.push = feed
+        if let peer = channelPeer {
+            startChannels(sync, feed, peer, channels: channels, wantsFuture: wantsFuture, request)
+            return
+        }
         guard wantsFuture else {
             reply(to: request.number)
             startPush(sync, feed)

@@ -12,12 +12,20 @@ struct PluginRunCommand: AsyncParsableCommand {
 
     @OptionGroup var location: ConfigurationOptions
     @Argument(help: "The plugin's name.") var name: String
-    @Argument(help: "push_filter, pull_filter, resolve or authenticate_password.") var hook: LuaHook
-    @Option(help: ArgumentHelp("The document of a filter; - for standard input.", valueName: "file")) var doc: String?
+    @Argument(help: "push_filter, pull_filter, resolve, authenticate_password, authenticate_certificate or sync.") var hook: LuaHook
+    @Option(
+        help: ArgumentHelp(
+            "The document of a filter or of sync, the chain (an array of certificates) of authenticate_certificate; - for standard input.",
+            valueName: "file"))
+    var doc: String?
+    @Option(help: ArgumentHelp("For sync: the revision that the document replaces.", valueName: "file")) var oldDoc: String?
     @Option(help: ArgumentHelp("For resolve: an object of local_doc, remote_doc and base_doc; - for standard input.", valueName: "file"))
     var conflict: String?
-    @Option(help: "For authenticate_password.") var username: String?
+    @Option(help: "For authenticate_password; for sync: who writes.") var username: String?
     @Option(help: "For authenticate_password.") var password: String?
+    @Option(help: ArgumentHelp("For sync: a role of the writer; may be repeated.", valueName: "name")) var role: [String] = []
+    @Option(help: ArgumentHelp("For sync: a channel that the writer may pull; may be repeated.", valueName: "name")) var channel: [String] = []
+    @Flag(help: "For sync: the agent itself writes, every require_ function passes.") var admin = false
     @Option(help: ArgumentHelp("The plugin's parameters.", valueName: "json")) var params: String?
     @Option(help: ArgumentHelp("Call it so often, in one state.", valueName: "n")) var times = 1
     @Flag(help: "Print JSON, an object a call.") var json = false
@@ -25,11 +33,13 @@ struct PluginRunCommand: AsyncParsableCommand {
     func validate() throws {
         if times < 1 || times > Self.maximumTimes { throw ValidationError("--times is 1 to \(Self.maximumTimes), not \(times)") }
         switch hook {
-        case .pushFilter, .pullFilter: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
+        case .pushFilter, .pullFilter, .sync, .authenticateCertificate: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
         case .resolve: if conflict == nil { throw ValidationError("resolve needs --conflict FILE") }
         case .authenticatePassword:
             if username == nil || password == nil { throw ValidationError("authenticate_password needs --username and --password") }
-        case .authenticateCertificate, .sync: throw ValidationError("\(hook.rawValue) is not called by this version")
+        }
+        if hook != .sync, oldDoc != nil || admin || !role.isEmpty || !channel.isEmpty {
+            throw ValidationError("--old-doc, --role, --channel and --admin are for sync")
         }
     }
 
@@ -45,6 +55,7 @@ struct PluginRunCommand: AsyncParsableCommand {
                 folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try input(), params: try parameters(),
                 times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
             request.user = username
+            (request.roles, request.channels, request.isAdmin) = (role, channel, admin)
             let reports: [PluginRunner.Report]
             do {
                 reports = try await PluginRunner.run(request)
@@ -69,7 +80,8 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
         if hook == .resolve { return .conflict(try bytes(conflict ?? "-")) }
         if hook == .authenticatePassword { return .login(username: username ?? "", password: password ?? "") }
-        return .document(try bytes(doc ?? "-"))
+        if hook == .authenticateCertificate { return .chain(try bytes(doc ?? "-")) }
+        return .document(try bytes(doc ?? "-"), old: try oldDoc.map { try bytes($0) })
     }
 
     private func parameters() throws -> LuaValue {

@@ -1,0 +1,61 @@
+import AgentConfiguration
+import DocumentStore
+import Logging
+import Replication
+
+/// Keeps the channels of databases that are served with a sync function: assigns documents that did not come from a peer, and
+/// deletes those whose time is over.
+actor ChannelKeeper {
+    private var routers: [ChannelRouter] = []
+    private var expiry: Task<Void, Never>?
+
+    /// `expiry_check`: seconds between two looks at what has expired. Couchbase Server's own interval.
+    private static let expiryCheckSeconds = 60
+
+    func start(
+        _ settings: AgentSettings, _ source: PolicySource, databases: @escaping @Sendable (String) -> Database?, logger: Logger
+    ) async throws {
+        var served: Set<String> = []
+        for listener in settings.listeners {
+            guard let sync = listener.sync else { continue }
+            // Listeners of one database have the same sync function.
+            for name in listener.databases.map(\.value) where served.insert(name).inserted {
+                guard let database = databases(name) else { continue }
+                let function = try source.syncFunction(sync, usedBy: "listener \(listener.name.value) sync of \(name)")
+                for collection in database.collections {
+                    let router = ChannelRouter(
+                        database: database, collection: collection, function: function, listener: listener.name.value, logger: logger)
+                    routers.append(router)
+                    await router.start()
+                }
+            }
+        }
+        let names = settings.databases.map(\.name.value)
+        expiry = Task {
+            while !Task.isCancelled {
+                await Self.expire(names.compactMap(databases), now: Timestamp.seconds(), logger: logger)
+                try? await Task.sleep(for: .seconds(Self.expiryCheckSeconds))
+            }
+        }
+    }
+
+    func stop() async {
+        expiry?.cancel()
+        await expiry?.value
+        expiry = nil
+        for router in routers { await router.stop() }
+        routers = []
+    }
+
+    private static func expire(_ databases: [Database], now: Int64, logger: Logger) async {
+        for database in databases {
+            do {
+                let count = try await database.expireDocuments(now: now)
+                if count > 0 { logger.info("documents expired", metadata: ["database": "\(database.name)", "documents": "\(count)"]) }
+            } catch StoreError.closed {
+            } catch {
+                logger.error("documents of database \(database.name) cannot expire: \(error)")
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+import Documents
+
+/// What a peer wants of its channels.
+public struct ChannelQuestion: Sendable {
+    public var peer: ChannelPeer
+    /// The channels it asks for; nil: all that it may have.
+    public var channels: [String]?
+    /// Only these documents.
+    public var ids: Set<DocumentID>?
+    /// Neither tombstones nor documents that went.
+    public var activeOnly: Bool
+    /// Documents that were not assigned yet hold the feed up; else they are in no channel.
+    public var waitsForRoutes: Bool
+
+    public init(
+        peer: ChannelPeer, channels: [String]? = nil, ids: Set<DocumentID>? = nil, activeOnly: Bool = false, waitsForRoutes: Bool = true
+    ) {
+        self.peer = peer
+        self.channels = channels
+        self.ids = ids
+        self.activeOnly = activeOnly
+        self.waitsForRoutes = waitsForRoutes
+    }
+}
+
+extension ReadTransaction {
+    /// The next part of a peer's feed of its channels.
+    ///
+    /// - Parameters:
+    ///   - limit: rows wanted; fewer come where many documents are passed over, so an empty page is the end only if it says so.
+    public final func channelChanges(
+        _ collection: Collection, from place: ChannelPlace, _ question: ChannelQuestion, limit: Int
+    ) throws(StoreError) -> ChannelPage {
+        let access = try channelAccess(collection, of: question.peer).selected(question.channels)
+        var page = ChannelPage(place: place, newest: try lastSequence(collection))
+        var scanned = 0
+        while page.rows.count < limit, scanned < StoreLimits.maxRowsPerRead, !page.isEnd, !page.isBlocked {
+            // An event that is done or under way hides itself and what is older.
+            let after = max(page.place.sequence, page.place.event ?? 0)
+            let next = page.place.inEvent != nil ? page.place.event : access.nextEvent(after: after)
+            if page.place.inEvent != nil, let event = page.place.event {
+                try readEvent(event, collection, access, question, limit, &page, &scanned)
+            } else {
+                try readFeed(before: next, collection, access, question, limit, &page, &scanned)
+            }
+        }
+        return page
+    }
+
+    /// Documents in the order of their sequences and, between them, those that left a channel, up to the next event.
+    private func readFeed(
+        before event: SequenceNumber?, _ collection: Collection, _ access: ChannelAccess, _ question: ChannelQuestion, _ limit: Int,
+        _ page: inout ChannelPage, _ scanned: inout Int
+    ) throws(StoreError) {
+        let since = page.place.sequence
+        let changes = try changes(collection, since: since, limit: 200, includeBodies: false)
+        scanned += changes.count
+        var rows: [ChannelPage.Row] = []
+        var reached = since
+        for change in changes {
+            if let event, change.sequence >= event { break }
+            if page.rows.count + rows.count == limit { break }
+            let routes: [ChannelRow]?
+            if access.hasEverything {
+                routes = nil
+            } else if try routedRevision(collection, change.id) == change.revision {
+                routes = try channels(of: change.id, collection)
+            } else if question.waitsForRoutes {
+                page.isBlocked = true
+                break
+            } else {
+                routes = []
+            }
+            reached = change.sequence
+            guard question.wants(change.id), routes.map(access.isVisible) ?? true, !(question.activeOnly && change.isDeleted) else { continue }
+            rows.append(ChannelPage.Row(
+                change: try complete(change, collection, .visible), sequence: change.sequence, news: .visible))
+        }
+        let isStopped = page.isBlocked || page.rows.count + rows.count == limit
+        let isExhausted = !isStopped && (changes.isEmpty || event != nil && changes[changes.count - 1].sequence >= event ?? 0)
+        if isExhausted { reached = max(since, event.map { $0 - 1 } ?? page.newest) }
+        if !question.activeOnly, !access.hasEverything {
+            reached = try readGone(collection, since, through: reached, access, question, &rows)
+            let isCut = rows.contains { $0.sequence > reached }
+            if isCut {
+                rows.removeAll { $0.sequence > reached }
+                page.isBlocked = false
+                page.rows += rows
+                page.place = page.place.moved(to: reached)
+                return
+            }
+        }
+        page.rows += rows
+        page.place = page.place.moved(to: reached)
+        guard isExhausted, reached == (event.map { $0 - 1 } ?? page.newest) || event == nil && reached >= page.newest else { return }
+        if let event {
+            page.place.event = event
+            // Only goings: an empty database hears nothing of them.
+            page.place.inEvent = question.activeOnly && !access.grants(at: event) ? nil : 0
+        } else {
+            page.isEnd = true
+        }
+    }
+
+    /// Adds the documents that left a channel of the peer at sequences up to `through`, in their places.
+    /// - Returns: how far it came.
+    private func readGone(
+        _ collection: Collection, _ since: SequenceNumber, through: SequenceNumber, _ access: ChannelAccess, _ question: ChannelQuestion,
+        _ rows: inout [ChannelPage.Row]
+    ) throws(StoreError) -> SequenceNumber {
+        let statement = try active().cached("""
+            SELECT left, id, channel FROM channels INDEXED BY channels_left \
+            WHERE collection = ?1 AND left > ?2 AND left <= ?3 ORDER BY left LIMIT ?4
+            """)
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, Int64(clamping: since))
+        statement.bind(3, Int64(clamping: through))
+        statement.bind(4, Int64(StoreLimits.departuresPerRead))
+        var gone: [(SequenceNumber, DocumentID)] = []
+        var count = 0
+        var last: SequenceNumber = 0
+        do {
+            defer { statement.reset() }
+            while try session.step(statement) {
+                count += 1
+                last = SequenceNumber(clamping: statement.integer(0))
+                let channel = statement.text(2)
+                if access.held(channel, at: last) { gone.append((last, DocumentID(stored: statement.text(1)))) }
+            }
+        }
+        var reached = through
+        if count == StoreLimits.departuresPerRead {
+            // The last one's sequence may be cut through; it is read again.
+            reached = last > since + 1 ? last - 1 : last
+        }
+        for (sequence, id) in gone where sequence <= reached && question.wants(id) {
+            guard let change = try changes(collection, since: 0, limit: 1, includeBodies: false, ids: [id]).first else { continue }
+            let routes = try channels(of: id, collection)
+            if try routedRevision(collection, id) == change.revision, access.isVisible(routes) { continue }
+            // Told once, where it left the last of the peer's channels.
+            let lefts = routes.compactMap { row in row.left.flatMap { access.held(row.channel, at: SequenceNumber(clamping: $0)) ? $0 : nil } }
+            guard lefts.max() == Int64(clamping: sequence) else { continue }
+            // A deletion says more than a removal, and tells no more than the peer knew.
+            let news: ChannelNews = change.isDeleted ? .visible : .removed
+            let row = ChannelPage.Row(change: try complete(change, collection, news), sequence: sequence, news: news)
+            if rows.contains(where: { $0.sequence == sequence && $0.change.id == id }) { continue }
+            rows.insert(row, at: rows.firstIndex { $0.sequence >= sequence } ?? rows.endIndex)
+        }
+        return reached
+    }
+
+    /// Documents that come or go because access began or ended at this sequence.
+    private func readEvent(
+        _ event: SequenceNumber, _ collection: Collection, _ access: ChannelAccess, _ question: ChannelQuestion, _ limit: Int,
+        _ page: inout ChannelPage, _ scanned: inout Int
+    ) throws(StoreError) {
+        let changes = try changes(collection, since: page.place.inEvent ?? 0, limit: 200, includeBodies: false)
+        scanned += changes.count
+        if changes.isEmpty { page.place.inEvent = nil }
+        for change in changes {
+            if page.rows.count == limit { return }
+            // What was not assigned yet is told of in its turn.
+            page.place.inEvent = change.sequence
+            guard question.wants(change.id), try routedRevision(collection, change.id) == change.revision else {
+                if access.grantsEverything(at: event), change.sequence < event, question.wants(change.id), !(question.activeOnly && change.isDeleted) {
+                    page.rows.append(ChannelPage.Row(change: try complete(change, collection, .visible), sequence: change.sequence, news: .visible, event: event))
+                }
+                continue
+            }
+            guard let news = access.news(try channels(of: change.id, collection), change, event: event),
+                !question.activeOnly || news == .visible && !change.isDeleted
+            else { continue }
+            page.rows.append(ChannelPage.Row(change: try complete(change, collection, news), sequence: change.sequence, news: news, event: event))
+        }
+    }
+
+    /// With the body, where the peer may see it.
+    private func complete(_ change: ChangeRow, _ collection: Collection, _ news: ChannelNews) throws(StoreError) -> ChangeRow {
+        var change = change
+        if news == .visible {
+            let statement = try tables(collection).statement(.bodyAtSequence)
+            statement.bind(1, Int64(clamping: change.sequence))
+            defer { statement.reset() }
+            change.body = try session.step(statement) ? statement.blob(0) : []
+        } else {
+            change.body = Array(#"{"_removed":true}"#.utf8)
+            change.hasBlobs = false
+        }
+        return change
+    }
+}
+
+extension ChannelQuestion {
+    fileprivate func wants(_ id: DocumentID) -> Bool { ids?.contains(id) ?? true }
+}
+
+extension ChannelPlace {
+    /// An event that is done is forgotten when its sequence is passed.
+    fileprivate func moved(to sequence: SequenceNumber) -> ChannelPlace {
+        var place = self
+        place.sequence = sequence
+        if let event, event <= sequence { place.event = nil }
+        return place
+    }
+}
+
+extension ChannelAccess {
+    var hasEverything: Bool { entries.contains { $0.channel == "*" && $0.revoked == nil } }
+
+    func grants(at event: SequenceNumber) -> Bool { entries.contains { $0.granted == event && $0.revoked == nil } }
+    func grantsEverything(at event: SequenceNumber) -> Bool {
+        entries.contains { $0.channel == "*" && $0.granted == event && $0.revoked == nil }
+    }
+
+    /// The next sequence at which access begins or ends.
+    func nextEvent(after sequence: SequenceNumber) -> SequenceNumber? {
+        var next: SequenceNumber?
+        for entry in entries {
+            if let revoked = entry.revoked {
+                // Also where it was given after the last visit: it may have been given, and taken, before that too.
+                if revoked > sequence { next = min(next ?? revoked, revoked) }
+            } else if entry.granted > sequence {
+                next = min(next ?? entry.granted, entry.granted)
+            }
+        }
+        return next
+    }
+
+    func isVisible(_ rows: [ReadTransaction.ChannelRow]) -> Bool {
+        entries.contains { entry in
+            entry.revoked == nil && (entry.channel == "*" || rows.contains { $0.left == nil && $0.channel == entry.channel })
+        }
+    }
+
+    /// The peer had the channel when this sequence came, or has it now.
+    func held(_ channel: String, at sequence: SequenceNumber) -> Bool {
+        entries.contains { $0.channel == channel && ($0.revoked.map { sequence < $0 } ?? true) }
+    }
+
+    /// What the peer is told of a document because of an event.
+    func news(_ rows: [ReadTransaction.ChannelRow], _ change: ChangeRow, event: SequenceNumber) -> ChannelNews? {
+        if isVisible(rows) {
+            let comes = entries.contains { entry in
+                entry.granted == event && entry.revoked == nil
+                    && (entry.channel == "*" || rows.contains { $0.left == nil && $0.channel == entry.channel })
+            }
+            return comes && change.sequence < event ? .visible : nil
+        }
+        let goes = entries.contains { entry in
+            entry.revoked == event && (entry.channel == "*" || rows.contains {
+                $0.channel == entry.channel && UInt64(clamping: $0.entered) < event && ($0.left.map { UInt64(clamping: $0) >= event } ?? true)
+            })
+        }
+        return goes ? .revoked : nil
+    }
+}

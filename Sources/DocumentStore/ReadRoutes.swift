@@ -1,0 +1,129 @@
+import Documents
+import SQLite
+
+// What sync functions assigned, and what peers may pull because of it.
+extension ReadTransaction {
+    /// What was assigned to the document's current revision; nil where nothing was.
+    public final func assignedChannels(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Set<String>? {
+        guard let row = try row(collection, id), try routedRevision(collection, id) == row.revision else { return nil }
+        return Set(try channels(of: id, collection).filter { $0.left == nil }.map(\.channel))
+    }
+
+    /// When the document expires, in Unix seconds.
+    public final func expiry(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Int64? {
+        let statement = try active().cached("SELECT expires FROM routes WHERE collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        defer { statement.reset() }
+        guard try session.step(statement), !statement.isNull(0) else { return nil }
+        return statement.integer(0)
+    }
+
+    /// What the peer may pull, by its own channels and roles, its user's, and those of its roles.
+    public final func channelAccess(_ collection: Collection, of peer: ChannelPeer) throws(StoreError) -> ChannelAccess {
+        var access = ChannelAccess(entries: [ChannelAccess.Entry(channel: "!", granted: 0)], roles: [])
+        var roles: [AccessRow] = []
+        for grantee in [peer.ownKey, peer.userKey] {
+            for row in try accessRows(collection, grantee) {
+                if row.isRole { roles.append(row) } else { access.entries.append(row.entry) }
+            }
+        }
+        for role in roles {
+            if role.entry.revoked == nil, !access.roles.contains(role.entry.channel) { access.roles.append(role.entry.channel) }
+            for row in try accessRows(collection, "r/\(role.entry.channel)") where !row.isRole {
+                // While both held. Where one was given anew after the other had ended, that end still counts.
+                let revoked = [role.entry.revoked, row.entry.revoked].compactMap(\.self).min()
+                if let revoked, revoked <= max(role.first, row.first) { continue }
+                access.entries.append(
+                    ChannelAccess.Entry(
+                        channel: row.entry.channel, granted: max(role.entry.granted, row.entry.granted), revoked: revoked))
+            }
+        }
+        access.entries.sort { ($0.channel, $0.granted) < ($1.channel, $1.granted) }
+        access.roles.sort()
+        return access
+    }
+
+    /// Documents that could not be assigned, in the order of their ids.
+    public final func unassigned(_ collection: Collection, after: DocumentID? = nil, limit: Int) throws(StoreError) -> [(DocumentID, DocumentRoute)] {
+        let statement = try active().cached("""
+            SELECT id, plugin, version, error FROM routes INDEXED BY routes_failed \
+            WHERE collection = ?1 AND id > ?2 AND error <> '' ORDER BY id LIMIT ?3
+            """)
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, after?.text ?? "")
+        statement.bind(3, Int64(min(max(limit, 0), StoreLimits.maxRowsPerRead)))
+        defer { statement.reset() }
+        var found: [(DocumentID, DocumentRoute)] = []
+        while try session.step(statement) {
+            found.append((
+                DocumentID(stored: statement.text(0)),
+                DocumentRoute(plugin: statement.text(1), version: statement.text(2), error: statement.text(3))))
+        }
+        return found
+    }
+
+    // MARK: rows
+
+    struct ChannelRow {
+        var channel: String
+        var entered: Int64
+        var left: Int64?
+    }
+
+    final func channels(of id: DocumentID, _ collection: Collection) throws(StoreError) -> [ChannelRow] {
+        let statement = try active().cached("SELECT channel, entered, left FROM channels WHERE collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        defer { statement.reset() }
+        var found: [ChannelRow] = []
+        while try session.step(statement) {
+            found.append(ChannelRow(
+                channel: statement.text(0), entered: statement.integer(1), left: statement.isNull(2) ? nil : statement.integer(2)))
+        }
+        return found
+    }
+
+    /// The revision that was assigned last.
+    public final func routedRevision(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> RevisionID? {
+        let statement = try active().cached("SELECT rev FROM routes WHERE collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        defer { statement.reset() }
+        return try session.step(statement) ? RevisionID(stored: statement.text(0)) : nil
+    }
+
+    private struct AccessRow {
+        var isRole: Bool
+        var first: SequenceNumber
+        var entry: ChannelAccess.Entry
+    }
+
+    private func accessRows(_ collection: Collection, _ grantee: String) throws(StoreError) -> [AccessRow] {
+        let statement = try active().cached(
+            "SELECT target, first, granted, revoked FROM access WHERE collection = ?1 AND grantee = ?2 AND target <> ''")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, grantee)
+        defer { statement.reset() }
+        var found: [AccessRow] = []
+        while try session.step(statement) {
+            let target = statement.text(0)
+            found.append(AccessRow(
+                isRole: target.utf8.starts(with: "r/".utf8), first: SequenceNumber(clamping: statement.integer(1)),
+                entry: ChannelAccess.Entry(
+                    channel: String(target.dropFirst(2)), granted: SequenceNumber(clamping: statement.integer(2)),
+                    revoked: statement.isNull(3) ? nil : SequenceNumber(clamping: statement.integer(3)))))
+        }
+        return found
+    }
+
+    final func accessRow(_ collection: Collection, _ grantee: String, _ target: String) throws(StoreError) -> (granted: Int64, revoked: Int64?)? {
+        let statement = try active().cached("SELECT granted, revoked FROM access WHERE collection = ?1 AND grantee = ?2 AND target = ?3")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, grantee)
+        statement.bind(3, target)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return nil }
+        return (statement.integer(0), statement.isNull(1) ? nil : statement.integer(1))
+    }
+}

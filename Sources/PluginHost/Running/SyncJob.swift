@@ -1,0 +1,89 @@
+import LuaRuntime
+import Replication
+
+/// One batch of writes for sync, decided by one version from the first to the last.
+///
+/// Unchecked: `verdicts` is touched by the worker that runs the job only; a job goes from one worker to the next through the pool's lock.
+final class SyncJob: PluginJob, @unchecked Sendable {
+    private let call: PluginCall
+    private let requests: [SyncRequest]
+    private var verdicts: [SyncVerdict] = []
+    private let continuation: CheckedContinuation<[SyncVerdict], Never>
+
+    init(_ call: PluginCall, _ requests: [SyncRequest], _ continuation: CheckedContinuation<[SyncVerdict], Never>) {
+        self.call = call
+        self.requests = requests
+        self.continuation = continuation
+    }
+
+    var line: Int { call.record.number }
+
+    func refuse(_ error: PluginError) {
+        while verdicts.count < requests.count { verdicts.append(.failed(call.refused(error))) }
+        continuation.resume(returning: verdicts)
+    }
+
+    func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
+        let state = worker.state(for: call.version, of: call.record)
+        var counts = TurnCounts()
+        defer { call.record.statistics.add(counts) }
+        var before = monotonicNanoseconds()
+        while verdicts.count < requests.count {
+            let request = requests[verdicts.count]
+            do throws(LuaFailure) {
+                let entered = try state.enter(call.prepared, call.context)
+                let outcome = try entered.lua.callSync(
+                    document: LuaDocument(request.document), old: request.old.map { LuaDocument($0) }, caller: LuaCaller(request.caller),
+                    use: entered.use, limits: call.limits)
+                switch outcome {
+                case .accepted(let assignment): verdicts.append(.accepted(SyncAssignment(assignment)))
+                case .rejected(let reason):
+                    counts.rejected += 1
+                    verdicts.append(.rejected(reason: reason))
+                }
+                state.dropIfSpent()
+            } catch {
+                verdicts.append(.failed(call.failed(error)))
+                state.dropIfSpent(after: error)
+            }
+            let after = monotonicNanoseconds()
+            counts.took(after &- before)
+            before = after
+            if after >= deadline && verdicts.count < requests.count { return false }
+        }
+        continuation.resume(returning: verdicts)
+        return true
+    }
+}
+
+extension LuaDocument {
+    init(_ document: PolicyDocument) {
+        self.init(id: document.id.text, revision: document.revision.text, isDeleted: document.isDeleted, body: document.body)
+    }
+}
+
+extension LuaCaller {
+    init(_ caller: SyncCaller) {
+        self.init(name: caller.name, roles: caller.roles, channels: caller.channels, isAdmin: caller.isAdmin)
+    }
+}
+
+extension SyncAssignment {
+    init(_ assignment: LuaAssignment) {
+        self.init(
+            channels: assignment.channels, access: assignment.access, roles: assignment.roles, expiry: assignment.expiry)
+    }
+}
+
+/// A plugin's sync on one listener.
+struct PluginSyncFunction: SyncFunction {
+    let use: PluginUse
+    var pluginName: String { use.record.name }
+    var version: String { use.judgement }
+    func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict] {
+        if requests.isEmpty { return [] }
+        guard let call = use.call(CallContext(context)) else { return Array(repeating: .failed(use.lost), count: requests.count) }
+        return await withCheckedContinuation { use.pool.submit(SyncJob(call, requests, $0)) }
+    }
+    func versionChanges() -> AsyncStream<String> { use.versionChanges() }
+}

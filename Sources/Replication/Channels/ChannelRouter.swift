@@ -1,0 +1,157 @@
+import Documents
+import DocumentStore
+import Logging
+
+/// Assigns channels to the documents of one collection that did not come from a peer of the listener: edits made here, and what
+/// replicators pulled. The sync function is asked as the agent itself, so its `require_…` pass; what it refuses or cannot decide is
+/// in no channel, and is asked for anew when the function changes.
+public actor ChannelRouter {
+    private let database: Database
+    private let collection: Collection
+    private let function: any SyncFunction
+    private let context: PolicyContext
+    private let logger: Logger
+    private var tasks: [Task<Void, Never>] = []
+    /// How far assigning has come in this run; the stored place may lag behind, which costs a look at documents that are assigned.
+    private var reached: SequenceNumber = 0
+
+    public init(database: Database, collection: Collection, function: any SyncFunction, listener: String, logger: Logger) {
+        self.database = database
+        self.collection = collection
+        self.function = function
+        context = PolicyContext(
+            database: database.name, collection: collection.name, direction: .pull, listener: listener, remote: "local")
+        self.logger = logger
+    }
+
+    deinit { for task in tasks { task.cancel() } }
+
+    public func start() {
+        guard tasks.isEmpty else { return }
+        let signal = database.changeSignal(collection)
+        let versions = function.versionChanges()
+        tasks = [
+            Task { [weak self] in
+                for await _ in signal { await self?.catchUp() }
+            },
+            Task { [weak self] in
+                await self?.retry(all: true)
+                for await _ in versions { await self?.retry(all: false) }
+            },
+        ]
+    }
+
+    public func stop() async {
+        let running = tasks
+        tasks = []
+        for task in running { task.cancel() }
+        for task in running { await task.value }
+    }
+
+    // MARK: - Assigning
+
+    private static let placeKey = "channels/routed"
+    private static let batch = 200
+    /// Sequences that the stored place may lag behind, so that what peers push costs no writes here.
+    private static let lag: SequenceNumber = 10_000
+
+    private struct Unrouted: Sendable {
+        var documents: [PolicyDocument] = []
+        var through: SequenceNumber
+        var stored: SequenceNumber
+        var isEnd: Bool
+    }
+
+    private func catchUp() async {
+        do {
+            while !Task.isCancelled {
+                let (collection, reached) = (collection, reached)
+                let found = try await database.read { transaction -> Unrouted in
+                    let stored = try Self.place(collection, transaction)
+                    let since = max(reached, stored)
+                    let changes = try transaction.changes(collection, since: since, limit: Self.batch, includeBodies: true)
+                    var found = Unrouted(through: changes.last?.sequence ?? since, stored: stored, isEnd: changes.isEmpty)
+                    for change in changes where try transaction.routedRevision(collection, change.id) != change.revision {
+                        found.documents.append(
+                            PolicyDocument(
+                                id: change.id, revision: change.revision, isDeleted: change.isDeleted, body: change.body ?? []))
+                    }
+                    return found
+                }
+                if found.isEnd { return }
+                if !found.documents.isEmpty || found.through - found.stored > Self.lag {
+                    try await assign(found.documents, through: found.through, again: false)
+                }
+                self.reached = max(self.reached, found.through)
+            }
+        } catch StoreError.closed {
+        } catch {
+            logger.error("channels of \(database.name).\(collection.name) cannot be assigned: \(error)")
+        }
+    }
+
+    /// What could not be assigned is tried again; what succeeds now moves to a new sequence, because peers have passed the old one.
+    private func retry(all: Bool) async {
+        do {
+            var after: DocumentID?
+            repeat {
+                let (collection, start, version) = (collection, after, function.version)
+                let (documents, next) = try await database.read { transaction -> ([PolicyDocument], DocumentID?) in
+                    let page = try transaction.unassigned(collection, after: start, limit: Self.batch)
+                    let documents = try page.compactMap { id, route -> PolicyDocument? in
+                        guard all || route.version != version, let document = try transaction.document(collection, id) else { return nil }
+                        return PolicyDocument(id: id, revision: document.revision, isDeleted: document.isDeleted, body: document.body)
+                    }
+                    return (documents, page.count < Self.batch ? nil : page.last?.0)
+                }
+                after = next
+                try await assign(documents, through: nil, again: true)
+            } while after != nil && !Task.isCancelled
+        } catch StoreError.closed {
+        } catch {
+            logger.error("channels of \(database.name).\(collection.name) cannot be assigned: \(error)")
+        }
+    }
+
+    private func assign(_ documents: [PolicyDocument], through: SequenceNumber?, again: Bool) async throws {
+        let (plugin, version, collection) = (function.pluginName, function.version, collection)
+        let verdicts = await function.assign(documents.map { SyncRequest(document: $0, old: nil, caller: .admin) }, context)
+        var routes: [(PolicyDocument, DocumentRoute)] = []
+        for (index, document) in documents.enumerated() {
+            switch index < verdicts.count ? verdicts[index] : function.silence {
+            case .accepted(let assignment): routes.append((document, DocumentRoute(assignment, plugin: plugin, version: version)))
+            case .rejected(let reason):
+                routes.append((document, DocumentRoute(plugin: plugin, version: version, error: "rejected: \(reason)")))
+            case .failed(let failure):
+                routes.append((document, DocumentRoute(plugin: plugin, version: version, error: "\(failure.kind): \(failure.message)")))
+                logger.warning("document \(document.id) is in no channel: \(failure.message)", metadata: ["plugin": "\(plugin)"])
+            }
+        }
+        try await database.write { [routes] transaction in
+            var isChanged = false
+            for (document, route) in routes {
+                // A newer revision is assigned in its own turn.
+                guard try transaction.document(collection, document.id)?.revision == document.revision else { continue }
+                if again, route.error.isEmpty { try transaction.touch(collection, document.id) }
+                try transaction.route(collection, document.id, document.revision, route)
+                isChanged = true
+            }
+            if let through { try Self.setPlace(through, collection, transaction) }
+            if isChanged { try transaction.signalChange(collection) }
+        }
+    }
+
+    /// How far assigning has come: documents up to here were looked at.
+    private static func place(_ collection: Collection, _ transaction: ReadTransaction) throws -> SequenceNumber {
+        guard let stored = try transaction.localDocument(collection, id: placeKey),
+            case .object(let object)? = try? JSONValue(parsing: stored.body), case .number(let number)? = object["through"]
+        else { return 0 }
+        return SequenceNumber(clamping: number.asInt64 ?? 0)
+    }
+
+    private static func setPlace(_ place: SequenceNumber, _ collection: Collection, _ transaction: WriteTransaction) throws {
+        let stored = try transaction.localDocument(collection, id: placeKey)
+        try transaction.putLocalDocument(
+            collection, id: placeKey, body: Array("{\"through\":\(place)}".utf8), expectedRevision: stored?.revision)
+    }
+}

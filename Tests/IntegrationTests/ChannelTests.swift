@@ -1,0 +1,114 @@
+import Documents
+import TestSupport
+import Testing
+
+/// Two users of one gateway: a sync plugin routes their documents, and their passwords say who they are.
+@Suite("Channels of real agents", .serialized)
+struct ChannelTests {
+    private let plugin = """
+        return {
+          sync = function(doc, old_doc, ctx)
+            if doc.broken then error("out of order") end
+            if old_doc then require_user(old_doc.owner) end
+            if doc._deleted then return end
+            if doc.type == "card" then
+              require_role("boss")
+              access(doc.member, doc.team)
+              channel("cards")
+              return
+            end
+            if not doc.team then throw("a document needs a team") end
+            channel(doc.team)
+            expiry(doc.expires)
+          end,
+        }
+        """
+    private let users = """
+        local channels = { anna = { "red" }, ben = { "blue" }, boss = { "*" } }
+        return { authenticate_password = function(name, password)
+          return password == "secret" and channels[name] and { channels = channels[name], roles = name == "boss" and { "boss" } or {} }
+        end }
+        """
+
+    private func hub() async throws -> AgentProcess {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/route.lua", plugin)
+        try folder.write("plugins/users.lua", users)
+        return try await AgentProcess.start(
+            Configuration.hub(listener: "authenticator: users\n    sync: route", plugins: true), in: folder)
+    }
+
+    private func device(_ user: String, _ hub: AgentProcess) async throws -> AgentProcess {
+        let folder = try TemporaryFolder()
+        return try await AgentProcess.start(
+            Configuration.edge(to: try hub.port("edge"), replicator: "authenticator: { username: \(user), password: secret }"),
+            in: folder)
+    }
+
+    private func holds(_ agent: AgentProcess, _ ids: String...) async throws {
+        try await eventually("the device holds \(ids)") {
+            let held = try await Set(agent.revisions().keys)
+            return held == Set(ids)
+        }
+    }
+
+    @Test("each user gets what is in its channels, what a document grants, and loses it with the document")
+    func twoUsers() async throws {
+        let hub = try await hub()
+        // Written before anybody came, by the agent itself.
+        _ = try await hub.save("local", "{\"team\":\"red\",\"owner\":\"anna\"}")
+        _ = try await hub.save("broken", "{\"team\":\"red\",\"broken\":true}")
+        let (anna, ben, boss) = (try await device("anna", hub), try await device("ben", hub), try await device("boss", hub))
+        try await holds(anna, "local")
+        _ = try await anna.save("red-1", "{\"team\":\"red\",\"owner\":\"anna\"}")
+        let blue = try await ben.save("blue-1", "{\"team\":\"blue\",\"owner\":\"ben\"}")
+        try await holds(boss, "broken", "local", "red-1", "blue-1")
+        try await holds(anna, "local", "red-1")
+        try await holds(ben, "blue-1")
+
+        // What sync throws stays on the device; what breaks it does too, and is tried again.
+        _ = try await anna.save("homeless", "{\"owner\":\"anna\"}")
+        _ = try await anna.save("bug", "{\"team\":\"red\",\"broken\":true}")
+        _ = try await anna.save("card", "{\"type\":\"card\",\"member\":\"anna\",\"team\":\"blue\",\"owner\":\"anna\"}")
+        try await anna.waits("three documents fail") { ($0["failed"]?.asInt64 ?? 0) >= 3 }
+        for id in ["homeless", "bug", "card"] { #expect(try await !hub.has(id), "\(id)") }
+        #expect(try await hub.plugin("route")["last_failure"]?.asString?.contains("out of order") == true)
+
+        // The boss lets ben see the red ones, and changes its mind.
+        let card = try await boss.save("access", "{\"type\":\"card\",\"member\":\"ben\",\"team\":\"red\",\"owner\":\"boss\"}")
+        try await holds(ben, "blue-1", "local", "red-1")
+        #expect(try await boss.put("main", "access", "{\"_rev\":\"\(card)\",\"type\":\"card\",\"member\":\"nobody\",\"team\":\"red\",\"owner\":\"boss\"}").status < 300)
+        try await holds(ben, "blue-1")
+
+        // A document that changes its team goes over; its owner alone may do that.
+        #expect(try await ben.put("main", "blue-1", "{\"_rev\":\"\(blue)\",\"team\":\"red\",\"owner\":\"ben\"}").status < 300)
+        try await eventually("anna has it") { try await anna.has("blue-1") }
+        try await eventually("ben has it no longer") { try await !ben.has("blue-1") }
+
+        // Peers that come back after the hub was away miss nothing.
+        for agent in [anna, ben, boss] { #expect(try await agent.stop().status == 0) }
+        #expect(try await hub.stop().status == 0)
+    }
+
+    @Test("a database has one sync function, and a plugin without one is named")
+    func configuration() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/route.lua", plugin)
+        try folder.write("plugins/users.lua", users)
+        let one = "authenticator: users\n    sync: route"
+        let second = "  - { name: other, databases: [ main ], interface: 127.0.0.1, port: 0, disable_tls: true, sync: SYNC }\n"
+        func check(_ sync: String) async throws -> Subprocess.Outcome {
+            let path = try folder.write(
+                "nightjar.yaml", Configuration.hub(listener: one, plugins: true, more: second.replacing("SYNC", with: sync)))
+            return try await NightjarExecutable.run("check", "--config", path)
+        }
+        #expect(try await check("route").status == 0)
+        var outcome = try await check("{ plugin: users }")
+        #expect(outcome.status != 0)
+        #expect("\(outcome)".contains("users.lua") && "\(outcome)".contains("sync"), "\(outcome)")
+        try folder.write("plugins/second.lua", plugin)
+        outcome = try await check("second")
+        #expect(outcome.status != 0)
+        #expect("\(outcome)".contains("has another sync function on listener"), "\(outcome)")
+    }
+}
