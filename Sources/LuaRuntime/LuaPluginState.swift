@@ -203,6 +203,12 @@ public final class LuaPluginState {
         try check(status, state)
     }
 
+    /// What the last test that failed in `t.equal` compared: an object of `got` and `expected`, each missing for nil.
+    public var lastDifference: LuaValue? {
+        let bytes = nj_difference(state)
+        return bytes.length > 0 ? LuaValue(json: bytes.array) : nil
+    }
+
     // MARK: What it uses
 
     /// Bytes the state holds now.

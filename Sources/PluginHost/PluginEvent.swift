@@ -20,6 +20,14 @@ public enum PluginEvent: Sendable, Equatable {
     case parameterFileRefused(plugin: String, usedBy: String, parameter: String, message: String)
     /// The first failure of its kind of this version; `status()` counts all.
     case failed(plugin: String, version: String, kind: String, message: String)
+    /// An older version is in force by the operator's word; a `reloaded` comes with it.
+    case rolledBack(plugin: String, from: String, to: String)
+    /// A use has failed so often in a row that it is not called any more but once in a while.
+    case failing(plugin: String, version: String, usedBy: String, failures: Int, message: String)
+    /// A use that was failing has answered.
+    case recovered(plugin: String, version: String, usedBy: String)
+    /// The disk refuses what a rollback would need.
+    case notKept(plugin: String, version: String, message: String)
     /// Something in the folder that is no plugin's.
     case folder(PluginProblem)
 }

@@ -113,7 +113,10 @@ public enum PluginRunner {
                 plugin: request.plugin, folder: folder,
                 nearest: PluginName.nearest(to: request.plugin, among: scan.sources.keys.sorted()))
         }
-        let trial = Trial(source, request.limits.limits(for: source.name))
+        // What the plugin asks for itself; what is wrong with that is found when the hook is prepared.
+        var limits = request.limits.limits(for: source.name)
+        if case .success(let version) = VersionLoader.load(source, host: request.limits, pool: nil) { limits = version.limits }
+        let trial = Trial(source, limits)
         var reports: [Report] = []
         for _ in 0..<max(1, request.times) {
             let begun = monotonicNanoseconds()

@@ -42,6 +42,11 @@ final class Trial {
         } catch {
             throw refused(PluginProblem(plugin: source.name, file: source.main.path, message: error.description))
         }
+        do {
+            _ = try DeclaredLimits.effective(lua.limitDeclarations, plugin: source.name, host: request.limits)
+        } catch {
+            throw refused(PluginProblem(plugin: source.name, file: source.main.path, message: error.description))
+        }
         let version = LoadedVersion(
             source: source, description: lua.description, hooks: lua.hooks, declarations: declarations, limits: limits, pool: nil)
         let prepared = try UsePreparation(
@@ -107,6 +112,8 @@ final class TrialHost: LuaHost {
         lines.withLock { $0.append(PluginRunner.LogLine(level: name, message: message, fields: fields)) }
     }
 
+    func readState(key: String) throws(LuaHostRefusal) -> LuaValue { try load.readState(key: key) }
+    func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) { try load.writeState(key: key, value: value) }
     func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { try load.sha1(bytes) }
     func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { try load.sha256(bytes) }
     func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
