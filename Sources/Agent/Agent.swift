@@ -18,6 +18,7 @@ public actor Agent {
     nonisolated let startedAt: Int64
     nonisolated let uptimeStart = ContinuousClock.now
     nonisolated let shared: Mutex<Shared>
+    nonisolated let meters = PluginMeters()
 
     /// What status and requests read without waiting for the actor.
     struct Shared {
@@ -34,6 +35,7 @@ public actor Agent {
     private var folderLock: DataFolderLock?
     private var keepers: [ConflictKeeper] = []
     private var pluginWatch: Task<Void, Never>?
+    private var pluginState: PluginStateStore?
     private var maintenance: Task<Void, Never>?
 
     public init(settings: AgentSettings, logs: LogSink) {
@@ -84,6 +86,7 @@ public actor Agent {
             }
         }
         await state.plugins?.shutdown()
+        pluginState?.flush()
         for database in state.databases.values { database.close() }
         shared.withLock {
             $0.databases = [:]
@@ -108,9 +111,13 @@ public actor Agent {
     private func loadPlugins(_ settings: AgentSettings) async throws {
         guard let folder = settings.plugins?.value else { return }
         let logger = logs.logger(.plugin)
+        let limits = PluginHostLimits(settings.pluginLimits)
+        let state = PluginStateStore(folder: "\(settings.data.value)/plugin-state", limits: limits, logger: logger)
+        pluginState = state
         let host = try PluginHost(
-            folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            services: DatabaseServices { [weak self] in self?.database($0) }, logger: logger)
+            folder: folder, configurationFolder: settings.folder, limits: limits,
+            services: DatabaseServices(state: state, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
+            versionsFolder: "\(settings.data.value)/plugin-versions", logger: logger)
         shared.withLock { $0.plugins = host }
         await host.start()
         let events = host.events()
@@ -118,7 +125,7 @@ public actor Agent {
             for await event in events {
                 guard let self else { return }
                 switch event {
-                case .reloaded, .restored, .returned, .loaded: await self.retryConflicts()
+                case .reloaded, .restored, .returned, .loaded, .recovered: await self.retryConflicts()
                 default: break
                 }
             }

@@ -31,3 +31,17 @@ public enum PluginEvent: Sendable, Equatable {
     /// Something in the folder that is no plugin's.
     case folder(PluginProblem)
 }
+
+extension PluginEvent {
+    /// The plugin it is about; nil for the folder.
+    public var plugin: String? {
+        switch self {
+        case .loaded(let plugin, _), .reloaded(let plugin, _, _), .refused(let plugin, _, _, _), .missing(let plugin, _),
+            .returned(let plugin, _), .restored(let plugin, _), .removed(let plugin), .parameterFileChanged(let plugin, _, _),
+            .parameterFileRefused(let plugin, _, _, _), .failed(let plugin, _, _, _), .rolledBack(let plugin, _, _),
+            .failing(let plugin, _, _, _, _), .recovered(let plugin, _, _), .notKept(let plugin, _, _):
+            plugin
+        case .folder(let problem): problem.plugin
+        }
+    }
+}

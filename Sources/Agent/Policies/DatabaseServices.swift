@@ -1,13 +1,42 @@
 import Documents
 import DocumentStore
+import LuaRuntime
 import PluginHost
 import Replication
 
-/// What plugins may ask of the agent: a look at a document.
+/// What plugins may ask of the agent: a look at a document, their state, their metrics.
 struct DatabaseServices: PluginServices {
     let database: @Sendable (String) -> Database?
+    /// Nil where nothing lasts: `nightjar.state` is refused then.
+    let state: PluginStateStore?
+    let meters: PluginMeters?
 
-    init(_ database: @escaping @Sendable (String) -> Database?) { self.database = database }
+    init(state: PluginStateStore? = nil, meters: PluginMeters? = nil, _ database: @escaping @Sendable (String) -> Database?) {
+        self.database = database
+        self.state = state
+        self.meters = meters
+    }
+
+    func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {
+        meters?.count(plugin: plugin, name: name, value: value, labels: labels)
+    }
+
+    func gauge(plugin: String, name: String, value: Double, labels: [(String, String)]) {
+        meters?.gauge(plugin: plugin, name: name, value: value, labels: labels)
+    }
+
+    func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+        try lasting().read(plugin: plugin, key: key)
+    }
+
+    func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
+        try lasting().write(plugin: plugin, key: key, value: value)
+    }
+
+    private func lasting() throws(PluginServiceRefusal) -> PluginStateStore {
+        guard let state else { throw PluginServiceRefusal("state is not available here: no agent runs that could keep it") }
+        return state
+    }
 
     func document(database name: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
         guard let database = database(name) else { throw PluginServiceRefusal("there is no database \"\(name)\"") }

@@ -10,6 +10,11 @@ public enum PluginTests {
         public var milliseconds: Double
         /// For a failed `t.equal`: where the two differ, a field a line, like "tags[2]: got 1, expected 2".
         public var differences: [String]
+
+        /// The failure with its place.
+        public var problem: PluginProblem? {
+            failure.map { PluginProblem(plugin: plugin, luaMessage: $0.message, fallbackFile: "") }
+        }
     }
 
     /// The tests of one plugin.
