@@ -40,7 +40,8 @@ final class Folder: Sendable {
         guard let file = fopen(self(name), "r") else { return "" }
         defer { fclose(file) }
         var bytes = [UInt8](repeating: 0, count: 1 << 20)
-        return String(decoding: bytes.prefix(fread(&bytes, 1, bytes.count, file)), as: UTF8.self)
+        let count = fread(&bytes, 1, bytes.count, file)
+        return String(decoding: bytes[..<count], as: UTF8.self)
     }
 
     func remove(_ name: String) { unlink(self(name)) }
@@ -164,6 +165,12 @@ extension PluginHost {
     func status(_ name: String) -> PluginStatus? { status().first { $0.name == name } }
     func filter(_ name: String, _ params: LuaValue = .missing) throws -> any DocumentFilter {
         try pushFilter(plugin: name, params: params, usedBy: "replicator hub push_filter")
+    }
+}
+
+extension PluginHost {
+    func judge(_ name: String, _ json: String...) async throws -> [FilterVerdict] {
+        try await filter(name).evaluate(json.map { document($0) }, push)
     }
 }
 

@@ -13,6 +13,11 @@ public struct KeptVersion: Sendable, Equatable {
 public struct PluginRollback: Sendable, Equatable {
     public var from: String
     public var to: String
+
+    public init(from: String, to: String) {
+        self.from = from
+        self.to = to
+    }
 }
 
 /// The last versions of each plugin that were in force, as files of the agent's data, so that a rollback works after a restart and
