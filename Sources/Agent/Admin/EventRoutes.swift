@@ -3,6 +3,7 @@ import Hummingbird
 import NIOCore
 import PluginHost
 import Replication
+import ServiceLifecycle
 
 /// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
 /// moved or could not move, and `plugin` reloads and failures.
@@ -25,7 +26,8 @@ struct EventRoutes: Sendable {
                 status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
                 body: ResponseBody { writer in
                     try await writer.write(ByteBuffer(string: ": nightjar events\n\n"))
-                    for await event in events() {
+                    // An agent that stops does not wait for its readers to go.
+                    for await event in events().cancelOnGracefulShutdown() {
                         guard let event else {
                             try await writer.write(ByteBuffer(string: ": \n\n"))
                             continue
