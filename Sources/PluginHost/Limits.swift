@@ -52,18 +52,6 @@ public struct PluginHostLimits: Sendable {
     /// Processor time of all tests of one plugin, in milliseconds (`tests`): while they run, no other plugin is reloaded.
     public var testMilliseconds = 10_000
 
-    /// Names in one plugin's `nightjar.state` (`state entries`).
-    public var stateEntries = 1_000
-    /// A name (`state key`), in bytes.
-    public var stateKeyBytes = 200
-    /// One value as JSON (`state value`), in bytes.
-    public var stateValueBytes = 64 << 10
-    /// All names and values of one plugin (`state bytes`). Each flush writes them whole.
-    public var stateBytes = 1 << 20
-    /// Time from a change of state to its file, in milliseconds (`state flush`). What is lost at a power cut at most; an fsync for
-    /// every call would slow a filter down a thousandfold.
-    public var stateFlushMilliseconds = 1_000
-
     /// The most that a plugin can ask for in its own `limits` (`ceiling`), where the configuration says nothing about it.
     public var ceiling = PluginLimits.ceiling
     /// What a plugin gets that the configuration says nothing about.
