@@ -37,7 +37,7 @@ let package = Package(
         .target(name: "Documents", dependencies: ["Digests"], swiftSettings: strict),
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(name: "BLIP", dependencies: ["CZlib", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
-        .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2"])]),
+        .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2", "-fno-plt"])]),
         .target(name: "LuaRuntime", dependencies: ["CLua"], swiftSettings: strict),
         .target(name: "AgentConfiguration", dependencies: ["CYAML"], swiftSettings: strict),
 
@@ -55,6 +55,8 @@ let package = Package(
 
         // The edges.
         .target(
+            name: "TLS", dependencies: ["COpenSSL", "Digests", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        .target(
             name: "PluginHost",
             dependencies: [
                 "LuaRuntime", "Replication", "Documents", "Digests",
@@ -65,7 +67,7 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Digests", "Documents", "Replication",
+                "Digests", "Documents", "Replication", "TLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -78,7 +80,8 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
+                "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -91,7 +94,8 @@ let package = Package(
         .executableTarget(
             name: "nightjar",
             dependencies: [
-                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
+                "Transport",
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -124,9 +128,17 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "TLSTests",
+            dependencies: [
+                "TLS", "Digests", "TestSupport", .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "TransportTests",
             dependencies: [
-                "Transport", "Replication", "Digests", .product(name: "NIOCore", package: "swift-nio"),
+                "Transport", "Replication", "Digests", "TLS", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],

@@ -1,5 +1,19 @@
 ---@meta
 -- What a Nightjar plugin sees, for the Lua language server. This file is not loaded by the agent.
+--
+-- Of Lua 5.4's own a plugin has these, and nothing else (no io, debug, package, load; `os` is four clocks):
+--   assert error getmetatable ipairs next pairs pcall print rawequal rawget rawlen rawset require select setmetatable tonumber
+--   tostring type xpcall _G _VERSION
+--   string.byte string.char string.find string.format string.gmatch string.gsub string.len string.lower string.match string.rep
+--   string.reverse string.sub string.upper
+--   table.concat table.insert table.move table.pack table.remove table.sort table.unpack
+--   math.abs math.acos math.asin math.atan math.ceil math.cos math.deg math.exp math.floor math.fmod math.huge math.log math.max
+--   math.maxinteger math.min math.mininteger math.modf math.pi math.rad math.random math.sin math.sqrt math.tan math.tointeger
+--   math.type math.ult
+--   utf8.char utf8.charpattern utf8.codepoint utf8.codes utf8.len utf8.offset
+--   coroutine.create coroutine.isyieldable coroutine.resume coroutine.running coroutine.status coroutine.wrap coroutine.yield
+--   os.clock os.date os.difftime os.time
+-- .luarc.json beside this file hides the rest of them.
 
 ---A document, read-only. Fields are decoded when they are read; JSON null is `nightjar.null`, a missing field nil.
 ---@class nightjar.Document
@@ -50,22 +64,34 @@
 ---@field enum any[]? allowed values
 ---@field doc string?
 
+---What a plugin may ask for itself, within the host's ceiling.
+---@class nightjar.Limits
+---@field memory integer? bytes of one state
+---@field cpu_ms integer? of a filter or authenticator call
+---@field instructions integer? of a filter or authenticator call
+---@field resolver_cpu_ms integer? of a resolver or sync call
+---@field resolver_instructions integer? of a resolver or sync call
+---@field log_lines integer? a second
+
 ---What a plugin returns.
 ---@class nightjar.Plugin
 ---@field description string?
 ---@field params table<string, nightjar.Parameter>?
+---@field limits nightjar.Limits?
 ---@field push_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may leave this database
 ---@field pull_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may enter this database
 ---@field resolve (fun(conflict: nightjar.Conflict, ctx: nightjar.Context): table)? one side, a new table, or nightjar.delete
 ---@field authenticate_password (fun(username: string, password: string, ctx: nightjar.Context): boolean|nightjar.Principal)?
+---@field authenticate_certificate (fun(chain: table, ctx: nightjar.Context): boolean|nightjar.Principal)?
+---@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))?
 
 ---@class nightjar
 ---@field null userdata JSON null
 ---@field delete userdata what resolve returns to delete the document
----@field state table<string, any> small persistent values of this plugin
+---@field state table<string, any> small persistent values of this plugin, each assigned as a whole; 256 keys, 64 KiB of JSON
 nightjar = {}
 
----A plain table to edit, from a document or a part of one.
+---A plain table to edit, from a document, a part of one, ctx or a table.
 ---@param value any
 ---@return any
 function nightjar.copy(value) end
@@ -80,6 +106,7 @@ function nightjar.array(items) end
 ---@return table
 function nightjar.object(members) end
 
+---A random (version 4) UUID in lower case.
 ---@return string
 function nightjar.uuid() end
 
@@ -96,14 +123,14 @@ function nightjar.sha1(bytes) end
 ---@return string hex
 function nightjar.hmac_sha256(key, bytes) end
 
----A read-only look at this database; nil where there is no such document.
+---A read-only look at this database; nil where there is no such document. At most 32 in a call.
 ---@param collection string? "scope.name"; the call's own if nil
 ---@param id string
 ---@return nightjar.Document?
 ---@overload fun(id: string): nightjar.Document?
 function nightjar.get(collection, id) end
 
----Whether text matches a pattern of `*`, `?`, `[a-z]` and `[!a-z]`.
+---Whether text matches a pattern of `*`, `?`, `[a-z]` and `[!a-z]`; `\\` takes the next character as it is.
 ---@param pattern string
 ---@param text string
 ---@return boolean
@@ -144,9 +171,10 @@ nightjar.time = {}
 ---Seconds since 1970, UTC.
 ---@return number
 function nightjar.time.now() end
----Seconds since 1970 of an ISO 8601 text; raises an error for anything else.
+---Seconds since 1970 of an ISO 8601 text; nil and a reason for anything else.
 ---@param text string
----@return number
+---@return number? seconds
+---@return string? reason
 function nightjar.time.parse(text) end
 ---ISO 8601, UTC.
 ---@param seconds number
@@ -158,8 +186,10 @@ nightjar.base64 = {}
 ---@param bytes string
 ---@return string
 function nightjar.base64.encode(bytes) end
+---nil and a reason for what is not base64.
 ---@param text string
----@return string
+---@return string? bytes
+---@return string? reason
 function nightjar.base64.decode(text) end
 
 ---scrypt; at most 4 operations in a call.
@@ -190,7 +220,7 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@field pull_filter fun(doc: table, ctx: table?): any
 ---@field resolve fun(conflict: table, ctx: table?): any
 ---@field authenticate_password fun(username: string, password: string, ctx: table?): any
----@field accept fun(result: any) fails unless truthy
----@field reject fun(result: any) fails if truthy
----@field equal fun(a: any, b: any) compares values in depth
----@field fails fun(body: function) fails unless body raises an error
+---@field accept fun(result: any, text: string?) fails unless truthy
+---@field reject fun(result: any, text: string?) fails if truthy
+---@field equal fun(got: any, expected: any, text: string?) compares values in depth
+---@field fails fun(body: function, text: string?) fails unless body raises an error; the text must be in it

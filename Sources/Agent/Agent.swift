@@ -35,7 +35,7 @@ public actor Agent {
     private var folderLock: DataFolderLock?
     private var keepers: [ConflictKeeper] = []
     private var pluginWatch: Task<Void, Never>?
-    private var pluginState: PluginStateStore?
+    private var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
 
     public init(settings: AgentSettings, logs: LogSink) {
@@ -53,7 +53,8 @@ public actor Agent {
     public func start() async throws {
         do {
             let settings = shared.withLock { $0.settings }
-            if let problem = ConfigurationCheck.unavailable(settings).first { throw problem }
+            let obstacles = ConfigurationCheck.obstacles(settings)
+            guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
             try Folders.make(settings.data.value)
             folderLock = try DataFolderLock(folder: settings.data.value)
             for database in settings.databases { try open(database, settings) }
@@ -86,7 +87,7 @@ public actor Agent {
             }
         }
         await state.plugins?.shutdown()
-        pluginState?.flush()
+        pluginStates?.flush()
         for database in state.databases.values { database.close() }
         shared.withLock {
             $0.databases = [:]
@@ -112,11 +113,11 @@ public actor Agent {
         guard let folder = settings.plugins?.value else { return }
         let logger = logs.logger(.plugin)
         let limits = PluginHostLimits(settings.pluginLimits)
-        let state = PluginStateStore(folder: "\(settings.data.value)/plugin-state", limits: limits, logger: logger)
-        pluginState = state
+        let states = PluginStateFiles(folder: "\(settings.data.value)/plugin-state") { logger.error("\($0)") }
+        pluginStates = states
         let host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: limits,
-            services: DatabaseServices(state: state, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
+            services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
             versionsFolder: "\(settings.data.value)/plugin-versions", logger: logger)
         shared.withLock { $0.plugins = host }
         await host.start()
@@ -255,7 +256,8 @@ public actor Agent {
     ///
     /// - Returns: what was done, a line each.
     public func reload(_ new: AgentSettings) async throws -> [String] {
-        if let problem = ConfigurationCheck.unavailable(new).first { throw problem }
+        let obstacles = ConfigurationCheck.obstacles(new)
+        guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
         let report = try await ConfigurationCheck.run(new)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
         let old = settings

@@ -5,7 +5,7 @@ public enum ConfigurationSchema {
         var definitions: [(String, JSON)] = [
             ("expansion", .object([
                 ("type", .string("string")), ("pattern", .string("\\$\\{.+\\}")),
-                ("description", .string("An environment variable ${NAME} or a file ${file:PATH}.")),
+                ("description", .string("An environment variable ${NAME}, a file ${file:PATH} or a systemd credential ${credential:NAME}.")),
             ])),
         ]
         var known: Set<String> = ["expansion"]

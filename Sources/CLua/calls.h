@@ -13,7 +13,13 @@ bool nj_begin(nj_state *S, const nj_budget *budget);
 int nj_end(nj_state *S, int status, int kind_of_error);
 // Runs a C function protected, with the pointer as its argument. Allocates nothing itself.
 int nj_protected(nj_state *S, lua_CFunction function, void *argument);
-
+// Between two documents that one protected call asks about: the budget begins anew, handles of the last one are dead.
+void nj_next_question(nj_state *S);
+// NJ_OK, or a failure whose message is set: called from inside itself, no such hook, no such use.
+int nj_check_call(nj_state *S, int hook, int use);
+int nj_check_body(nj_state *S, const nj_document *d);
+// Where a result error is shown: the line at which the function on top begins. Takes it off the stack.
+void nj_note_definition(lua_State *L, nj_state *S);
 
 const char *nj_hook_name(int hook);
 // Reads what a hook gave at `result`, of `results` values; raises a result error. May write to the output.

@@ -1,5 +1,5 @@
 // Coroutines without close (open faults in Lua 5.4.4) and with a resume that cannot swallow a limit. A coroutine
-// inherits the hook of its creator, which is always set. One that ends in an error is left as it is: there is nothing
+// inherits the hook of its creator; a hook that the watch sets later is handed over with the control. One that ends in an error is left as it is: there is nothing
 // to close, since plugins cannot make to-be-closed values.
 #include "internal.h"
 
@@ -44,9 +44,11 @@ static int step(lua_State *L, lua_State *co, int arguments) {
     lua_xmove(L, co, arguments);
     lua_State *before = S->running;
     S->running = co;
+    nj_adopt_hook(co, S); // after the line above: a tick in between reaches one of them
     int results = 0;
     int status = lua_resume(co, L, arguments, &results);
     S->running = before;
+    nj_adopt_hook(L, S);
     nj_note_status(S, status);
     if (S->limit != NJ_OK) return nj_raise_limit(L);
     if (status == LUA_OK || status == LUA_YIELD) {

@@ -45,12 +45,17 @@ uint64_t nj_keep_document(lua_State *L, nj_state *S, nj_bytes body, nj_bytes rev
         luaL_error(L, "more than %d documents in one call", NJ_DOCUMENT_SLOTS - NJ_OWN_DOCUMENTS);
     }
     if (body.length > NJ_MAX_BODY) luaL_error(L, "the document is larger than 64 MiB");
+    // Outside Lua's memory, but no way around its cap.
+    if (body.length > (size_t)S->limits.memory - S->kept_bytes) {
+        luaL_error(L, "the documents looked up in one call have more than %I bytes together (limit memory)", (LUAI_UACINT)S->limits.memory);
+    }
     uint8_t *block = malloc(body.length + revision.length + id.length + 1);
     if (block == NULL) luaL_error(L, "the host is out of memory");
     if (body.length > 0) memcpy(block, body.bytes, body.length);
     if (revision.length > 0) memcpy(block + body.length, revision.bytes, revision.length);
     if (id.length > 0) memcpy(block + body.length + revision.length, id.bytes, id.length);
     S->docs[slot].owned = block;
+    S->kept_bytes += body.length;
     nj_document d = {
         .id = {block + body.length + revision.length, id.length}, .revision = {block + body.length, revision.length},
         .body = {block, body.length}, .is_deleted = is_deleted, .is_present = true};
@@ -129,7 +134,7 @@ static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char 
     const uint8_t *body = doc->body;
     if (__builtin_expect(doc->root >= doc->length || body[doc->root] != '{', 0)) return NJ_BAD_TEXT;
     nj_wanted wanted = nj_want(key, length);
-    nj_search last;
+    nj_found last;
     uint32_t from = doc->search.at;
     uint32_t value = S->search(&doc->search, body, doc->length, &wanted, doc->root, doc->opened, &last);
     nj_charge(L, S, (last.at - from) >> 5);
@@ -140,7 +145,8 @@ static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char 
 
 static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
     nj_wanted wanted = nj_want(key, length);
-    nj_search search = {.at = object}, last;
+    nj_search search = {.at = object};
+    nj_found last;
     uint32_t value = S->search(&search, doc->body, doc->length, &wanted, object, NULL, &last);
     nj_charge(L, S, (last.at - object) >> 5);
     if (value != 0) return confirmed(L, S, doc, object, key, length, value, last.has_escapes);
@@ -232,11 +238,21 @@ static int push_at(lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, uint
     return 1;
 }
 
-static bool push_metadata(lua_State *L, const nj_doc *doc, const char *key, size_t length) {
+static void push_name(lua_State *L, nj_state *S, const nj_doc *doc, nj_bytes given, int part) {
+    if (doc->id.bytes != NULL) {
+        lua_pushlstring(L, given.bytes, given.length);
+        return;
+    }
+    nj_request request = {.operation = NJ_HOST_NAMES, .integer = doc->number};
+    nj_host_call(L, S, &request);
+    lua_pushlstring(L, (const char *)S->reply.part[part], S->reply.length[part]);
+}
+
+static bool push_metadata(lua_State *L, nj_state *S, const nj_doc *doc, const char *key, size_t length) {
     if (length == 3 && memcmp(key, "_id", 3) == 0) {
-        lua_pushlstring(L, doc->id.bytes, doc->id.length);
+        push_name(L, S, doc, doc->id, 0);
     } else if (length == 4 && memcmp(key, "_rev", 4) == 0) {
-        lua_pushlstring(L, doc->revision.bytes, doc->revision.length);
+        push_name(L, S, doc, doc->revision, 1);
     } else if (length == 8 && memcmp(key, "_deleted", 8) == 0) {
         lua_pushboolean(L, doc->is_deleted);
     } else {
@@ -256,10 +272,10 @@ static int document_index(lua_State *L) {
         size_t length;
         const char *key = lua_tolstring(L, 2, &length);
         if (offset == doc->root) {
-            if (key[0] == '_' && push_metadata(L, doc, key, length)) return 1;
+            if (key[0] == '_' && push_metadata(L, S, doc, key, length)) return 1;
             return push_at(L, S, doc, handle, find_at_root(L, S, doc, key, length));
         }
-        if (doc->body[offset] != '{') return lua_pushnil(L), 1;
+        if (offset >= doc->length || doc->body[offset] != '{') return lua_pushnil(L), 1;
         return push_at(L, S, doc, handle, find_nested(L, S, doc, offset, key, length));
     }
     if (type == LUA_TNUMBER && offset < doc->length && doc->body[offset] == '[') {

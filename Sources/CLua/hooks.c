@@ -1,11 +1,10 @@
-// Calling the hooks. The filter is the hot path: everything it does outside the one protected call allocates nothing.
+// Calling the hooks other than filters (filters.c): everything outside the one protected call allocates nothing.
 #include "calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-// Where a result error is shown: the line at which the function on top begins.
-static void note_definition(lua_State *L, nj_state *S) {
+void nj_note_definition(lua_State *L, nj_state *S) {
     lua_Debug ar;
     lua_pushvalue(L, -1);
     if (lua_getinfo(L, ">S", &ar) && ar.linedefined > 0) {
@@ -82,21 +81,6 @@ void nj_release_use(nj_state *S, int32_t reference) {
     *use = (nj_use){LUA_NOREF, LUA_NOREF, 0};
 }
 
-typedef struct {
-    int table;
-    uint32_t flags;
-} flag_change;
-
-static int set_flags(lua_State *L) {
-    const flag_change *change = lua_touserdata(L, 1);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, change->table);
-    lua_pushboolean(L, (change->flags & 1) != 0);
-    lua_setfield(L, -2, "deleted");
-    lua_pushboolean(L, (change->flags & 2) != 0);
-    lua_setfield(L, -2, "access_removed");
-    return 0;
-}
-
 // MARK: Checks before a call
 
 static int refuse_call(nj_state *S, const char *format, const char *name) {
@@ -106,7 +90,7 @@ static int refuse_call(nj_state *S, const char *format, const char *name) {
     return NJ_ERROR;
 }
 
-static int check_call(nj_state *S, int hook, int use) {
+int nj_check_call(nj_state *S, int hook, int use) {
     if (S->in_call) return refuse_call(S, "the plugin is called again from inside its own call%s", "");
     if (hook < 0 || hook >= NJ_HOOKS || (S->hook_mask & 1u << hook) == 0)
         return refuse_call(S, "the plugin has no %s", hook >= 0 && hook < NJ_HOOKS ? nj_hook_name(hook) : "such hook");
@@ -115,54 +99,9 @@ static int check_call(nj_state *S, int hook, int use) {
     return NJ_OK;
 }
 
-static int check_body(nj_state *S, const nj_document *d) {
+int nj_check_body(nj_state *S, const nj_document *d) {
     if (d->is_present && d->body.length > NJ_MAX_BODY) return refuse_call(S, "the document is larger than 64 MiB%s", "");
     return NJ_OK;
-}
-
-// MARK: Filters
-
-int nj_call_filter(
-    nj_state *S, int32_t hook, int32_t use, uint32_t flags, const nj_document *document, const nj_budget *budget,
-    bool *passed) {
-    lua_State *L = S->L;
-    int failure = check_call(S, hook, use);
-    if (failure == NJ_OK) failure = check_body(S, document);
-    if (__builtin_expect(failure != NJ_OK, 0)) return failure;
-    nj_begin(S, budget);
-    nj_use *u = &S->uses[use];
-    int status = LUA_OK;
-    if (u->last_flags != flags) {
-        flag_change change = {u->flags, flags};
-        status = nj_protected(S, set_flags, &change);
-        if (status != LUA_OK) return nj_end(S, status, NJ_ERROR);
-        u->last_flags = flags;
-    }
-    enum { base = NJ_BASE };
-    if (S->use_in_slot != use) {
-        lua_rawgeti(L, LUA_REGISTRYINDEX, u->context);
-        lua_replace(L, NJ_BASE);
-        S->use_in_slot = use;
-    }
-    lua_pushvalue(L, 2 + hook);
-    lua_pushlightuserdata(L, (void *)(uintptr_t)nj_begin_document(S, 0, document));
-    lua_pushvalue(L, NJ_BASE);
-    status = lua_pcall(L, 2, LUA_MULTRET, 1);
-    if (__builtin_expect(status == LUA_OK && S->limit == NJ_OK, 1)) {
-        if (__builtin_expect(lua_gettop(L) == base, 0)) {
-            lua_pushvalue(L, 2 + hook);
-            note_definition(L, S);
-            lua_settop(L, base);
-            char text[120];
-            int n = snprintf(text, sizeof text, "%s returned no value (a forgotten return?)", nj_hook_name(hook));
-            nj_set_message(S, S->where, text, (size_t)n);
-            nj_end(S, LUA_OK, NJ_RESULT);
-            return NJ_RESULT;
-        }
-        *passed = lua_toboolean(L, base + 1) != 0;
-        lua_settop(L, base);
-    }
-    return nj_end(S, status, NJ_ERROR);
 }
 
 // MARK: Resolvers
@@ -223,7 +162,7 @@ static int resolve(lua_State *L) {
     resolve_call *call = lua_touserdata(L, 1);
     const nj_conflict *c = call->conflict;
     lua_pushvalue(L, lua_upvalueindex(1));
-    note_definition(L, S);
+    nj_note_definition(L, S);
     int base = lua_gettop(L) - 1;
     lua_createtable(L, 0, 8);
     uint64_t local = give_document(L, S, 0, &c->local, "local_doc");
@@ -267,10 +206,10 @@ static int call_hook(nj_state *S, int hook, lua_CFunction function, void *argume
 }
 
 int nj_call_resolve(nj_state *S, int32_t use, const nj_conflict *conflict, const nj_budget *budget, int32_t *decision) {
-    int failure = check_call(S, NJ_HOOK_RESOLVE, use);
-    if (failure == NJ_OK) failure = check_body(S, &conflict->local);
-    if (failure == NJ_OK) failure = check_body(S, &conflict->remote);
-    if (failure == NJ_OK) failure = check_body(S, &conflict->base);
+    int failure = nj_check_call(S, NJ_HOOK_RESOLVE, use);
+    if (failure == NJ_OK) failure = nj_check_body(S, &conflict->local);
+    if (failure == NJ_OK) failure = nj_check_body(S, &conflict->remote);
+    if (failure == NJ_OK) failure = nj_check_body(S, &conflict->base);
     if (failure != NJ_OK) return failure;
     nj_begin(S, budget);
     S->documents = NJ_OWN_DOCUMENTS; // slots of absent sides stay unused
@@ -304,7 +243,7 @@ static int authenticate(lua_State *L) {
     nj_state *S = nj_of(L);
     password_call *call = lua_touserdata(L, 1);
     lua_pushvalue(L, lua_upvalueindex(1));
-    note_definition(L, S);
+    nj_note_definition(L, S);
     int base = lua_gettop(L) - 1;
     lua_pushlstring(L, call->username.bytes, call->username.length);
     lua_pushlstring(L, call->password.bytes, call->password.length);
@@ -318,7 +257,7 @@ static int authenticate(lua_State *L) {
 
 int nj_call_password(
     nj_state *S, int32_t use, nj_bytes username, nj_bytes password, const nj_budget *budget, int32_t *verdict) {
-    int failure = check_call(S, NJ_HOOK_PASSWORD, use);
+    int failure = nj_check_call(S, NJ_HOOK_PASSWORD, use);
     if (failure != NJ_OK) return failure;
     nj_begin(S, budget);
     password_call call = {username, password, S->uses[use].context, NJ_REFUSED};
@@ -353,4 +292,10 @@ void nj_measure_empty_call(nj_state *S, int64_t times, bool is_lua) {
         lua_pcall(L, 0, 0, 1);
     }
     lua_settop(L, NJ_BASE);
+}
+
+void nj_measure_without_limits(nj_state *S) {
+    lua_sethook(S->L, NULL, 0, 0);
+    S->hook_count = 0;
+    S->unlimited = true;
 }

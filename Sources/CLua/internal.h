@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "search.h"
@@ -23,6 +24,7 @@ enum { NJ_OFFSET_BITS = 26, NJ_DOCUMENT_SLOTS = 64, NJ_MAX_BODY = (1 << NJ_OFFSE
 
 enum {
     NJ_HOOK_COUNT = 100,     // instructions between two looks at the clock
+    NJ_TICK_NANOSECONDS = 2000000, // CPU time between two ticks of a thread's watch
     NJ_CURSORS = 16,         // arrays and objects whose last place is remembered
     NJ_MESSAGE_BYTES = 2048,
     NJ_DEEPEST = NJ_DEEPEST_RESULT // hard bound of any nesting limit
@@ -34,6 +36,7 @@ typedef struct {
     uint32_t root;    // offset of the opening brace
     bool is_deleted;
     nj_bytes id, revision;
+    int32_t number;   // place in a filter's documents, where id is absent
     void *owned;      // freed at the end of the call
     nj_search search; // of the top level
     uint64_t opened[NJ_BLOCKS];
@@ -76,19 +79,25 @@ struct nj_state {
     // Memory
     size_t used, peak;
     bool refused;        // the allocator has refused a block in this call
+    bool unlimited;      // measured without limits
     bool exhausted;      // a call failed for want of memory: the state is to be dropped
 
     // The call
     uint32_t generation;
     bool in_call;
+    bool loading;   // load-time code runs: what it writes to the environment stays
+    uint32_t layers_changed; // libraries that this call has written to, by number
     bool is_result; // an error raised now is about the hook's result
     int limit;      // NJ_OK, NJ_TIMEOUT or NJ_MEMORY: spent, for the rest of the call
     int64_t instructions;
     int64_t charged; // units not yet added to instructions
     int64_t wall_start, cpu_start;
+    int hook_count;        // what the main thread's hook counts to; 0: none is set
+    uint32_t ticks;        // of the thread's watch in this call
     nj_budget budget;
     int documents;
     int lookups;
+    size_t kept_bytes; // of bodies looked up
     int log_lines;
     nj_cursor cursors[NJ_CURSORS];
     nj_doc docs[NJ_DOCUMENT_SLOTS];
@@ -121,7 +130,15 @@ struct nj_state {
 
 static inline nj_state *nj_of(lua_State *L) { return *(nj_state **)lua_getextraspace(L); }
 
-// state.c
+// watch.c
+bool nj_watch_begin(nj_state *S); // false: this thread has no watch, the hook has to stand
+void nj_watch_end(void);
+
+// budget.c
+void nj_choose_hook(nj_state *S);
+bool nj_past_deadline(nj_state *S);
+void nj_tick(nj_state *S); // from the watch, on the thread that runs the call, at any point of it
+void nj_adopt_hook(lua_State *L, nj_state *S); // a thread of the state comes in charge
 int nj_raise_limit(lua_State *L);
 // To be told the status of every protected call inside a call: a true memory error becomes the spent limit. (Lua turns
 // error("not enough memory", 0) into the same status, so the allocator's own word decides.)
@@ -139,6 +156,8 @@ static inline void nj_charge(lua_State *L, nj_state *S, size_t units) {
         nj_check_budget(L, S, charged);
     }
 }
+
+// state.c
 void nj_set_message(nj_state *S, const char *where, const char *text, size_t length);
 void nj_note_where(lua_State *L, nj_state *S);
 int nj_fail_result(lua_State *L, const char *format, ...);
@@ -177,6 +196,8 @@ void nj_build_environment(lua_State *L);
 void nj_open_strings(lua_State *L);   // takes the stock string table on top, leaves the guarded one
 void nj_open_tables(lua_State *L);    // leaves the guarded table library
 void nj_open_coroutines(lua_State *L);
+void nj_open_dates(lua_State *L);     // takes the stock os table on top, leaves the guarded one above it
+int nj_utf8_codes(lua_State *L);
 void nj_open_library(lua_State *L);   // leaves `nightjar`
 void nj_push_text(lua_State *L, int index); // tostring without addresses
 void nj_copy(lua_State *L, int index); // pushes a deep copy
@@ -190,6 +211,15 @@ void nj_open_readonly(lua_State *L);
 void nj_wrap_readonly(lua_State *L);  // replaces the table on top by a read-only view, deeply
 bool nj_is_readonly(lua_State *L, int index);
 void nj_push_readonly_table(lua_State *L, int index); // the table behind a view
+
+// layers.c: what scripts see of the environment and of each library
+void nj_make_layer(lua_State *L);                   // replaces the table on top by a view of it
+bool nj_push_layer_base(lua_State *L, int index);   // the table behind a view; false (and nothing) for other values
+bool nj_layer_rawget(lua_State *L);                 // …, view, name -> …, view, value; false when it is nil
+void nj_layer_rawset(lua_State *L);                 // of the arguments view, name, value
+int nj_layer_next(lua_State *L);                    // of the arguments view, name
+void nj_layer_save_metatable(lua_State *L, int index);
+void nj_reset_layers(nj_state *S);                  // the end of a call that has changed some
 
 // Registry keys (addresses).
 extern const char nj_key_environment, nj_key_modules, nj_key_array, nj_key_object, nj_key_readonly, nj_key_text,

@@ -84,7 +84,14 @@ static int log_at_level(lua_State *L) {
     size_t length;
     const char *text = lua_tolstring(L, -1, &length);
     if (S->log_lines >= S->limits.log_lines) return S->log_lines++, 0; // dropped; do not encode its fields
-    return nj_log(L, (int)lua_tointeger(L, lua_upvalueindex(1)), text, length, fields_at(L, S, 2, "log fields"));
+    nj_bytes fields = fields_at(L, S, 2, "log fields");
+    char instead[100];
+    int most = S->limits.log_fields;
+    if (fields.length > (size_t)most) { // a line must not fail a policy, nor fill the disk
+        int n = snprintf(instead, sizeof instead, "{\"fields\":\"left out: %lld bytes, more than log fields = %d\"}", (long long)fields.length, most);
+        fields = (nj_bytes){instead, (size_t)n};
+    }
+    return nj_log(L, (int)lua_tointeger(L, lua_upvalueindex(1)), text, length, fields);
 }
 
 // MARK: json, values
@@ -287,58 +294,9 @@ static int state_newindex(lua_State *L) {
     return 0;
 }
 
-// MARK: require
-
-static bool is_module_name(nj_bytes name) {
-    const uint8_t *p = name.bytes;
-    if (name.length == 0 || name.length > 100) return false;
-    bool after_dot = true;
-    for (size_t i = 0; i < name.length; i++) {
-        uint8_t c = p[i];
-        bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-        if (!word && (c != '.' || after_dot)) return false;
-        after_dot = c == '.';
-    }
-    return !after_dot;
-}
-
-int nj_require(lua_State *L) {
-    nj_state *S = nj_of(L);
-    nj_bytes name = bytes_at(L, 1);
-    lua_settop(L, 1);
-    if (!is_module_name(name)) return luaL_error(L, "module names are words of letters, digits, '_' and '-' with dots between; got '%s'", lua_tostring(L, 1));
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &nj_key_modules); // 2
-    lua_pushvalue(L, 1);
-    int known = lua_rawget(L, 2);
-    if (known == LUA_TLIGHTUSERDATA && lua_touserdata(L, 3) == (void *)&nj_key_modules)
-        return luaL_error(L, "module '%s' requires itself", lua_tostring(L, 1));
-    if (known != LUA_TNIL) return 1;
-    nj_request request = {.operation = NJ_HOST_MODULE, .first = name};
-    nj_host_call(L, S, &request);
-    nj_bytes chunk = {S->reply.part[1], S->reply.length[1]}, source = {S->reply.part[0], S->reply.length[0]};
-    nj_load_chunk(L, S, chunk, source); // 4
-    lua_pushvalue(L, 1);
-    lua_pushlightuserdata(L, (void *)(uintptr_t)&nj_key_modules);
-    lua_rawset(L, 2);
-    int status = lua_pcall(L, 0, 1, 0);
-    nj_note_status(S, status);
-    if (S->limit != NJ_OK) return nj_raise_limit(L);
-    lua_pushvalue(L, 1);
-    if (status != LUA_OK || lua_isnil(L, -2)) lua_pushnil(L);
-    else lua_pushvalue(L, -2);
-    if (status == LUA_OK && lua_isnil(L, -1)) {
-        lua_pop(L, 1);
-        lua_pushboolean(L, 1); // as Lua's own require: a module that returns nothing is remembered as true
-        lua_copy(L, -1, -3);
-    }
-    lua_rawset(L, 2);
-    // A module that failed is not remembered: it is tried again.
-    return status == LUA_OK ? 1 : lua_error(L);
-}
-
 // MARK: The table
 
-void nj_open_text(lua_State *L); // text.c: base64, glob, cidr, time
+void nj_open_text(lua_State *L, lua_CFunction now); // text.c: base64, glob, cidr, time
 
 static void set_with_number(lua_State *L, const char *name, lua_CFunction function, int number) {
     lua_pushinteger(L, number);
@@ -365,21 +323,21 @@ void nj_open_library(lua_State *L) {
     set_with_number(L, "info", log_at_level, 1);
     set_with_number(L, "warn", log_at_level, 2);
     set_with_number(L, "error", log_at_level, 3);
+    nj_make_layer(L);
     lua_setfield(L, -2, "log");
     luaL_newlib(L, json);
+    nj_make_layer(L);
     lua_setfield(L, -2, "json");
     luaL_newlib(L, password);
+    nj_make_layer(L);
     lua_setfield(L, -2, "password");
     lua_createtable(L, 0, 2);
     set_with_number(L, "count", metric, 0);
     set_with_number(L, "gauge", metric, 1);
+    nj_make_layer(L);
     lua_setfield(L, -2, "metrics");
 
-    nj_open_text(L); // adds base64, glob, cidr, time
-    lua_getfield(L, -1, "time");
-    lua_pushcfunction(L, time_now);
-    lua_setfield(L, -2, "now");
-    lua_pop(L, 1);
+    nj_open_text(L, time_now); // adds base64, glob, cidr, time
 
     (void)lua_newuserdatauv(L, 0, 0);
     lua_createtable(L, 0, 3);

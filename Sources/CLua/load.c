@@ -5,7 +5,8 @@
 
 static const char *const hook_names[NJ_HOOKS] = {
     "push_filter", "pull_filter", "resolve", "authenticate_password", "authenticate_certificate", "sync"};
-static const char *const other_keys[] = {"description", "params", "limits"};
+enum { NJ_OTHER_KEYS = 3 };
+static const char *const other_keys[NJ_OTHER_KEYS] = {"description", "params", "limits"};
 
 const char *nj_hook_name(int hook) { return hook_names[hook]; }
 
@@ -29,6 +30,7 @@ int nj_load_chunk(lua_State *L, nj_state *S, nj_bytes name, nj_bytes source) {
         text = line == NULL ? "" : line;
     }
     if (length > 0 && text[0] == LUA_SIGNATURE[0]) return luaL_error(L, "%s:1: this is bytecode, not source text", chunk + 1);
+    nj_charge(L, S, length >> 1); // compiling runs no hook
     int status = luaL_loadbufferx(L, text, length, chunk, "t");
     if (status == LUA_ERRMEM && S->refused) {
         S->limit = NJ_MEMORY;
@@ -63,7 +65,7 @@ static int distance(const char *a, size_t n, const char *b) {
 static int unknown_key(lua_State *L, const char *chunk, const char *key, size_t length) {
     const char *nearest = NULL;
     int best = 99;
-    for (int i = 0; i < NJ_HOOKS + 3; i++) {
+    for (int i = 0; i < NJ_HOOKS + NJ_OTHER_KEYS; i++) {
         const char *candidate = i < NJ_HOOKS ? hook_names[i] : other_keys[i - NJ_HOOKS];
         int d = distance(key, length, candidate);
         if (d < best) best = d, nearest = candidate;
@@ -71,7 +73,7 @@ static int unknown_key(lua_State *L, const char *chunk, const char *key, size_t 
     if (nearest != NULL && best * 2 <= (int)strlen(nearest))
         return luaL_error(L, "%s: unknown key '%s' in the returned table; did you mean '%s'?", chunk, key, nearest);
     return luaL_error(
-        L, "%s: unknown key '%s' in the returned table; known are description, params, limits, push_filter, pull_filter, "
+        L, "%s: unknown key '%s' in the returned table; known are description, params, push_filter, pull_filter, "
            "resolve, authenticate_password, authenticate_certificate, sync", chunk, key);
 }
 
@@ -124,8 +126,8 @@ static int load(lua_State *L) {
     }
     if (mask == 0) return luaL_error(L, "%s: the returned table holds no hook (push_filter, pull_filter, resolve, …)", name);
     // The declarations are read later from a copy that the plugin does not hold.
-    lua_createtable(L, 0, 3);
-    for (int i = 0; i < 3; i++) {
+    lua_createtable(L, NJ_HOOKS, NJ_OTHER_KEYS);
+    for (int i = 0; i < NJ_OTHER_KEYS; i++) {
         lua_pushstring(L, other_keys[i]);
         lua_rawget(L, table);
         lua_setfield(L, -2, other_keys[i]);
@@ -141,6 +143,7 @@ static int load(lua_State *L) {
 
 int nj_load(nj_state *S, nj_bytes name, nj_bytes source, const nj_budget *budget) {
     if (!nj_begin(S, budget)) return NJ_LOAD;
+    S->loading = true;
     lua_State *L = S->L;
     chunk c = {name, source};
     lua_pushcfunction(L, load);
@@ -170,4 +173,58 @@ int nj_declaration(nj_state *S, const char *key) {
     nj_budget budget = {1000000000, 10000000};
     if (!nj_begin(S, &budget)) return NJ_LOAD;
     return nj_end(S, nj_protected(S, declaration, (void *)(uintptr_t)key), NJ_LOAD);
+}
+
+// MARK: require
+
+static bool is_module_name(nj_bytes name) {
+    const uint8_t *p = name.bytes;
+    if (name.length == 0 || name.length > 100) return false;
+    bool after_dot = true;
+    for (size_t i = 0; i < name.length; i++) {
+        uint8_t c = p[i];
+        bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+        if (!word && (c != '.' || after_dot)) return false;
+        after_dot = c == '.';
+    }
+    return !after_dot;
+}
+
+int nj_require(lua_State *L) {
+    nj_state *S = nj_of(L);
+    size_t length;
+    const char *text = luaL_checklstring(L, 1, &length);
+    nj_bytes name = {text, length};
+    lua_settop(L, 1);
+    if (!is_module_name(name)) return luaL_error(L, "module names are words of letters, digits, '_' and '-' with dots between; got '%s'", lua_tostring(L, 1));
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &nj_key_modules); // 2
+    lua_pushvalue(L, 1);
+    int known = lua_rawget(L, 2);
+    if (known == LUA_TLIGHTUSERDATA && lua_touserdata(L, 3) == (void *)&nj_key_modules)
+        return luaL_error(L, "module '%s' requires itself", lua_tostring(L, 1));
+    if (known != LUA_TNIL) return 1;
+    nj_request request = {.operation = NJ_HOST_MODULE, .first = name};
+    nj_host_call(L, S, &request);
+    nj_bytes chunk = {S->reply.part[1], S->reply.length[1]}, source = {S->reply.part[0], S->reply.length[0]};
+    nj_load_chunk(L, S, chunk, source); // 4
+    lua_pushvalue(L, 1);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)&nj_key_modules);
+    lua_rawset(L, 2);
+    bool was_loading = S->loading;
+    S->loading = true; // also when a call is the first to require it: the module is run once only
+    int status = lua_pcall(L, 0, 1, 0);
+    S->loading = was_loading;
+    nj_note_status(S, status);
+    if (S->limit != NJ_OK) return nj_raise_limit(L);
+    lua_pushvalue(L, 1);
+    if (status != LUA_OK || lua_isnil(L, -2)) lua_pushnil(L);
+    else lua_pushvalue(L, -2);
+    if (status == LUA_OK && lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        lua_pushboolean(L, 1); // as Lua's own require: a module that returns nothing is remembered as true
+        lua_copy(L, -1, -3);
+    }
+    lua_rawset(L, 2);
+    // A module that failed is not remembered: it is tried again.
+    return status == LUA_OK ? 1 : lua_error(L);
 }

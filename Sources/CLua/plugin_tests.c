@@ -45,6 +45,7 @@ static int load_tests(lua_State *L) {
 
 int nj_load_tests(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget) {
     if (!nj_begin(S, budget)) return NJ_ERROR;
+    S->loading = true;
     arguments a = {chunk_name, source};
     S->output.length = 0;
     return nj_end(S, nj_protected(S, load_tests, &a), NJ_LOAD);
@@ -89,13 +90,13 @@ static uint64_t make_document(lua_State *L, nj_state *S, int index, const char *
 }
 
 // ctx: the given context (upvalue 1 of every function of `t`, JSON text) with the fields of the table at index over it.
-static void push_context(lua_State *L, nj_state *S, int index) {
+static void push_context(lua_State *L, nj_state *S, int index, bool is_deleted) {
     size_t length;
     const char *json = lua_tolstring(L, lua_upvalueindex(1), &length);
     nj_decode(L, S, (nj_bytes){json, length}, "ctx");
     int ctx = lua_gettop(L);
     lua_newtable(L);
-    lua_pushboolean(L, 0);
+    lua_pushboolean(L, is_deleted);
     lua_setfield(L, -2, "deleted");
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "access_removed");
@@ -131,7 +132,11 @@ static int call_filter(lua_State *L, int hook) {
     if (handle == 0) return luaL_error(L, "%s needs a document", nj_hook_name(hook));
     push_hook(L, S, hook);
     lua_pushlightuserdata(L, (void *)(uintptr_t)handle);
-    push_context(L, S, 2);
+    lua_pushliteral(L, "_deleted");
+    lua_gettable(L, -2);
+    bool is_deleted = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    push_context(L, S, 2, is_deleted);
     lua_call(L, 2, LUA_MULTRET);
     if (lua_gettop(L) == 2) return luaL_error(L, "%s returned no value (a forgotten return?)", nj_hook_name(hook));
     lua_pushboolean(L, lua_toboolean(L, 3));
@@ -170,7 +175,7 @@ static int resolve(lua_State *L) {
     }
     push_hook(L, S, NJ_HOOK_RESOLVE);
     lua_pushvalue(L, 3);
-    push_context(L, S, 2);
+    push_context(L, S, 2, false);
     lua_call(L, 2, LUA_MULTRET);
     int results = lua_gettop(L) - 3;
     int32_t decision = nj_read_resolution(L, S, 4, results, handles[0], handles[1]);
@@ -188,7 +193,7 @@ static int authenticate_password(lua_State *L) {
     push_hook(L, S, NJ_HOOK_PASSWORD);
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 2);
-    push_context(L, S, 3);
+    push_context(L, S, 3, false);
     lua_call(L, 3, LUA_MULTRET);
     nj_read_principal(L, S, 4, lua_gettop(L) - 3, nj_hook_name(NJ_HOOK_PASSWORD));
     S->is_result = false;

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 // MARK: Text
 
@@ -73,10 +72,40 @@ static int base_next(lua_State *L) {
     if (nj_is_readonly(L, 1)) {
         nj_push_readonly_table(L, 1);
         lua_replace(L, 1);
+    } else if (nj_push_layer_base(L, 1)) {
+        return nj_layer_next(L);
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     if (lua_next(L, 1)) return 2;
     lua_pushnil(L);
+    return 1;
+}
+
+static int base_rawget(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checkany(L, 2);
+    lua_settop(L, 2);
+    if (nj_push_layer_base(L, 1)) {
+        lua_settop(L, 2);
+        nj_layer_rawget(L);
+    } else {
+        lua_rawget(L, 1);
+    }
+    return 1;
+}
+
+static int base_rawset(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checkany(L, 2);
+    luaL_checkany(L, 3);
+    lua_settop(L, 3);
+    if (nj_push_layer_base(L, 1)) {
+        lua_settop(L, 3);
+        nj_layer_rawset(L);
+        lua_settop(L, 1);
+    } else {
+        lua_rawset(L, 1);
+    }
     return 1;
 }
 
@@ -137,8 +166,14 @@ static int base_setmetatable(lua_State *L) {
     int type = lua_type(L, 2);
     luaL_checktype(L, 1, LUA_TTABLE);
     luaL_argexpected(L, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table");
-    if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) return luaL_error(L, "cannot change a protected metatable");
     lua_settop(L, 2);
+    lua_pushvalue(L, 1); // 3: what is given back
+    if (nj_push_layer_base(L, 1)) {
+        nj_layer_save_metatable(L, 1);
+        lua_replace(L, 1);
+    }
+    if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) return luaL_error(L, "cannot change a protected metatable");
+    lua_settop(L, 3);
     if (type == LUA_TTABLE) {
         lua_createtable(L, 0, 4);
         for (int i = 0; refused_fields[i] != NULL; i++) {
@@ -154,18 +189,21 @@ static int base_setmetatable(lua_State *L) {
                 continue;
             }
             if (i == 2 && !lua_isfunction(L, -1)) return luaL_error(L, "'__call' must be a function in plugins");
-            lua_rawset(L, 3);
+            lua_rawset(L, 4);
         }
         lua_pushvalue(L, 2);
-        lua_rawsetp(L, 3, &nj_key_original);
+        lua_rawsetp(L, 4, &nj_key_original);
+    } else {
+        lua_pushnil(L);
     }
     lua_setmetatable(L, 1);
-    lua_settop(L, 1);
+    lua_settop(L, 3);
     return 1;
 }
 
 static int base_getmetatable(lua_State *L) {
     luaL_checkany(L, 1);
+    if (nj_push_layer_base(L, 1)) lua_replace(L, 1);
     if (!lua_getmetatable(L, 1)) return lua_pushnil(L), 1;
     lua_pushliteral(L, "__metatable");
     if (lua_rawget(L, -2) != LUA_TNIL) return 1;
@@ -188,50 +226,6 @@ static int charged(lua_State *L) {
 // Replaces the function at the top by its charged form.
 static void wrap_charged(lua_State *L) { lua_pushcclosure(L, charged, 1); }
 
-// MARK: os
-
-static int os_date(lua_State *L) {
-    const char *format = luaL_optstring(L, 1, "%c");
-    if (*format == '!') format++;
-    if (lua_gettop(L) == 0) lua_pushnil(L);
-    lua_pushfstring(L, "!%s", format); // always UTC: the answer must not depend on the machine
-    lua_replace(L, 1);
-    return lua_tocfunction(L, lua_upvalueindex(1))(L);
-}
-
-static int date_field(lua_State *L, const char *name, lua_Integer otherwise) {
-    lua_pushstring(L, name);
-    lua_rawget(L, 1);
-    lua_Integer value = otherwise;
-    if (!lua_isnil(L, -1)) {
-        int exact;
-        value = lua_tointegerx(L, -1, &exact);
-        if (!exact) return luaL_error(L, "field '%s' is not an integer", name);
-    } else if (otherwise == LUA_MININTEGER) {
-        return luaL_error(L, "field '%s' missing in date table", name);
-    }
-    lua_pop(L, 1);
-    if (value < -100000000 || value > 100000000) return luaL_error(L, "field '%s' is out of bounds", name);
-    return (int)value;
-}
-
-static int os_time(lua_State *L) {
-    if (lua_isnoneornil(L, 1)) {
-        lua_pushinteger(L, (lua_Integer)time(NULL));
-        return 1;
-    }
-    luaL_checktype(L, 1, LUA_TTABLE);
-    struct tm t = {0};
-    t.tm_year = date_field(L, "year", LUA_MININTEGER) - 1900;
-    t.tm_mon = date_field(L, "month", LUA_MININTEGER) - 1;
-    t.tm_mday = date_field(L, "day", LUA_MININTEGER);
-    t.tm_hour = date_field(L, "hour", 12);
-    t.tm_min = date_field(L, "min", 0);
-    t.tm_sec = date_field(L, "sec", 0);
-    lua_pushinteger(L, (lua_Integer)timegm(&t));
-    return 1;
-}
-
 // MARK: The table
 
 static void copy_fields(lua_State *L, int from, int to, const char *const *names) {
@@ -239,6 +233,12 @@ static void copy_fields(lua_State *L, int from, int to, const char *const *names
         lua_getfield(L, from, *names);
         lua_setfield(L, to, *names);
     }
+}
+
+// The library on top, as the view that scripts get.
+static void set_layer(lua_State *L, int env, const char *name) {
+    nj_make_layer(L);
+    lua_setfield(L, env, name);
 }
 
 static void build_classes(nj_state *S) {
@@ -276,15 +276,16 @@ static void push_marker_table(lua_State *L, const void *key, const char *name) {
 }
 
 void nj_build_environment(lua_State *L) {
-    static const char *const base_names[] = {"assert", "error", "ipairs", "pairs", "rawequal", "rawget", "rawlen", "rawset",
-                                             "select", "_VERSION", NULL};
+    static const char *const base_names[] = {"assert", "error", "ipairs", "pairs", "rawequal", "rawlen", "select", "_VERSION",
+                                             NULL};
     static const char *const math_names[] = {
         "abs", "ceil", "floor", "max", "min", "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "deg", "rad",
         "fmod", "modf", "tointeger", "type", "ult", "random", "pi", "huge", "maxinteger", "mininteger", NULL};
     static const luaL_Reg base[] = {
         {"tostring", base_tostring}, {"print", base_print}, {"type", base_type}, {"next", base_next},
         {"pcall", base_pcall}, {"xpcall", base_xpcall}, {"setmetatable", base_setmetatable},
-        {"getmetatable", base_getmetatable}, {"require", nj_require}, {NULL, NULL}};
+        {"getmetatable", base_getmetatable}, {"rawget", base_rawget}, {"rawset", base_rawset}, {"require", nj_require},
+        {NULL, NULL}};
     build_classes(nj_of(L));
     push_marker_table(L, &nj_key_array, "array");
     push_marker_table(L, &nj_key_object, "object");
@@ -294,8 +295,6 @@ void nj_build_environment(lua_State *L) {
 
     lua_newtable(L);
     int env = lua_gettop(L);
-    lua_pushvalue(L, env);
-    lua_setfield(L, env, "_G");
     luaL_setfuncs(L, base, 0);
 
     luaL_requiref(L, LUA_GNAME, luaopen_base, 0);
@@ -308,39 +307,34 @@ void nj_build_environment(lua_State *L) {
     luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
     lua_newtable(L);
     copy_fields(L, env + 1, env + 2, math_names);
-    lua_setfield(L, env, "math");
+    set_layer(L, env, "math");
     lua_settop(L, env);
 
     luaL_requiref(L, LUA_UTF8LIBNAME, luaopen_utf8, 0);
     lua_newtable(L);
     static const char *const utf8_plain[] = {"char", "charpattern", NULL};
-    static const char *const utf8_charged[] = {"codepoint", "len", "offset", "codes"};
+    static const char *const utf8_charged[] = {"codepoint", "len", "offset"};
     copy_fields(L, env + 1, env + 2, utf8_plain);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         lua_getfield(L, env + 1, utf8_charged[i]);
         wrap_charged(L);
         lua_setfield(L, env + 2, utf8_charged[i]);
     }
-    lua_setfield(L, env, "utf8");
+    lua_pushcfunction(L, nj_utf8_codes);
+    lua_setfield(L, env + 2, "codes");
+    set_layer(L, env, "utf8");
     lua_settop(L, env);
 
     // luaopen_os only fills a table; the functions that reach out are dropped with it.
     lua_pushcfunction(L, luaopen_os);
     lua_call(L, 0, 1);
-    lua_newtable(L);
-    static const char *const os_names[] = {"clock", "difftime", NULL};
-    copy_fields(L, env + 1, env + 2, os_names);
-    lua_getfield(L, env + 1, "date");
-    lua_pushcclosure(L, os_date, 1);
-    lua_setfield(L, env + 2, "date");
-    lua_pushcfunction(L, os_time);
-    lua_setfield(L, env + 2, "time");
-    lua_setfield(L, env, "os");
+    nj_open_dates(L);
+    set_layer(L, env, "os");
     lua_settop(L, env);
 
     luaL_requiref(L, LUA_STRLIBNAME, luaopen_string, 0);
     nj_open_strings(L);
-    lua_setfield(L, env, "string");
+    int strings = lua_gettop(L);
     // The methods of strings are those of the guarded table, and nobody gets at their metatable. Arithmetic on strings
     // converts them, which costs by length.
     lua_pushliteral(L, "");
@@ -351,18 +345,25 @@ void nj_build_environment(lua_State *L) {
         wrap_charged(L);
         lua_setfield(L, -2, arithmetic[i]);
     }
-    lua_getfield(L, env, "string");
+    lua_pushvalue(L, strings);
     lua_setfield(L, -2, "__index");
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "__metatable");
+    lua_settop(L, strings);
+    set_layer(L, env, "string");
     lua_settop(L, env);
 
     nj_open_tables(L);
-    lua_setfield(L, env, "table");
+    set_layer(L, env, "table");
     nj_open_coroutines(L);
-    lua_setfield(L, env, "coroutine");
+    set_layer(L, env, "coroutine");
     nj_open_library(L);
-    lua_setfield(L, env, "nightjar");
+    set_layer(L, env, "nightjar");
+    // _G is the view that scripts have, a field of the table behind it.
+    lua_pushvalue(L, env);
+    nj_make_layer(L);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, env, "_G");
     lua_rawsetp(L, LUA_REGISTRYINDEX, &nj_key_environment);
 
     // What luaL_requiref and luaopen_base left behind.

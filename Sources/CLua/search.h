@@ -29,6 +29,12 @@ typedef struct {
     bool has_escapes;    // a backslash in a string directly inside the object: keys may be written with escapes
 } nj_search;
 
+// Where a search stopped.
+typedef struct {
+    uint32_t at;
+    bool closed, has_escapes;
+} nj_found;
+
 // A key prepared for comparing eight bytes at once.
 typedef struct {
     const char *bytes;
@@ -79,11 +85,11 @@ equal:
 }
 
 // Goes on with *s until the key is found or the object ends; gives its value's offset, or 0 (not found, or the text
-// ends first: then last->closed is false). `opened` (NULL, or of NJ_BLOCKS places) remembers, for each block from
+// ends first: then found->closed is false). `opened` (NULL, or of NJ_BLOCKS places) remembers, for each block from
 // `start` on, where strings open directly inside the object, for the next key; once it is full, *s stays behind.
 typedef uint32_t (*nj_search_function)(
     nj_search *s, const uint8_t *body, uint32_t length, const nj_wanted *wanted, uint32_t start, uint64_t *opened,
-    nj_search *last);
+    nj_found *found);
 nj_search_function nj_choose_search(void);
 
 #endif

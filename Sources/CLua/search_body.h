@@ -50,40 +50,55 @@ TARGET static inline __attribute__((always_inline)) uint64_t NAME(block)(
 
 TARGET static uint32_t NAME(search)(
     nj_search *s, const uint8_t *body, uint32_t length, const nj_wanted *wanted, uint32_t start, uint64_t *opened,
-    nj_search *last) {
+    nj_found *found) {
     uint8_t first = (uint8_t)wanted->word;
-    uint32_t known = s->blocks;
+    uint32_t known = s->blocks, value = 0;
     for (uint32_t k = 0; k < known; k++) {
         uint64_t candidates = opened[k];
         uint32_t base = start + 64 * k;
         if (candidates == 0) continue;
         if (length - base > 64) candidates &= NAME(equal)(body + base + 1, first);
         for (; candidates != 0; candidates &= candidates - 1) {
-            uint32_t value = nj_value_of(body, length, base + (uint32_t)__builtin_ctzll(candidates), wanted);
+            value = nj_value_of(body, length, base + (uint32_t)__builtin_ctzll(candidates), wanted);
             if (value != 0) {
-                *last = *s;
+                found->at = s->at;
+                found->closed = s->closed;
+                found->has_escapes = s->has_escapes;
                 return value;
             }
         }
     }
-    nj_search search = *s;
-    bool keeps = opened != NULL && known < NJ_BLOCKS;
+    // Field by field: a wide load of what was stored in pieces would have to wait for the stores.
+    nj_search search;
+    search.at = s->at;
+    search.blocks = known;
+    search.depth = s->depth;
+    search.in_string = s->in_string;
+    search.escape = s->escape;
+    search.closed = s->closed;
+    search.has_escapes = s->has_escapes;
+    const bool keeps = opened != NULL;
     while (!search.closed && search.at < length) {
         uint32_t base;
         uint64_t candidates, opens = NAME(block)(&search, body, length, first, &base, &candidates);
-        if (keeps) {
+        if (keeps && search.blocks < NJ_BLOCKS) {
             opened[search.blocks++] = opens;
-            *s = search;
-            keeps = search.blocks < NJ_BLOCKS;
+            s->at = search.at;
+            s->blocks = search.blocks;
+            s->depth = search.depth;
+            s->in_string = search.in_string;
+            s->escape = search.escape;
+            s->closed = search.closed;
+            s->has_escapes = search.has_escapes;
         }
         for (; candidates != 0; candidates &= candidates - 1) {
-            uint32_t value = nj_value_of(body, length, base + (uint32_t)__builtin_ctzll(candidates), wanted);
-            if (value != 0) {
-                *last = search;
-                return value;
-            }
+            value = nj_value_of(body, length, base + (uint32_t)__builtin_ctzll(candidates), wanted);
+            if (value != 0) goto done;
         }
     }
-    *last = search;
-    return 0;
+done:
+    found->at = search.at;
+    found->closed = search.closed;
+    found->has_escapes = search.has_escapes;
+    return value;
 }

@@ -1,32 +1,21 @@
-// A state's life: memory cap, instruction hook, protected entry and what a failure says.
+// A state's life: memory cap, protected entry and what a failure says.
 #define _GNU_SOURCE
 #include "internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "calls.h"
 
 const char nj_key_environment = 0, nj_key_modules = 0, nj_key_array = 0, nj_key_object = 0, nj_key_readonly = 0,
     nj_key_text = 0, nj_key_original = 0;
 
-static int64_t now(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-int64_t nj_cpu_now(void) { return now(CLOCK_THREAD_CPUTIME_ID); }
-
 // MARK: Memory
 
 // Blocks from here on are worth a look at the clock: filling one takes microseconds, and a loop of library calls that
 // each make one spends little of the instruction count.
 enum { NJ_LARGE_BLOCK = 64 << 10 };
-
-static bool past_deadline(nj_state *S);
 
 static void *allocate(void *context, void *block, size_t old, size_t new) {
     nj_state *S = context;
@@ -36,13 +25,13 @@ static void *allocate(void *context, void *block, size_t old, size_t new) {
         S->used -= old;
         return NULL;
     }
-    if (new > old) {
+    if (new > old && !S->unlimited) {
         if (new > (size_t)S->limits.block || S->used - old + new > (size_t)S->limits.memory) {
             S->refused = true;
             if (S->in_call && S->limit == NJ_OK && S->running != NULL) nj_note_where(S->running, S);
             return NULL;
         }
-        if (new >= NJ_LARGE_BLOCK && S->in_call && (S->limit != NJ_OK || past_deadline(S))) {
+        if (new >= NJ_LARGE_BLOCK && S->in_call && (S->limit != NJ_OK || nj_past_deadline(S))) {
             S->refused = true;
             if (S->limit == NJ_OK) nj_mark_timeout(S->running, S);
             return NULL;
@@ -57,67 +46,6 @@ static void *allocate(void *context, void *block, size_t old, size_t new) {
     S->used = S->used - old + new;
     if (S->used > S->peak) S->peak = S->used;
     return result;
-}
-
-// MARK: Time
-
-// Wall time is read first because it costs no system call and is never less than the thread's CPU time. The first look
-// of a call starts the wall clock, the second the CPU clock: a short filter pays for neither.
-static bool past_deadline(nj_state *S) {
-    int64_t wall = now(CLOCK_MONOTONIC);
-    if (S->wall_start == 0) {
-        S->wall_start = wall;
-        return false;
-    }
-    if (S->cpu_start == 0) {
-        S->cpu_start = nj_cpu_now();
-        return false;
-    }
-    return wall - S->wall_start >= S->budget.cpu_nanoseconds
-        && nj_cpu_now() - S->cpu_start >= S->budget.cpu_nanoseconds;
-}
-
-void nj_mark_timeout(lua_State *L, nj_state *S) {
-    S->limit = NJ_TIMEOUT;
-    if (L != NULL) nj_note_where(L, S);
-    char text[120];
-    int n = S->instructions > S->budget.instructions
-        ? snprintf(text, sizeof text, "stopped after %lld instructions", (long long)S->budget.instructions)
-        : snprintf(text, sizeof text, "stopped after %lld ms of CPU time", (long long)(S->budget.cpu_nanoseconds / 1000000));
-    nj_set_message(S, S->where, text, (size_t)n);
-}
-
-int nj_raise_limit(lua_State *L) {
-    lua_pushnil(L);
-    return lua_error(L);
-}
-
-void nj_check_budget(lua_State *L, nj_state *S, int64_t instructions) {
-    if (!S->in_call) return;
-    S->instructions += instructions;
-    if (S->limit == NJ_OK) {
-        if (S->instructions <= S->budget.instructions && !past_deadline(S)) return;
-        nj_mark_timeout(L, S);
-    }
-    nj_raise_limit(L);
-}
-
-// Once a limit is spent the hook comes back at every instruction, so that no handler can go on.
-static void hook(lua_State *L, lua_Debug *ar) {
-    (void)ar;
-    nj_state *S = nj_of(L);
-    int count = lua_gethookcount(L);
-    if (!S->in_call) return;
-    S->instructions += count;
-    if (S->limit == NJ_OK) {
-        if (S->instructions <= S->budget.instructions && !past_deadline(S)) {
-            if (count != NJ_HOOK_COUNT) lua_sethook(L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
-            return;
-        }
-        nj_mark_timeout(L, S);
-    }
-    if (count != 1) lua_sethook(L, hook, LUA_MASKCOUNT, 1);
-    nj_raise_limit(L);
 }
 
 // MARK: Messages
@@ -202,6 +130,37 @@ static void drop_buffer(nj_buffer *b) {
     *b = (nj_buffer){NULL, 0, 0};
 }
 
+static void begin_question(nj_state *S) {
+    S->is_result = false;
+    S->refused = false;
+    S->limit = NJ_OK;
+    S->instructions = 0;
+    S->charged = 0;
+    S->wall_start = 0;
+    S->cpu_start = 0;
+    S->documents = 0;
+    S->lookups = 0;
+    S->kept_bytes = 0;
+    S->log_lines = 0;
+    S->where[0] = 0;
+    S->ticks = 0;
+}
+
+static void end_question(nj_state *S) {
+    if (__builtin_expect(S->layers_changed != 0, 0)) nj_reset_layers(S);
+    // Handles must not come round again: well before, the state asks to be made anew.
+    if (__builtin_expect(S->generation >= UINT32_MAX - (1 << 20), 0)) S->exhausted = true;
+    if (++S->generation == 0) S->generation = 1;
+    for (int i = NJ_OWN_DOCUMENTS; i < S->documents; i++) {
+        free(S->docs[i].owned);
+        S->docs[i].owned = NULL;
+    }
+    if (__builtin_expect(S->log_lines > S->limits.log_lines, 0)) {
+        nj_request request = {.operation = NJ_HOST_LOG_DROPPED, .integer = S->log_lines - S->limits.log_lines};
+        S->host(S->host_context, &request, &S->reply);
+    }
+}
+
 bool nj_begin(nj_state *S, const nj_budget *budget) {
     if (S->in_call) {
         static const char text[] = "the plugin is called again from inside its own call";
@@ -212,37 +171,27 @@ bool nj_begin(nj_state *S, const nj_budget *budget) {
     if (__builtin_expect(S->output.capacity > NJ_KEPT_BUFFER, 0)) drop_buffer(&S->output);
     if (__builtin_expect(S->scratch.capacity > NJ_KEPT_BUFFER, 0)) drop_buffer(&S->scratch);
     S->in_call = true;
-    S->is_result = false;
-    S->refused = false;
-    S->limit = NJ_OK;
-    S->instructions = 0;
-    S->charged = 0;
-    S->wall_start = 0;
-    S->cpu_start = 0;
     S->budget = *budget;
-    S->documents = 0;
-    S->lookups = 0;
-    S->log_lines = 0;
-    S->where[0] = 0;
     S->running = S->L;
+    begin_question(S);
+    nj_choose_hook(S);
     return true;
+}
+
+void nj_next_question(nj_state *S) {
+    end_question(S);
+    begin_question(S);
 }
 
 int nj_end(nj_state *S, int status, int kind_of_error) {
     S->in_call = false;
-    if (++S->generation == 0) S->generation = 1;
-    for (int i = NJ_OWN_DOCUMENTS; i < S->documents; i++) {
-        free(S->docs[i].owned);
-        S->docs[i].owned = NULL;
-    }
-    if (__builtin_expect(S->log_lines > S->limits.log_lines, 0)) {
-        nj_request request = {.operation = NJ_HOST_LOG_DROPPED, .integer = S->log_lines - S->limits.log_lines};
-        S->host(S->host_context, &request, &S->reply);
-    }
+    nj_watch_end();
+    S->loading = false;
+    end_question(S);
     if (__builtin_expect(status == LUA_OK && S->limit == NJ_OK, 1)) return NJ_OK;
 
     lua_settop(S->L, NJ_BASE);
-    lua_sethook(S->L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
+    S->hook_count = -1; // it may come at every instruction now: the next call sets what it needs
     S->key_count = 0;
     if (S->limit == NJ_TIMEOUT) return NJ_TIMEOUT;
     if (status == LUA_ERRMEM && !S->refused) {
@@ -318,7 +267,6 @@ nj_state *nj_open(const nj_limits *limits, nj_host_function host, void *context)
     lua_pushcfunction(L, note_error);
     for (int i = 1; i < NJ_BASE; i++) lua_pushnil(L);
     S->use_in_slot = -1;
-    lua_sethook(L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
     if (nj_protected(S, set_up, NULL) != LUA_OK) {
         nj_close(S);
         return NULL;

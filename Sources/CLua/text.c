@@ -71,7 +71,8 @@ static size_t character_length(const uint8_t *s, const uint8_t *end) {
 }
 
 // One element of the pattern against the text at s: bytes taken, or 0. Sets *after.
-static size_t glob_one(const uint8_t *p, const uint8_t *p_end, const uint8_t *s, const uint8_t *s_end, const uint8_t **after) {
+static size_t glob_one(
+    const uint8_t *p, const uint8_t *p_end, const uint8_t *s, const uint8_t *s_end, const uint8_t **after, size_t *looked_at) {
     if (*p == '[') {
         const uint8_t *q = p + 1;
         bool negated = q < p_end && (*q == '!' || *q == '^'), found = false, first = true;
@@ -86,6 +87,7 @@ static size_t glob_one(const uint8_t *p, const uint8_t *p_end, const uint8_t *s,
             q++;
             if (s < s_end && *s >= low && *s <= high) found = true;
         }
+        *looked_at = (size_t)(q - p);
         if (q < p_end) { // else no ']': the bracket stands for itself
             *after = q + 1;
             return s < s_end && found != negated ? 1 : 0;
@@ -118,8 +120,9 @@ static int glob(lua_State *L) {
         }
         if (p < p_end) {
             const uint8_t *after = p;
-            size_t taken = glob_one(p, p_end, s, s_end, &after);
-            if (after - p > 16) nj_charge(L, S, (size_t)(after - p) >> 2);
+            size_t looked_at = 0;
+            size_t taken = glob_one(p, p_end, s, s_end, &after, &looked_at);
+            if (looked_at > 16) nj_charge(L, S, looked_at >> 2);
             if (taken > 0) {
                 p = after;
                 s += taken;
@@ -142,7 +145,7 @@ static int glob(lua_State *L) {
 // 16 bytes, IPv4 as ::ffff:a.b.c.d. Takes "[::1]:4984", "192.0.2.1:4984" and zone ids too.
 static bool parse_address(const char *text, size_t length, uint8_t out[16], bool *is_v4) {
     char copy[80];
-    if (length == 0 || length >= sizeof copy) return false;
+    if (length == 0 || length >= sizeof copy || memchr(text, 0, length) != NULL) return false;
     memcpy(copy, text, length);
     copy[length] = 0;
     char *start = copy;
@@ -175,7 +178,7 @@ static int cidr(lua_State *L) {
     uint8_t network[16], host[16];
     bool is_v4, host_is_v4;
     size_t network_length = slash == NULL ? range_length : (size_t)(slash - range);
-    bool valid = parse_address(range, network_length, network, &is_v4);
+    bool valid = memchr(range, 0, range_length) == NULL && parse_address(range, network_length, network, &is_v4);
     long bits = is_v4 && valid ? 32 : 128;
     if (valid && slash != NULL) {
         char *end;
@@ -233,6 +236,7 @@ static int time_parse(lua_State *L) {
     static const int month_days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     size_t length;
     const char *p = luaL_checklstring(L, 1, &length), *end = p + length;
+    nj_charge(L, nj_of(L), 4 + length);
     int year, month, day, hour = 0, minute = 0, second = 0, zone = 0;
     double fraction = 0;
     bool has_fraction = false;
@@ -299,13 +303,17 @@ static int time_format(lua_State *L) {
 }
 
 // Adds to the table on top.
-void nj_open_text(lua_State *L) {
+void nj_open_text(lua_State *L, lua_CFunction now) {
     static const luaL_Reg functions[] = {{"glob", glob}, {"cidr", cidr}, {NULL, NULL}};
     static const luaL_Reg base64[] = {{"encode", base64_encode}, {"decode", base64_decode}, {NULL, NULL}};
     static const luaL_Reg times[] = {{"parse", time_parse}, {"format", time_format}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     luaL_newlib(L, base64);
+    nj_make_layer(L);
     lua_setfield(L, -2, "base64");
     luaL_newlib(L, times);
+    lua_pushcfunction(L, now);
+    lua_setfield(L, -2, "now");
+    nj_make_layer(L);
     lua_setfield(L, -2, "time");
 }

@@ -21,7 +21,7 @@ func withDocument<Result>(_ document: borrowing LuaDocument, _ body: (nj_documen
     return withBytes(document.id) { id in
         withBytes(document.revision) { revision in
             withBytes(document.body) { bytes in
-                body(nj_document(id: id, revision: revision, body: bytes, is_deleted: isDeleted, is_present: true))
+                body(nj_document(id: id, revision: revision, body: bytes, flags: 0, is_deleted: isDeleted, is_present: true))
             }
         }
     }

@@ -6,6 +6,8 @@ final class HostBridge {
     let host: any LuaHost
     let modules: any LuaModuleLoader
     private(set) var requiredModules: [String] = []
+    /// During a filter call: id and revision of the document at a place.
+    var names: ((Int) -> (id: String, revision: String))?
 
     init(host: any LuaHost, modules: any LuaModuleLoader) {
         self.host = host
@@ -79,6 +81,11 @@ final class HostBridge {
                 try reply.give(1, Array(chunkName.utf8))
             case .refused(let reason): throw LuaHostRefusal("module '\(name)': \(reason)")
             }
+        case NJ_HOST_NAMES:
+            guard let names else { return false }
+            let (id, revision) = names(Int(request.integer))
+            try reply.give(0, Array(id.utf8))
+            try reply.give(1, Array(revision.utf8))
         default: throw LuaHostRefusal("the host has no such service")
         }
         return true

@@ -18,6 +18,8 @@ public struct LuaLimits: Sendable, Equatable {
     public var resultBytes = 20 << 20
     /// One line given to `nightjar.log` or `print` (`log line`); the rest is cut.
     public var logLineBytes = 4096
+    /// JSON of one line's fields (`log fields`); longer ones are left out, because a line must not fail a policy.
+    public var logFieldBytes = 16 << 10
     /// Log lines of one call (`log lines of one call`); further ones are dropped and counted. The host limits lines per second.
     public var logLinesPerCall = 100
     /// `nightjar.get` in one call (`lookups`): each holds its document until the call ends.
@@ -52,7 +54,7 @@ extension LuaLimits {
             memory: Int64(within(memoryBytes, 256 << 10, 1 << 40)), block: Int64(within(blockBytes, 64 << 10, 1 << 30)),
             source: Int64(within(sourceBytes, 0, 1 << 30)), result_depth: Int32(within(resultDepth, 1, Int(NJ_DEEPEST_RESULT))),
             result_nodes: Int32(within(resultNodes, 1, 1 << 30)), result_bytes: Int64(within(resultBytes, 2, 1 << 30)),
-            log_line: Int32(within(logLineBytes, 16, 1 << 20)), log_lines: Int32(within(logLinesPerCall, 0, 1 << 20)),
+            log_line: Int32(within(logLineBytes, 16, 1 << 20)), log_fields: Int32(within(logFieldBytes, 2, 1 << 20)), log_lines: Int32(within(logLinesPerCall, 0, 1 << 20)),
             lookups: Int32(within(lookupsPerCall, 0, Int(NJ_MAX_LOOKUPS))))
     }
 }

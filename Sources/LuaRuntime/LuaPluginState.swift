@@ -17,8 +17,8 @@ public final class LuaPluginState {
     public let limitDeclarations: LuaValue
     public let limits: LuaLimits
 
-    private let state: OpaquePointer
-    private let bridge: HostBridge
+    let state: OpaquePointer
+    let bridge: HostBridge
     private let serial: UInt64
 
     /// Compiles the source (text only), runs its load-time code under `limits.load` and checks the returned table.
@@ -78,44 +78,6 @@ public final class LuaPluginState {
     public func release(_ use: LuaUse) {
         guard use.stateSerial == serial else { return }
         nj_release_use(state, use.reference)
-    }
-
-    /// Asks a filter hook about one document. The hot path: nothing is allocated in Swift.
-    public func callFilter(
-        _ hook: LuaHook, document: borrowing LuaDocument, use: LuaUse, flags: LuaFlags = [], limits: LuaCallLimits = .filter
-    ) throws(LuaFailure) -> Bool {
-        // Spelled out: going through `withDocument` copies the strings by way of their metadata, a third of a bare call's cost.
-        var passed = false
-        var budget = limits.budget
-        let (id, revision, isDeleted, reference) = (document.id, document.revision, document.isDeleted, reference(of: use))
-        let status = document.body.withUnsafeBytes { body in
-            withBytes(id) { id in
-                withBytes(revision) { revision in
-                    var document = nj_document(
-                        id: id, revision: revision, body: nj_bytes(bytes: body.baseAddress, length: body.count),
-                        is_deleted: isDeleted, is_present: true)
-                    return nj_call_filter(state, hook.index, reference, flags.rawValue, &document, &budget, &passed)
-                }
-            }
-        }
-        try check(status, state)
-        return passed
-    }
-
-    /// The same over borrowed bytes, which are only read during the call.
-    public func callFilter(
-        _ hook: LuaHook, id: UnsafeRawBufferPointer, revision: UnsafeRawBufferPointer, isDeleted: Bool,
-        body: UnsafeRawBufferPointer, use: LuaUse, flags: LuaFlags = [], limits: LuaCallLimits = .filter
-    ) throws(LuaFailure) -> Bool {
-        var passed = false
-        var document = nj_document(
-            id: nj_bytes(bytes: id.baseAddress, length: id.count),
-            revision: nj_bytes(bytes: revision.baseAddress, length: revision.count),
-            body: nj_bytes(bytes: body.baseAddress, length: body.count), is_deleted: isDeleted, is_present: true)
-        var budget = limits.budget
-        try check(
-            nj_call_filter(state, hook.index, reference(of: use), flags.rawValue, &document, &budget, &passed), state)
-        return passed
     }
 
     /// Asks `resolve`.
@@ -225,8 +187,11 @@ public final class LuaPluginState {
     /// For benchmarks: protected calls of an empty function in this state, to compare a filter's cost with.
     public func callEmptyFunction(times: Int, isLua: Bool) { nj_measure_empty_call(state, Int64(times), isLua) }
 
+    /// For benchmarks: from now on neither memory nor time of this state is limited, to see what the limits cost.
+    public func measureWithoutLimits() { nj_measure_without_limits(state) }
+
     @inline(__always)
-    private func reference(of use: LuaUse) -> Int32 { use.stateSerial == serial ? use.reference : -1 }
+    func reference(of use: LuaUse) -> Int32 { use.stateSerial == serial ? use.reference : -1 }
 
     private func hookName(_ hook: LuaHook) -> String { "\(name).lua: \(hook.rawValue)" }
 }

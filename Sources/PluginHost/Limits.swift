@@ -54,6 +54,14 @@ public struct PluginHostLimits: Sendable {
 
     /// The most that a plugin can ask for in its own `limits` (`ceiling`), where the configuration says nothing about it.
     public var ceiling = PluginLimits.ceiling
+    /// `nightjar.password` in one call (`password operations`): a login needs one, or a second against a made-up hash. Each takes some 60 ms
+    /// and 32 MiB.
+    public static let passwordOperations = 4
+    /// Different metric names with different labels of one plugin (`metric series`); more would grow the agent's memory without end.
+    public static let metricSeries = 200
+    /// Labels of one metric (`labels`).
+    public static let metricLabels = 8
+
     /// What a plugin gets that the configuration says nothing about.
     public var plugin = PluginLimits()
     /// What the configuration sets for single plugins, by name.
@@ -72,7 +80,7 @@ public struct PluginLimits: Sendable, Equatable {
     public var filter = LuaCallLimits.filter
     public var resolver = LuaCallLimits.resolver
     public var authenticator = LuaCallLimits.filter
-    /// Nil for the host's.
+    /// Log lines in a second; nil for the host's `logLinesPerSecond`.
     public var logLinesPerSecond: Int?
 
     public init() {}

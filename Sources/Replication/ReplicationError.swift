@@ -32,14 +32,14 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         self.init(domain: .network, code: code.rawValue, message: message)
     }
 
-    /// The number that the field shows to applications: network 5000+, HTTP status and WebSocket close code 10000+ (close
-    /// codes begin at 1000, so they show as 11000+).
+    /// The number that the field shows to applications: network and TLS 5000+, HTTP status and WebSocket close code 10000+
+    /// (close codes begin at 1000, so they show as 11000+). For the field TLS is a part of the network: codes 6 to 15.
     public var publicCode: Int {
         switch domain {
-        case .network: 5000 + code
+        case .network, .tls: 5000 + code
         case .http: 10000 + code
         case .websocket: 10000 + code
-        case .tls, .blip, .litecore, .plugin, .store: code
+        case .blip, .litecore, .plugin, .store: code
         }
     }
 

@@ -12,6 +12,15 @@ public struct TransportLimits: Sendable {
     /// above `max_connections + max_http_connections` is closed as soon as it is accepted.
     public var maxHTTPConnections = 256
 
+    /// `max_connections_per_address`: sockets of any kind that one address (of IPv6: one /64 network) may hold. Further ones
+    /// are closed as soon as they are accepted. High enough for a site behind one router, low enough that one machine cannot
+    /// take all places.
+    public var maxConnectionsPerAddress = 256
+
+    /// `max_handshakes`: sockets whose first request has not come yet, TLS handshakes included. Further ones are closed as soon
+    /// as they are accepted; with `header_time` it bounds what clients that send nothing can hold.
+    public var maxHandshakes = 512
+
     /// `header_bytes`: all header fields of one HTTP request or response. Larger requests get HTTP 431.
     /// 16 KiB holds a large cookie and a bearer token.
     public var headerBytes = 16 * 1024

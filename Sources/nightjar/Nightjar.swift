@@ -10,6 +10,6 @@ struct Nightjar: AsyncParsableCommand {
         version: AgentVersion.number,
         subcommands: [
             RunCommand.self, CheckCommand.self, StatusCommand.self, ReloadCommand.self, DocCommand.self, ImportCommand.self, ExportCommand.self,
-            ReplicateCommand.self, ReplicatorCommand.self, PluginCommand.self, PasswordCommand.self, ConfigCommand.self,
+            ReplicateCommand.self, ReplicatorCommand.self, PluginCommand.self, IdentityCommand.self, PasswordCommand.self, ConfigCommand.self,
         ])
 }

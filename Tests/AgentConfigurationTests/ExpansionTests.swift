@@ -48,6 +48,22 @@ struct ExpansionTests {
         #expect(try AgentSettings.parse(Array("admin: { token: \"${file:two}\" }".utf8), file: "f", folder: folder.path).admin.token?.value.revealed == "two\n")
     }
 
+    @Test func credentialsOfSystemd() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("s3cret\n", to: "hub.token_1")
+        try folder.write([UInt8](repeating: 0x61, count: 65_537), to: "large")
+        folder.makeFolder("folder")
+        let environment = ["CREDENTIALS_DIRECTORY": folder.path]
+        let read = try settings("admin: { token: \"${credential:hub.token_1}\" }", environment: environment)
+        #expect(read.admin.token?.value.revealed == "s3cret")
+        for (name, part) in [("absent", "No such file"), ("large", "larger than 65536 bytes"), ("folder", "not a regular file")] {
+            let found = problems("admin: { token: \"${credential:\(name)}\" }", environment: environment)
+            #expect(found.count == 1 && found[0].message.contains(part), "\(found)")
+        }
+        // Only a folder that systemd may have named.
+        #expect(problems("data: ${credential:x}", environment: ["CREDENTIALS_DIRECTORY": "relative"]).count == 1)
+    }
+
     @Test func filesAreBoundedAndMustBeText() throws {
         let folder = try TemporaryFolder()
         try folder.write([UInt8](repeating: 0x61, count: 65_536), to: "full")

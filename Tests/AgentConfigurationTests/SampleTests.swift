@@ -44,7 +44,7 @@ struct SampleTests {
         #expect(collection.conflictResolver?.shadow?.plugin.value == "local-wins")
         #expect(replicator.authenticator == .basic(username: Located("u"), password: Secret("hunter2")))
         #expect(replicator.headers == [HTTPHeaderSetting(name: Located("X-Site"), value: Secret("plant-7"))])
-        #expect(replicator.pinnedServerCertificate?.value == "/etc/nightjar/hub.pem")
+        #expect(replicator.pinnedServerCertificates == [.file(Located("/etc/nightjar/hub.pem"))])
         #expect(replicator.networkInterface?.value == "eth1")
         #expect(replicator.heartbeat.value == 300)
         #expect(replicator.effectiveMaxAttempts == nil)
@@ -79,7 +79,7 @@ struct SampleTests {
         let settings = try settings(
             """
             databases: { main: }
-            listeners: [ { name: l, databases: [ main ] } ]
+            listeners: [ { name: l, databases: [ main ], interface: lo } ]
             replicators: [ { name: r, database: main, target: "ws://h/main" } ]
             """)
         let replicator = try #require(settings.replicators.first)
@@ -108,7 +108,7 @@ struct SampleTests {
         #expect(try authenticator("{ identity: me }") == .identity(.label(Located("me"))))
         #expect(
             try authenticator("{ identity: { certificate: a.pem, key: /k.pem } }")
-                == .identity(.files(certificate: Located("/etc/nightjar/a.pem"), key: Located("/k.pem"))))
+                == .identity(.files(certificate: Located("/etc/nightjar/a.pem"), key: Located("/k.pem"), passphrase: nil)))
         #expect(try authenticator("{ bearer: t }") == .bearer(Located(Secret("t"))))
     }
 

@@ -1,4 +1,5 @@
 import Documents
+import Glibc
 import TestSupport
 import Testing
 
@@ -8,7 +9,7 @@ import Testing
         databases:
           main: {}
         listeners:
-          - { name: edge, databases: [ main ], port: 0, disable_tls: true }
+          - { name: edge, databases: [ main ], port: 0, interface: 127.0.0.1, disable_tls: true }
         """
 
     private static func check(_ text: String, _ more: String...) async throws -> Subprocess.Outcome {
@@ -36,24 +37,25 @@ import Testing
         ("data: data\ndatabases:\n  main: { colections: [ _default ] }\n", "3:11", "collections"),
         ("data: data\nlisteners: 5\n", "2:12", "listeners"),
         ("data: data\ndatabases: { main: {} }\nlisteners:\n  - { name: e, databases: [ main ], port: 70000, disable_tls: true }\n", "4:43", "70000"),
-        ("data: data\ndatabases: { main: {} }\nlisteners:\n  - { name: e, databases: [ other ], disable_tls: true }\n", "4:29", "other"),
+        ("data: data\ndatabases: { main: {} }\nlisteners:\n  - { name: e, databases: [ other ], disable_tls: true, interface: lo }\n", "4:29", "other"),
         (
-            "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    push_filter: absent\n",
+            "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    push_filter: absent\n    interface: lo\n",
             "7:18", "absent"
         ),
         (
-            "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    push_filter: { plugin: wants, params: { nmae: x } }\n",
+            "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    push_filter: { plugin: wants, params: { nmae: x } }\n    interface: lo\n",
             "7:45", "nmae"
         ),
         (
-            "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    push_filter: { plugin: wants, params: { name: 5 } }\n",
+            "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    push_filter: { plugin: wants, params: { name: 5 } }\n    interface: lo\n",
             "7:45", "name"
         ),
         (
-            "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    pull_filter: { plugin: wants, params: { name: x } }\n",
+            "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    pull_filter: { plugin: wants, params: { name: x } }\n    interface: lo\n",
             "7:28", "pull_filter"
         ),
-        ("data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n", "4:5", "disable_tls"),
+        ("data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    interface: lo\n", "4:5", "disable_tls"),
+        ("data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n", "4:5", "authenticator: none"),
         ("data: [ unfinished\n", "2:1", ""),
     ])
     func problemsAreShownWhereTheyAre(_ text: String, _ position: String, _ words: String) async throws {
@@ -95,6 +97,57 @@ import Testing
         #expect(outcome.errors.contains("nightjar.yaml:6:1: "), "\(outcome)")
         #expect(outcome.output.isEmpty)
         #expect(!folder.exists("data"))
+    }
+
+    /// Files with certificates and keys are looked at before anything starts, and each wrong one is named with its place.
+    @Test func wrongCertificatesAndKeysAreNamed() async throws {
+        let folder = try TemporaryFolder()
+        func openssl(_ arguments: String...) async throws {
+            let outcome = try await Subprocess.run("/usr/bin/openssl", arguments, folder: folder.path)
+            #expect(outcome.status == 0, "\(outcome)")
+        }
+        let request = ["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "1", "-subj", "/CN=a"]
+        for name in ["good", "other"] {
+            let outcome = try await Subprocess.run(
+                "/usr/bin/openssl", request + ["-keyout", "\(name).key", "-out", "\(name).pem"], folder: folder.path)
+            #expect(outcome.status == 0, "\(outcome)")
+        }
+        try await openssl("pkey", "-in", "good.key", "-aes256", "-passout", "pass:hunter2", "-out", "encrypted.key")
+        try folder.write("garbage.pem", "-----BEGIN CERTIFICATE-----\n????\n-----END CERTIFICATE-----\n")
+        try folder.copy(folder.path("good.key"), to: "loose.key")
+        for name in ["good", "other", "encrypted"] { chmod(folder.path("\(name).key"), 0o600) }
+        chmod(folder.path("loose.key"), 0o644)
+        mkfifo(folder.path("pipe.pem"), 0o600)
+        func identity(_ files: String) -> String { "    identity: { \(files) }\n" }
+        let listeners = [
+            identity("certificate: good.pem, key: other.key"), identity("certificate: good.pem, key: encrypted.key"),
+            identity("certificate: good.pem, key: encrypted.key, passphrase: wrong-secret"), identity("certificate: good.pem, key: loose.key"),
+            identity("certificate: good.pem, key: absent.key"), identity("certificate: garbage.pem, key: good.key"),
+            identity("certificate: pipe.pem, key: good.key"), "    identity: nobody\n", "    identity: \"pkcs11:object=gateway\"\n",
+            identity("certificate: good.pem, key: good.key") + "    client_certificates: require\n    roots: [ good.pem, pipe.pem ]\n",
+            identity("certificate: good.pem, key: encrypted.key, passphrase: hunter2"),
+        ].enumerated().map { "  - name: l\($0.offset)\n    databases: [ main ]\n    interface: lo\n    port: 0\n\($0.element)" }
+        let text = "data: data\ndatabases: { main: {} }\nlisteners:\n" + listeners.joined()
+            + "replicators:\n  - name: hub\n    database: main\n    target: wss://hub/main\n    pinned_server_certificate: [ good.pem, garbage.pem ]\n    roots: [ absent.pem ]\n"
+        try folder.write("nightjar.yaml", text)
+        for command in ["check", "run"] {
+            let outcome = try await NightjarExecutable.run(command, "--config", folder.path("nightjar.yaml"), folder: folder.path)
+            #expect(outcome.status == 78, "\(outcome)")
+            let problems = outcome.errors.split(separator: "\n").map(String.init).filter { !$0.contains("not available in this version") }
+            for (place, path, words) in [
+                (8, "other.key", "is not that of the certificate CN=a"), (13, "encrypted.key", "encrypted and there is no passphrase"),
+                (18, "encrypted.key", "cannot be decrypted"), (23, "loose.key", "chmod 600"), (28, "absent.key", "no such file"),
+                (33, "garbage.pem", "is no PEM"), (38, "pipe.pem", "is a pipe"), (43, "data/identities/nobody.pem", "there is no identity \"nobody\""),
+                (48, "pkcs11:object=gateway", "openssl.cnf"), (55, "pipe.pem", "is a pipe"), (65, "garbage.pem", "is no PEM"), (66, "absent.pem", "no such file"),
+            ] {
+                #expect(
+                    problems.contains { $0.contains("nightjar.yaml:\(place):") && $0.contains(path) && $0.contains(words) },
+                    "\(place) \(path) \(words) in \(outcome)")
+            }
+            #expect(problems.count == 12, "\(problems.joined(separator: "\n"))")
+            #expect(!outcome.errors.contains("wrong-secret") && !outcome.errors.contains("hunter2"))
+            #expect(!folder.exists("data"))
+        }
     }
 
     @Test func theSchemaIsJSON() async throws {

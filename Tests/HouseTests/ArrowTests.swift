@@ -15,9 +15,11 @@ struct ArrowTests {
         "DocumentStore": ["Documents", "Digests", "SQLite"],
         "Replication": ["BLIP", "Digests", "Documents", "DocumentStore"],
         "PluginHost": ["LuaRuntime", "Replication", "Documents", "Digests"],
-        "Transport": ["Replication", "Documents", "Digests"],
+        "TLS": ["COpenSSL", "Digests"],
+        "Transport": ["Replication", "Documents", "Digests", "TLS"],
         "Agent": [
-            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
+            "Transport",
         ],
     ]
 
@@ -26,6 +28,7 @@ struct ArrowTests {
         "BLIP": ["NIOCore"],
         "Replication": ["NIOCore", "Logging"],
         "PluginHost": ["Logging"],
+        "TLS": ["NIOCore"],
         "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOConcurrencyHelpers", "Logging"],
         "Agent": ["NIOCore", "NIOPosix", "Hummingbird", "Logging", "ServiceLifecycle", "UnixSignals"],
     ]

@@ -15,7 +15,7 @@ struct DataFolderTests {
         ("an unknown key", "databases: { main: {} }\nlistners: []\n", "wrong.yaml:4:1", "listeners"),
         ("an unknown key below", "databases:\n  main: { colections: [] }\n", "wrong.yaml:4:11", "collections"),
         ("a wrong type", "databases: { main: {} }\nlisteners:\n  - { name: a, databases: [ main ], port: many, disable_tls: true }\n", "wrong.yaml:5:43", "port"),
-        ("a database that is not there", "databases: { main: {} }\nlisteners:\n  - { name: a, databases: [ mian ], port: 0, disable_tls: true }\n", "wrong.yaml:5:29", "main"),
+        ("a database that is not there", "databases: { main: {} }\nlisteners:\n  - { name: a, databases: [ mian ], port: 0, interface: lo, disable_tls: true }\n", "wrong.yaml:5:29", "main"),
         ("a missing plugin", "databases: { main: { conflict_resolver: gats } }\n", "wrong.yaml:3:41", "gate"),
         ("a plugin without the hook", "databases: { main: { conflict_resolver: gate } }\n", "wrong.yaml:3:41", "resolve"),
         (

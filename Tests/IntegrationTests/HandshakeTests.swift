@@ -23,6 +23,7 @@ private let denies = """
             databases: ["main", "other"], plugins: true,
             more: """
                   - { name: guarded, databases: [ main ], interface: 127.0.0.1, port: 0, disable_tls: true, authenticator: denies }
+                  - { name: guessed, databases: [ main ], interface: 127.0.0.1, port: 0, disable_tls: true, authenticator: denies }
                   - { name: small, databases: [ main ], interface: 127.0.0.1, port: 0, disable_tls: true, max_connections: 1 }
                 """),
         files: ["plugins/denies.lua": denies]))
@@ -102,6 +103,22 @@ struct HandshakeTests {
         let user = try await agent.listener("guarded")["peers"]?.asArray?.first?["user"]?.asString
         #expect(user == "ada")
         try await peer.close()
+    }
+
+    @Test("guessing a password costs more and more time, and says how much")
+    func guessing() async throws {
+        var statuses: [Int] = []
+        var wait: String?
+        for guess in 0..<22 {
+            let answer = try await refusal("guessed", "/main/_blipsync", login: "ada:\(guess)")
+            statuses.append(answer.status)
+            wait = wait ?? answer.header("retry-after")
+        }
+        #expect(statuses.prefix(20).allSatisfy { $0 == 401 }, "\(statuses)")
+        #expect(statuses.contains(429), "\(statuses)")
+        #expect(wait == "1")
+        // The same address on another listener is not concerned.
+        #expect(try await refusal("guarded", "/nothing/_blipsync", login: "ada:secret").status == 404)
     }
 
     @Test("an authenticator that fails is 503: the login may be right", arguments: ["broken", "endless", "hungry", "silent", "odd"])

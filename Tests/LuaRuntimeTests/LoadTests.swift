@@ -21,13 +21,12 @@ struct LoadTests {
         try onPluginThread {
             let state = try makeState("""
                 return { description = "d", params = { name = { type = "string", required = true }, n = { type = "integer", default = 3 } },
-                  limits = { cpu = 10 }, push_filter = function() return true end, resolve = function() end, sync = function() end,
+                  push_filter = function() return true end, resolve = function() end, sync = function() end,
                   authenticate_certificate = function() end }
                 """)
             #expect(state.description == "d")
             #expect(state.hooks == [.pushFilter, .resolve, .sync, .authenticateCertificate])
             #expect(state.parameterDeclarations["name"]["required"] == .bool(true) && state.parameterDeclarations["n"]["default"] == .integer(3))
-            #expect(state.limitDeclarations["cpu"] == .integer(10))
             #expect(state.memoryBytes < 120_000)
             let bare = try makeState("return { pull_filter = function() return true end }")
             #expect(bare.description == nil && bare.parameterDeclarations == .missing)

@@ -85,5 +85,6 @@ struct RetryTests {
         #expect(ReplicationError(domain: .http, code: 401, message: "").publicCode == 10401)
         #expect(ReplicationError(domain: .websocket, code: 1006, message: "").publicCode == 11006)
         #expect(ReplicationError(network: .refused, message: "").publicCode == 5019)
+        #expect(ReplicationError(domain: .tls, code: 11, message: "").publicCode == 5011)
     }
 }

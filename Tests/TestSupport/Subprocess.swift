@@ -237,6 +237,8 @@ public final class Subprocess: Sendable {
         }
         posix_spawn_file_actions_adddup2(&actions, out.write, 1)
         posix_spawn_file_actions_adddup2(&actions, err.write, 2)
+        // SwiftNIO's sockets are inherited: a port that another test closes would stay open in this program.
+        for descriptor in 3..<Int32(1024) { posix_spawn_file_actions_addclose(&actions, descriptor) }
         posix_spawnattr_setflags(&attributes, Int16(flags))
 
         var variables = inherited

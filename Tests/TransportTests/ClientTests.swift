@@ -45,6 +45,33 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         #expect(Base64.decode(key)?.count == 16)
     }
 
+    @Test func aLoginBecomesASessionAndTheSessionALoginAgain() async throws {
+        let (heads, continuation) = AsyncStream<String>.makeStream()
+        let server = try await RawServer.start { socket in
+            let head = try await socket.readHeader()
+            continuation.yield(head)
+            if head.contains("Cookie: SyncGatewaySession=first") {
+                try await socket.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+            } else {
+                try await socket.send(switching(head, extra: "Set-Cookie: SyncGatewaySession=first; Path=/db; Max-Age=86400; HttpOnly\r\n"))
+            }
+            _ = try await socket.readToEnd()
+        }
+        let client = try client(server.port) { configuration in
+            configuration.credentials = .basic(BasicCredentials(username: "user", password: "pass"))
+            configuration.sessions = SessionCookies()
+        }
+        for _ in 0..<2 { (try await client.connect()).drop() }
+        var seen: [String] = []
+        for await head in heads {
+            let lines = head.split(separator: "\r\n").filter { $0.hasPrefix("Authorization") || $0.hasPrefix("Cookie") }
+            seen.append(lines.joined(separator: " "))
+            if seen.count == 3 { break }
+        }
+        #expect(seen == ["Authorization: Basic dXNlcjpwYXNz", "Cookie: SyncGatewaySession=first", "Authorization: Basic dXNlcjpwYXNz"])
+        await server.stop()
+    }
+
     @Test func aHeaderCannotSmuggleAnother() async throws {
         let wrong = try client(1) { $0.headers = ["X-Site": "a\r\nX-Evil: b"] }
         #expect(await connectionError(wrong)?.message.contains("X-Site") == true)

@@ -119,6 +119,42 @@ import Testing
         }
     }
 
+    @Test func oneAddressCannotTakeAllPlaces() async throws {
+        var limits = TransportLimits()
+        limits.maxConnectionsPerAddress = 2
+        try await withListener(limits: limits) { listener, _ in
+            let first = try await RawSocket.connect(port: listener.port)
+            try await first.send("GET / HTTP/1.1\r\n\r\n")
+            _ = try await first.readHeader()
+            let second = try await RawSocket.connect(port: listener.port)
+            try await second.send("GET / HTTP/1.1\r\n\r\n")
+            _ = try await second.readHeader()
+            let third = try await RawSocket.connect(port: listener.port)
+            #expect(try await third.readToEnd().isEmpty)
+            await first.close()
+            await second.close()
+        }
+    }
+
+    @Test func handshakesUnderWayAreBounded() async throws {
+        var limits = TransportLimits()
+        limits.maxHandshakes = 1
+        try await withListener(limits: limits) { listener, _ in
+            // One that has sent its request no longer counts.
+            let first = try await RawSocket.connect(port: listener.port)
+            try await first.send("GET / HTTP/1.1\r\n\r\n")
+            _ = try await first.readHeader()
+            let second = try await RawSocket.connect(port: listener.port)
+            try await second.send("GET / HT")
+            let third = try await RawSocket.connect(port: listener.port)
+            #expect(try await third.readToEnd().isEmpty)
+            try await second.send("TP/1.1\r\n\r\n")
+            #expect(try await second.readHeader().hasPrefix("HTTP/1.1 404"))
+            await first.close()
+            await second.close()
+        }
+    }
+
     @Test(arguments: ["", "GET / HT", "GET / HTTP/1.1\r\nHost: h\r\n"])
     func aSlowHeaderIsCutOff(start: String) async throws {
         var limits = TransportLimits()

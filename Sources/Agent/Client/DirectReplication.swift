@@ -187,7 +187,8 @@ public struct DirectReplication: Sendable {
             throw AgentError(.notFound, "plugin \"\(first)\" is wanted, but there is no folder ./plugins: name the plugins folder with --plugins")
         }
         let host = try PluginHost(
-            folder: folder, services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil }, logger: logger)
+            folder: folder, services: DatabaseServices(states: nil) { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
+            logger: logger)
         await host.start()
         return host
     }

@@ -42,6 +42,7 @@ public final class PeerListener: ListenerDelegate {
     private let logger: Logger
     private let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
+    private let logins = Mutex(LoginGuard())
 
     public init(
         settings: ListenerSettings, policies: ListenerPolicies, databases: @escaping @Sendable (String) -> Database?, logger: Logger
@@ -58,6 +59,7 @@ public final class PeerListener: ListenerDelegate {
     public func start(group: any EventLoopGroup) async throws {
         var configuration = WebSocketListener.Configuration(interface: settings.interface?.value, port: settings.port.value)
         configuration.limits.maxConnections = settings.maxConnections
+        configuration.limits.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
         configuration.limits.closeTime = .seconds(3)
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
@@ -96,15 +98,21 @@ public final class PeerListener: ListenerDelegate {
         var principal = Principal.anonymous
         if let authenticator = policies.authenticator {
             guard let credentials = request.basicCredentials else { return Self.loginRequired }
+            let origin = request.origin
+            if let wait = logins.withLock({ $0.wait(origin, at: Self.now) }) { return Self.tooManyFailures(wait) }
             let verdict = await authenticator.authenticate(
                 username: credentials.username, password: credentials.password, listener: settings.name.value,
                 remote: request.remoteAddress)
             switch verdict {
             case .accepted(let accepted):
+                logins.withLock { $0.succeeded(origin) }
                 principal = accepted
                 if principal.name == nil { principal.name = credentials.username }
             case .refused:
-                logger.notice("login refused", metadata: ["user": "\(credentials.username)", "peer": "\(request.remoteAddress)"])
+                let wait = logins.withLock { $0.failed(origin, at: Self.now) }
+                logger.notice(
+                    "login refused\(wait.map { "; logins from \(origin) are not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
+                    metadata: ["user": "\(credentials.username)", "peer": "\(request.remoteAddress)"])
                 return Self.loginRequired
             case .failed(let failure):
                 logger.error(
@@ -125,6 +133,19 @@ public final class PeerListener: ListenerDelegate {
         .refuse(
             status: 401, reason: "a user name and the right password are needed",
             headers: ["WWW-Authenticate": "Basic realm=\"Nightjar\""])
+    }
+
+    /// 429 is transient for Couchbase Lite: a rightful client behind the same address comes back.
+    private static func tooManyFailures(_ wait: Double) -> UpgradeDecision {
+        let seconds = Int(wait.rounded(.up))
+        return .refuse(
+            status: 429, reason: "too many failed logins from this address; try again in \(seconds) s", headers: ["Retry-After": "\(seconds)"])
+    }
+
+    /// Monotonic seconds.
+    private static var now: Double {
+        let now = NIODeadline.now().uptimeNanoseconds
+        return Double(now) / 1e9
     }
 
     public func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {

@@ -4,17 +4,17 @@ import LuaRuntime
 import PluginHost
 import Replication
 
-/// What plugins may ask of the agent: a look at a document, their state, their metrics.
+/// What plugins may ask of the agent: a look at a document, their own small state, their metrics.
 struct DatabaseServices: PluginServices {
     let database: @Sendable (String) -> Database?
-    /// Nil where nothing lasts: `nightjar.state` is refused then.
-    let state: PluginStateStore?
+    /// Nil where plugins have no state: outside an agent.
+    let states: PluginStateFiles?
     let meters: PluginMeters?
 
-    init(state: PluginStateStore? = nil, meters: PluginMeters? = nil, _ database: @escaping @Sendable (String) -> Database?) {
-        self.database = database
-        self.state = state
+    init(states: PluginStateFiles?, meters: PluginMeters? = nil, _ database: @escaping @Sendable (String) -> Database?) {
+        self.states = states
         self.meters = meters
+        self.database = database
     }
 
     func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {
@@ -26,16 +26,13 @@ struct DatabaseServices: PluginServices {
     }
 
     func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
-        try lasting().read(plugin: plugin, key: key)
+        guard let states else { throw PluginServiceRefusal("state is not available here: no agent is running") }
+        return try states.read(plugin: plugin, key: key)
     }
 
     func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
-        try lasting().write(plugin: plugin, key: key, value: value)
-    }
-
-    private func lasting() throws(PluginServiceRefusal) -> PluginStateStore {
-        guard let state else { throw PluginServiceRefusal("state is not available here: no agent runs that could keep it") }
-        return state
+        guard let states else { throw PluginServiceRefusal("state is not available here: no agent is running") }
+        try states.write(plugin: plugin, key: key, value: value)
     }
 
     func document(database name: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {

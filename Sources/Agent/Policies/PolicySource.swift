@@ -104,7 +104,7 @@ extension PluginHostLimits {
             }
             if let value = wanted.resolverCPUMilliseconds { limits.resolver.cpuMilliseconds = value.value }
             if let value = wanted.resolverInstructions { limits.resolver.instructions = value.value }
-            if let value = wanted.logLinesPerSecond { limits.logLinesPerSecond = value.value }
+            limits.logLinesPerSecond = wanted.logLinesPerSecond?.value
             perPlugin[wanted.name.value] = limits
         }
     }

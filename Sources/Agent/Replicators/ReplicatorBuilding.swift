@@ -58,6 +58,7 @@ enum ReplicatorBuilding {
             client.credentials = .basic(BasicCredentials(username: username.value, password: password.revealed))
             // In clear text a password is sent only when it is asked for.
             client.sendsCredentialsUpFront = false
+            client.sessions = SessionCookies()
         case .bearer(let token): client.credentials = .bearer(token.value.revealed)
         case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.revealed)"
         case .identity(let identity):

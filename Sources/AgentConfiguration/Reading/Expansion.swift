@@ -1,6 +1,7 @@
 import Glibc
 
-/// Expands `${ENV}` and `${file:PATH}` in all values (not in keys). `$${` stands for `${`. What comes in is not expanded again.
+/// Expands `${ENV}`, `${file:PATH}` and `${credential:NAME}` in all values (not in keys). `$${` stands for `${`. What comes in is
+/// not expanded again.
 struct Expansion {
     /// nil: the process's environment.
     let environment: [String: String]?
@@ -87,23 +88,41 @@ struct Expansion {
 
     private func value(of name: String) -> Result<[UInt8], Failure> {
         if name.hasPrefix("file:") { return content(of: String(name.dropFirst(5)), name) }
+        if name.hasPrefix("credential:") { return credential(String(name.dropFirst(11)), name) }
         let shown = Quoting.quoted("${\(name)}")
         guard Bytes.matches(name, first: { Bytes.isAlphanumeric($0) && !Bytes.isDigit($0) || $0 == UInt8(ascii: "_") },
             rest: { Bytes.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }, 1...256)
         else {
-            return .failure(Failure(message: "\(shown) is neither ${VARIABLE} nor ${file:PATH}; write $${ for a literal ${"))
+            return .failure(Failure(message: "\(shown) is neither ${VARIABLE} nor ${file:PATH} nor ${credential:NAME}; write $${ for a literal ${"))
         }
-        let value: [UInt8]?
-        if let environment {
-            value = environment[name].map { Array($0.utf8) }
-        } else {
-            value = getenv(name).map { Array(UnsafeBufferPointer(start: $0, count: strlen($0))).map { UInt8(bitPattern: $0) } }
-        }
+        let value = variable(name)
         guard let value else { return .failure(Failure(message: "the environment variable \(name) is not set")) }
         guard value.count <= Limits.expansionBytes else {
             return .failure(Failure(message: "the environment variable \(name) is larger than \(Limits.expansionBytes) bytes"))
         }
         return checked(value, shown)
+    }
+
+    private func variable(_ name: String) -> [UInt8]? {
+        if let environment { return environment[name].map { Array($0.utf8) } }
+        return getenv(name).map { Array(UnsafeBufferPointer(start: $0, count: strlen($0))).map { UInt8(bitPattern: $0) } }
+    }
+
+    /// A credential that systemd gives to the unit (`LoadCredential=`, `SetCredentialEncrypted=`): a file in the folder that it
+    /// names by `CREDENTIALS_DIRECTORY`.
+    private func credential(_ credential: String, _ name: String) -> Result<[UInt8], Failure> {
+        let shown = Quoting.quoted("${\(name)}")
+        // What systemd takes as a name: a file's name, so that nothing outside of its folder can be meant.
+        guard (1...255).contains(credential.utf8.count), credential != ".", credential != "..",
+            credential.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") })
+        else {
+            return .failure(Failure(message: "\(shown) names no credential: a name has up to 255 characters, without \"/\", \":\" and spaces"))
+        }
+        guard let folder = variable("CREDENTIALS_DIRECTORY").map({ String(decoding: $0, as: UTF8.self) }), folder.hasPrefix("/") else {
+            return .failure(
+                Failure(message: "\(shown): systemd gave no credentials (CREDENTIALS_DIRECTORY is not set); add LoadCredential=\(credential):PATH to the unit"))
+        }
+        return content(of: Paths.resolve(credential, in: folder), name)
     }
 
     private func content(of path: String, _ name: String) -> Result<[UInt8], Failure> {

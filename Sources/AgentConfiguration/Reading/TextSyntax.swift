@@ -31,6 +31,12 @@ struct TextSyntax: Sendable {
             Bytes.matches($0, first: Bytes.isAlphanumeric, rest: { Bytes.isAlphanumeric($0) || Bytes.isDash($0) || $0 == UInt8(ascii: ".") }, 1...128)
         })
 
+    /// Identities: their labels are names of files. Or the URI of a provider.
+    static let identity = TextSyntax(
+        expected: "a label in the key store (a letter or digit, then up to 127 letters, digits, ., _ or -) or a pkcs11: URI",
+        pattern: "^([A-Za-z0-9][A-Za-z0-9._-]{0,127}|\(ProviderURI.pattern))$",
+        accepts: { name.accepts($0) || ProviderURI.isOne($0) })
+
     /// See `CollectionReference`.
     static let collection = TextSyntax(
         expected: "a collection as scope.collection (letters, digits, _, - and %, not beginning with _ or %; or _default)",

@@ -14,8 +14,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var disableTLS = Located(false)
     /// Default: nil, an anonymous self-signed certificate that is kept for the next start.
     public var identity: IdentityReference?
-    /// Plugin that decides who may connect. Default: nil, everybody.
-    public var authenticator: PluginReference?
+    /// Who decides which peers may connect. Default: nil, everybody, which only a listener on loopback may leave unsaid.
+    public var authentication: ListenerAuthenticator?
     /// Default none.
     public var clientCertificates = Located(ClientCertificates.none)
     /// PEM files of the authorities that client certificates must come from. Absolute paths.
@@ -32,9 +32,16 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var sync: PluginReference?
     /// Default 1000.
     public var maxConnections = 1000
+    /// Default 256.
+    public var maxConnectionsPerAddress = 256
     public internal(set) var position = SourcePosition.none
 
     public init() {}
+
+    /// The plugin that decides who may connect, nil where there is none.
+    public var authenticator: PluginReference? {
+        if case .plugin(let reference) = authentication { reference } else { nil }
+    }
 
     static let sectionName = "listener"
     static let keys: [Key<ListenerSettings>] = [
@@ -45,8 +52,9 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. Absent: all."),
         Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Plain HTTP and ws instead of https and wss."),
         Key("identity", optional: \.identity, .identity,
-            "Label in the key store, or certificate and key files. Absent: anonymous self-signed, kept for the next start."),
-        Key("authenticator", optional: \.authenticator, .plugin, "Plugin that decides who may connect. Absent: everybody."),
+            "Label in the key store, certificate and key files, or a pkcs11: URI. Absent: anonymous self-signed, kept for the next start."),
+        Key("authenticator", optional: \.authentication, .listenerAuthenticator,
+            "Plugin that decides who may connect, or none for everybody; absent only on loopback or with required client certificates."),
         Key("client_certificates", \.clientCertificates, Form<ClientCertificates>.choice.located, "Whether clients must show a certificate."),
         Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of the authorities of client certificates."),
         Key("read_only", \.readOnly, .boolean, "Peers may not write."),
@@ -55,60 +63,32 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),
         Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),
         Key("max_connections", \.maxConnections, .integer(1...1_000_000), "Connections at a time; further ones get HTTP 503."),
+        Key("max_connections_per_address", \.maxConnectionsPerAddress, .integer(1...1_000_000),
+            "Sockets that one address (of IPv6: one /64 network) may hold; further ones are closed."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
-        if disableTLS.value {
-            if let identity { reading.report(at: identity.position, "\"identity\" needs TLS, but disable_tls is true") }
-            if clientCertificates.value != .none {
-                reading.report(at: clientCertificates.position, "\"client_certificates\" needs TLS, but disable_tls is true")
-            }
-            if let root = roots.first { reading.report(at: root.position, "\"roots\" needs TLS, but disable_tls is true") }
-        } else if let root = roots.first, clientCertificates.value == .none {
-            reading.report(at: root.position, "\"roots\" has no effect while client_certificates is none; set it to request or require")
-        }
+        let before = reading.failures
+        checkTLS(&reading)
+        if reading.failures == before { checkAccess(&reading) }
         var seen: Set<String> = []
         for database in databases where !seen.insert(database.value).inserted {
             reading.report(at: database.position, "the database \(Quoting.quoted(database.value)) is listed twice")
         }
     }
-}
-
-/// A TLS identity: in the key store or in two files.
-public enum IdentityReference: Sendable, Equatable {
-    /// A label in the agent's key store.
-    case label(Located<String>)
-    /// PEM files, absolute paths.
-    case files(certificate: Located<String>, key: Located<String>)
-
-    /// Where it was written.
-    public var position: SourcePosition {
-        switch self {
-        case .label(let label): label.position
-        case .files(let certificate, _): certificate.position
+    private func checkTLS(_ reading: inout Reading) {
+        guard disableTLS.value else {
+            if let root = roots.first, clientCertificates.value == .none {
+                reading.report(at: root.position, "\"roots\" has no effect while client_certificates is none; set it to request or require")
+            }
+            return
         }
+        let place = disableTLS.position
+        let why = "needs TLS, but \"disable_tls\" is true (line \(place.line), column \(place.column)): remove one of them"
+        if let identity { reading.report(at: identity.position, "\"identity\" \(why)") }
+        if clientCertificates.value != .none { reading.report(at: clientCertificates.position, "\"client_certificates\" \(why)") }
+        if let root = roots.first { reading.report(at: root.position, "\"roots\" \(why)") }
     }
-}
-
-/// `{ certificate: F, key: F }`.
-struct IdentityFilesSection: Sendable, ConfigurationSection {
-    var certificate = Located("")
-    var key = Located("")
-    var position = SourcePosition.none
-
-    static let sectionName = "identity_files"
-    static let keys: [Key<IdentityFilesSection>] = [
-        Key("certificate", \.certificate, Form<String>.path.located, required: true, "PEM file with the certificate and its chain."),
-        Key("key", \.key, Form<String>.path.located, required: true, "PEM file with the private key."),
-    ]
-
-    static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
-}
-
-extension Form where Value == IdentityReference {
-    static let identity = Form<String>.text("a label in the key store").map { label, node in
-        IdentityReference.label(Located(label, at: node.position))
-    }.or(IdentityFilesSection.self) { files, _ in .files(certificate: files.certificate, key: files.key) }
 }

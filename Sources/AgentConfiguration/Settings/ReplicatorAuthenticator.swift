@@ -97,7 +97,15 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
 extension Form where Value == ReplicatorAuthenticator {
     static let replicatorAuthenticator = Form<ReplicatorAuthenticator>(
         shape: .section(ReplicatorAuthenticatorSection.shape), expected: "a mapping",
-        read: { node, reading in ReplicatorAuthenticatorSection.read(node, &reading)?.authenticator })
+        read: { node, reading in
+            // A single value may be a password or a token that was put a level too high: it is not shown.
+            guard node.scalar == nil || Form<ReplicatorAuthenticator>.isNothing(node) || reading.noteUnresolved(node) else {
+                let keys = ReplicatorAuthenticatorSection.keys.map(\.name).joined(separator: ", ")
+                reading.report(at: node.position, "expected a mapping with the keys \(keys), found \(Quoting.kind(node))")
+                return nil
+            }
+            return ReplicatorAuthenticatorSection.read(node, &reading)?.authenticator
+        })
 }
 
 /// A header of a replicator's requests. The value may be a token, so it is kept like one.
@@ -124,8 +132,12 @@ extension Form where Value == [HTTPHeaderSetting] {
     static let headers: Form<[HTTPHeaderSetting]> = {
         let map = Form<Secret>.secret.located.map(keyedBy: .headerName, "a mapping from header names to texts") {
             value, name, reading -> HTTPHeaderSetting? in
-            if HTTPHeaderSetting.reserved.contains(name.value.lowercased()) {
-                reading.report(at: name.position, "this header is set by the connection itself")
+            let place = name.position
+            switch name.value.lowercased() {
+            case "cookie": reading.report(at: name.position, "cookies are not set here; use authenticator: { session: …, cookie: … }")
+            case let name where HTTPHeaderSetting.reserved.contains(name):
+                reading.report(at: place, "this header is set by the connection itself")
+            default: break
             }
             if !HTTPHeaderSetting.isValue(value.value.revealed) {
                 reading.report(at: value.position, "contains characters that an HTTP header cannot carry")
@@ -135,6 +147,11 @@ extension Form where Value == [HTTPHeaderSetting] {
         return Form<[HTTPHeaderSetting]>(
             shape: map.shape, expected: map.expected, allowsNothing: true,
             read: { node, reading in
+                // A line as curl takes it may be a token: it is not shown.
+                guard node.entries != nil || reading.noteUnresolved(node) else {
+                    reading.report(at: node.position, "expected \(map.expected), found \(Quoting.kind(node))")
+                    return nil
+                }
                 guard let headers = map.read(node, &reading) else { return nil }
                 var seen: Set<String> = []
                 for header in headers where !seen.insert(header.name.value.lowercased()).inserted {

@@ -25,8 +25,12 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var headers: [HTTPHeaderSetting] = []
     /// Accepts exactly those certificates that no authority signed. Default false.
     public var acceptOnlySelfSignedServerCertificate = Located(false)
-    /// A PEM file (absolute path) with a certificate that must be in the server's chain; wins over every other check. Default nil.
-    public var pinnedServerCertificate: Located<String>?
+    /// One of these must be in the server's chain; wins over every other check. Default: none.
+    public var pinnedServerCertificates: [PinnedCertificate] = []
+    /// PEM files (absolute paths) of authorities that are trusted beside the system's. Default: none.
+    public var roots: [Located<String>] = []
+    /// Takes any certificate, so that anybody on the way can read and change everything. For tests only. Default false.
+    public var unsafeSkipServerCertificateVerification = Located(false)
     /// Name or address of the interface that connections leave by. Default: nil, the system's choice.
     public var networkInterface: Located<String>?
     /// Seconds between pings. Default 300.
@@ -61,8 +65,11 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("headers", \.headers, .headers, "HTTP headers sent with every request."),
         Key("accept_only_self_signed_server_certificate", \.acceptOnlySelfSignedServerCertificate, Form<Bool>.boolean.located,
             "Accepts self-signed certificates and no others."),
-        Key("pinned_server_certificate", optional: \.pinnedServerCertificate, Form<String>.path.located,
-            "PEM file; exact match against any certificate of the chain. Wins over every other check."),
+        Key("pinned_server_certificate", \.pinnedServerCertificates, .pins,
+            "PEM file, or sha256/BASE64 of a public key, or a list of them; one must match a certificate of the chain. Wins over every other check."),
+        Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of authorities that are trusted beside the system's."),
+        Key("unsafe_skip_server_certificate_verification", \.unsafeSkipServerCertificateVerification, Form<Bool>.boolean.located,
+            "Takes any server certificate: anybody on the way can read and change everything. For tests only."),
         Key("network_interface", optional: \.networkInterface, Form.text(.interface).located, "Interface by name or address that connections leave by."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
         Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
@@ -75,14 +82,28 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
+    /// A key that asks for verification, with its place.
+    private var verification: (String, SourcePosition)? {
+        if let pin = pinnedServerCertificates.first { return ("pinned_server_certificate", pin.position) }
+        if acceptOnlySelfSignedServerCertificate.value {
+            return ("accept_only_self_signed_server_certificate", acceptOnlySelfSignedServerCertificate.position)
+        }
+        return roots.first.map { ("roots", $0.position) }
+    }
+
     func check(_ reading: inout Reading) {
         let scheme = target.value.scheme
         func refuse(_ key: String, at position: SourcePosition, _ why: String, _ reading: inout Reading) {
             reading.within(key: key) { $0.report(at: position, "\(why), but the target is \(scheme.rawValue):") }
         }
         if !scheme.usesTLS {
-            if let pinnedServerCertificate {
-                refuse("pinned_server_certificate", at: pinnedServerCertificate.position, "needs TLS (wss or https)", &reading)
+            if let pin = pinnedServerCertificates.first {
+                refuse("pinned_server_certificate", at: pin.position, "needs TLS (wss or https)", &reading)
+            }
+            if let root = roots.first { refuse("roots", at: root.position, "needs TLS (wss or https)", &reading) }
+            if unsafeSkipServerCertificateVerification.value {
+                refuse("unsafe_skip_server_certificate_verification", at: unsafeSkipServerCertificateVerification.position,
+                    "needs TLS (wss or https)", &reading)
             }
             if acceptOnlySelfSignedServerCertificate.value {
                 refuse("accept_only_self_signed_server_certificate", at: acceptOnlySelfSignedServerCertificate.position,
@@ -90,6 +111,13 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
             }
             if case .identity(let identity) = authenticator {
                 refuse("authenticator", at: identity.position, "an identity needs TLS (wss or https)", &reading)
+            }
+        }
+        if scheme.usesTLS, unsafeSkipServerCertificateVerification.value, let (key, position) = verification {
+            reading.within(key: "unsafe_skip_server_certificate_verification") {
+                $0.report(
+                    at: unsafeSkipServerCertificateVerification.position,
+                    "contradicts \"\(key)\" (line \(position.line), column \(position.column)): remove one of them")
             }
         }
         if !scheme.isNetwork, let networkInterface {

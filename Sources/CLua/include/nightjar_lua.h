@@ -23,6 +23,7 @@ typedef struct {
     int32_t result_nodes;
     int64_t result_bytes;
     int32_t log_line;
+    int32_t log_fields;
     int32_t log_lines;
     int32_t lookups;
 } nj_limits;
@@ -33,7 +34,8 @@ typedef struct {
 } nj_budget;
 
 typedef struct {
-    nj_bytes id, revision, body;
+    nj_bytes id, revision, body; // id absent: asked for when it is read (NJ_HOST_NAMES)
+    uint32_t flags;              // ctx.flags of a filter: 1 deleted, 2 access removed
     bool is_deleted;
     bool is_present;
 } nj_document;
@@ -60,7 +62,8 @@ enum {
     NJ_HOST_METRIC,      // integer: kind; number: value; name, labels (JSON or absent)
     NJ_HOST_STATE_READ,  // key -> part 0: JSON
     NJ_HOST_STATE_WRITE, // key, JSON (or absent)
-    NJ_HOST_MODULE       // name -> part 0: source, part 1: chunk name
+    NJ_HOST_MODULE,      // name -> part 0: source, part 1: chunk name
+    NJ_HOST_NAMES        // integer: place in the filter's documents -> part 0: id, part 1: revision
 };
 enum { NJ_HOST_OK = 0, NJ_HOST_REFUSED, NJ_HOST_ABSENT }; // refused: part 0 is the reason
 
@@ -96,9 +99,11 @@ int nj_declaration(nj_state *S, const char *key);
 int nj_make_use(nj_state *S, nj_bytes context, int32_t *reference);
 void nj_release_use(nj_state *S, int32_t reference);
 
-int nj_call_filter(
-    nj_state *S, int32_t hook, int32_t use, uint32_t flags, const nj_document *document, const nj_budget *budget,
-    bool *passed);
+// Asks about the documents in turn, each with the whole budget. Gives the answers (1: passed) of the first *answered; a
+// failure is of the one after them. Fewer than count without a failure: the last one took long, ask on.
+int nj_call_filters(
+    nj_state *S, int32_t hook, int32_t use, const nj_document *documents, size_t count, const nj_budget *budget,
+    uint8_t *passed, size_t *answered);
 
 enum { NJ_LOCAL = 0, NJ_REMOTE, NJ_DELETE, NJ_MERGED };
 typedef struct {
@@ -126,5 +131,7 @@ int64_t nj_last_instructions(const nj_state *S);
 
 // For measurements: a protected call of an empty Lua function in this state, and of an empty C function.
 void nj_measure_empty_call(nj_state *S, int64_t times, bool is_lua);
+// For measurements: from now on neither memory nor time is limited in this state.
+void nj_measure_without_limits(nj_state *S);
 
 #endif

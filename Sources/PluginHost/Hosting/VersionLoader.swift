@@ -1,5 +1,6 @@
 import Digests
 import LuaRuntime
+import Synchronization
 
 /// Compiles one version in a fresh sandbox and checks what it declares. Needs a thread with a large stack.
 enum VersionLoader {
@@ -52,21 +53,28 @@ enum VersionLoader {
     }
 }
 
-/// Services while a version is only looked at, or tested: nothing leaves it. What it writes to `nightjar.state` is forgotten.
-struct LoadHost: LuaHost {
+/// Services while a version is only looked at, tested or tried: nothing leaves it. What it writes to `nightjar.state` is forgotten.
+final class LoadHost: LuaHost {
     let passwords = PasswordService()
     /// In a test `nightjar.get` finds nothing; elsewhere it is refused.
-    var isTest = false
-    private let scratch = ScratchState()
+    private let isTest: Bool
+    private let state = Mutex(PluginStateTable())
 
     init(isTest: Bool = false) { self.isTest = isTest }
 
     func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {
-        guard isTest else { throw LuaHostRefusal("get is only available in a call that has a database") }
+        guard isTest else { throw LuaHostRefusal("get is not available here: there is no database") }
         return nil
     }
-    func readState(key: String) throws(LuaHostRefusal) -> LuaValue { scratch.read(key) }
-    func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) { try scratch.write(key, value) }
+
+    func readState(key: String) throws(LuaHostRefusal) -> LuaValue { state.withLock { $0.read(key) } }
+    func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) {
+        let refusal: PluginServiceRefusal? = state.withLock { table in
+            do throws(PluginServiceRefusal) { try table.write(key, value) } catch { return error }
+            return nil
+        }
+        if let refusal { throw LuaHostRefusal(refusal.message) }
+    }
 
     func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA1.hash(bytes) }
     func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA256.hash(bytes) }

@@ -36,6 +36,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         var admission = call.breaker.admit()
         if admission == .none { return holdTheRest() }
         var before = monotonicNanoseconds()
+        var answers: [Bool] = []
         while verdicts.count < documents.count {
             let entered: (lua: LuaPluginState, use: LuaUse)
             do {
@@ -49,27 +50,23 @@ final class FilterJob: PluginJob, @unchecked Sendable {
             }
             // Until the state has to be made anew or the turn is over.
             while verdicts.count < documents.count {
-                let document = documents[verdicts.count]
-                var flags: LuaFlags = document.isDeleted ? .deleted : []
-                if document.accessRemoved { flags.insert(.accessRemoved) }
                 var spent = false
+                var failed = 0
+                answers.removeAll(keepingCapacity: true)
                 do throws(LuaFailure) {
-                    let passed = try entered.lua.callFilter(
-                        hook,
-                        document: LuaDocument(
-                            id: document.id.text, revision: document.revision.text, isDeleted: document.isDeleted, body: document.body),
-                        use: entered.use, flags: flags, limits: call.limits)
-                    if !passed { counts.rejected += 1 }
-                    verdicts.append(passed ? .pass : .reject)
-                    call.succeeded()
+                    try ask(entered.lua, entered.use, upTo: admission == .one ? 1 : documents.count, &answers)
+                    take(answers, &counts)
                     if admission == .one { admission = .all }
                 } catch {
+                    take(answers, &counts)
+                    failed = 1
+                    let document = documents[verdicts.count]
                     verdicts.append(.failed(call.failed(error, sample: call.sample(document))))
                     spent = state.dropIfSpent(after: error)
                     admission = call.breaker.admit()
                 }
                 let after = monotonicNanoseconds()
-                counts.took(after &- before)
+                counts.took(after &- before, calls: answers.count + failed)
                 before = after
                 if admission == .none { return holdTheRest() }
                 if after >= deadline && verdicts.count < documents.count { return false }
@@ -87,8 +84,40 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         return true
     }
 
+    private func take(_ answers: [Bool], _ counts: inout TurnCounts) {
+        if !answers.isEmpty { call.succeeded() }
+        for passed in answers {
+            if !passed { counts.rejected += 1 }
+            verdicts.append(passed ? .pass : .reject)
+        }
+    }
+
+    private func ask(_ lua: LuaPluginState, _ use: LuaUse, upTo most: Int, _ answers: inout [Bool]) throws(LuaFailure) {
+        var failure: LuaFailure?
+        documents.withUnsafeBufferPointer { documents in
+            do throws(LuaFailure) {
+                try lua.callFilter(
+                    hook, about: UnsafeBufferPointer(rebasing: documents[verdicts.count...].prefix(most)), use: use, limits: call.limits,
+                    answers: &answers)
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+    }
+
     private func finish(with failure: PolicyFailure) {
         while verdicts.count < documents.count { verdicts.append(.failed(failure)) }
         continuation.resume(returning: verdicts)
     }
+}
+
+extension PolicyDocument: LuaFilterable {
+    public var luaBody: [UInt8] { body }
+    public var luaFlags: LuaFlags {
+        var flags: LuaFlags = isDeleted ? .deleted : []
+        if accessRemoved { flags.insert(.accessRemoved) }
+        return flags
+    }
+    public var luaNames: (id: String, revision: String) { (id.text, revision.text) }
 }

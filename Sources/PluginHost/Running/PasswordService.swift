@@ -7,9 +7,6 @@ import Synchronization
 /// scrypt takes more CPU time than a call may use, on purpose. It runs on a thread of its own, whose time is not the
 /// call's, and is bounded by number instead.
 final class PasswordService: Sendable {
-    /// In one turn of a state: a login needs one, or a second against a made-up hash. Each takes some 60 ms and 32 MiB.
-    static let operationsPerTurn = 4
-
     private let operations = Atomic<Int>(0)
 
     /// A new turn of the state on its worker begins.
@@ -34,8 +31,8 @@ final class PasswordService: Sendable {
     private func run<Value: Sendable>(
         _ work: @escaping @Sendable () throws(DigestError) -> Value
     ) throws(LuaHostRefusal) -> Value {
-        guard operations.add(1, ordering: .relaxed).newValue <= Self.operationsPerTurn else {
-            throw LuaHostRefusal("more than password operations = \(Self.operationsPerTurn) in one call")
+        guard operations.add(1, ordering: .relaxed).newValue <= PluginHostLimits.passwordOperations else {
+            throw LuaHostRefusal("more than password operations = \(PluginHostLimits.passwordOperations) in one call")
         }
         let box = OutcomeBox<Value>()
         do {

@@ -72,9 +72,6 @@ final class StateHost: LuaHost {
 
 /// Checks names and bounds the number of series a plugin can make.
 final class PluginMetrics: Sendable {
-    /// Different names with different labels; more would grow the agent's memory without end.
-    static let seriesPerPlugin = 200
-    static let labelsPerSeries = 8
     private let series = Mutex<Set<String>>([])
 
     func write(
@@ -87,8 +84,8 @@ final class PluginMetrics: Sendable {
         case .missing, .null: break
         case .array(let items) where items.isEmpty: break
         case .object(let members):
-            guard members.count <= Self.labelsPerSeries else {
-                throw LuaHostRefusal("metric \"\(name)\" has more than labels = \(Self.labelsPerSeries) labels")
+            guard members.count <= PluginHostLimits.metricLabels else {
+                throw LuaHostRefusal("metric \"\(name)\" has more than labels = \(PluginHostLimits.metricLabels) labels")
             }
             for member in members {
                 guard Self.isName(member.key) else { throw LuaHostRefusal("label \"\(member.key.prefix(100))\" must be letters, digits and _") }
@@ -102,11 +99,11 @@ final class PluginMetrics: Sendable {
         let identity = pairs.reduce(name) { "\($0)\u{0}\($1.0)\u{0}\($1.1)" }
         let fits = series.withLock { series in
             if series.contains(identity) { return true }
-            guard series.count < Self.seriesPerPlugin else { return false }
+            guard series.count < PluginHostLimits.metricSeries else { return false }
             series.insert(identity)
             return true
         }
-        guard fits else { throw LuaHostRefusal("more than metric series = \(Self.seriesPerPlugin) different names and labels") }
+        guard fits else { throw LuaHostRefusal("more than metric series = \(PluginHostLimits.metricSeries) different names and labels") }
         switch kind {
         case .count: services.count(plugin: plugin, name: name, value: value, labels: pairs)
         case .gauge: services.gauge(plugin: plugin, name: name, value: value, labels: pairs)

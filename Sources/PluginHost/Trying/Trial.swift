@@ -88,7 +88,7 @@ final class Trial {
     }
 }
 
-/// Services of a trial: log lines are kept for the report, metrics go nowhere, there is no database.
+/// Services of a trial: log lines are kept for the report, metrics go nowhere, state lasts for the trial, there is no database.
 final class TrialHost: LuaHost {
     private let lines = Mutex<[PluginRunner.LogLine]>([])
     private let load = LoadHost()
@@ -112,13 +112,13 @@ final class TrialHost: LuaHost {
         lines.withLock { $0.append(PluginRunner.LogLine(level: name, message: message, fields: fields)) }
     }
 
-    func readState(key: String) throws(LuaHostRefusal) -> LuaValue { try load.readState(key: key) }
-    func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) { try load.writeState(key: key, value: value) }
     func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { try load.sha1(bytes) }
     func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { try load.sha256(bytes) }
     func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
         try load.hmacSHA256(key: key, message: message)
     }
+    func readState(key: String) throws(LuaHostRefusal) -> LuaValue { try load.readState(key: key) }
+    func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) { try load.writeState(key: key, value: value) }
     func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try load.passwordHash(password) }
     func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
         try load.passwordVerify(password, hash: hash)

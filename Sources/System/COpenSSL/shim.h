@@ -6,3 +6,6 @@
 #include <openssl/params.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/ssl.h>
+#include "certificates.h"
+#include "connections.h"

@@ -57,7 +57,7 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         if head != nil {
             answered(context)
         } else {
-            fail(context, ReplicationError(network: .connectionReset, message: "\(attempt.url): the peer closed the connection before its HTTP answer"))
+            fail(context, ReplicationError(network: .connectionReset, message: "\(attempt.url): the peer closed the connection before its HTTP answer\(attempt.url.isSecure ? "" : " (if it speaks TLS, use wss:)")"))
         }
         context.fireChannelInactive()
     }

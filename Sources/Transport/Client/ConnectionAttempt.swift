@@ -41,7 +41,7 @@ struct ConnectionAttempt: Sendable {
     func run() async throws -> Outcome {
         let target = "\(url)"
         guard !url.isSecure || configuration.secureLayer != nil else {
-            throw ReplicationError(domain: .tls, code: 0, message: "\(target): no TLS is configured for \(url.scheme):")
+            throw ReplicationError(domain: .tls, code: 6, message: "\(target): no TLS is configured for \(url.scheme):")
         }
         let local = try localAddress()
         let remaining = max(deadline - .now(), .milliseconds(1))
@@ -57,6 +57,8 @@ struct ConnectionAttempt: Sendable {
             // Our own timer covers the upgrade as well and must be the one that speaks.
             .connectTimeout(remaining + .seconds(1))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            // Nothing is read, and no failure of TLS lost, before the handlers that wait for it are there.
+            .channelOption(.autoRead, value: false)
             .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
             .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536))
             .channelInitializer { channel in
@@ -69,6 +71,7 @@ struct ConnectionAttempt: Sendable {
                 cancellation.hold(channel)
                 do {
                     try addHandshake(channel, promise)
+                    try channel.syncOptions?.setOption(.autoRead, value: true)
                 } catch {
                     promise.fail(NetworkErrors.replicationError(error, target: target))
                     channel.close(promise: nil)
@@ -86,10 +89,14 @@ struct ConnectionAttempt: Sendable {
         }
     }
 
-    /// The pipeline of every outgoing connection begins with the secure layer if there is one.
+    /// The pipeline of every outgoing connection begins with the secure layer, or with what notices that one is wanted.
     private func addSecureLayer(_ channel: any Channel) throws {
-        guard url.isSecure, let secureLayer = configuration.secureLayer else { return }
-        try channel.pipeline.syncOperations.addHandlers(secureLayer.makeHandlers(.client(host: url.host, port: url.port)))
+        let pipeline = channel.pipeline.syncOperations
+        guard url.isSecure, let secureLayer = configuration.secureLayer else {
+            let words = "\(url): the server speaks TLS: use wss:"
+            return try pipeline.addHandler(ClearTextGuard(error: ReplicationError(domain: .websocket, code: 1006, message: words)))
+        }
+        try pipeline.addHandlers(secureLayer.makeHandlers(.client(host: url.host, port: url.port)))
     }
 
     private func addHandshake(_ channel: any Channel, _ promise: EventLoopPromise<Outcome>) throws {

@@ -18,6 +18,8 @@ public struct WebSocketClient: TransportConnector {
         public var sendsCredentialsUpFront = true
         /// The value of the `Cookie` header, e.g. `SyncGatewaySession=…`.
         public var cookies: String?
+        /// Keeps sessions that the server opens. While there is one, credentials are withheld.
+        public var sessions: SessionCookies?
         public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
         public var networkInterface: String?
@@ -55,15 +57,30 @@ public struct WebSocketClient: TransportConnector {
         var isTrustedHost = true
         var hops = 0
         while true {
+            let session = isTrustedHost ? configuration.sessions?.header(isSecure: url.isSecure) : nil
+            var watched = configuration
+            if isTrustedHost, let sessions = configuration.sessions {
+                watched.onResponse = { [onResponse = configuration.onResponse] status, headers in
+                    sessions.receive(headers)
+                    onResponse?(status, headers)
+                }
+            }
             let attempt = try ConnectionAttempt(
-                url: url, request: request(url, withCredentials: sendsCredentials && isTrustedHost), configuration: configuration, deadline: deadline,
-                eventLoop: group.next()
+                url: url,
+                request: request(url, isTrusted: isTrustedHost, withCredentials: sendsCredentials && isTrustedHost && session == nil, session: session),
+                configuration: watched, deadline: deadline, eventLoop: group.next()
             )
             switch try await attempt.run() {
             case .upgraded(let connection):
                 return connection
             case .response(let response):
-                configuration.onResponse?(response.status, response.headers)
+                if response.status == 401, session != nil {
+                    // The session ended before its time: log in again.
+                    configuration.sessions?.forget()
+                    configuration.onResponse?(response.status, response.headers)
+                    continue
+                }
+                watched.onResponse?(response.status, response.headers)
                 if [301, 302, 307].contains(response.status) {
                     hops += 1
                     guard hops <= configuration.limits.redirects else {
@@ -87,7 +104,7 @@ public struct WebSocketClient: TransportConnector {
     }
 
     /// Header fields in LiteCore's order.
-    private func request(_ url: EndpointURL, withCredentials: Bool) throws -> HTTPRequestHead {
+    private func request(_ url: EndpointURL, isTrusted: Bool, withCredentials: Bool, session: String?) throws -> HTTPRequestHead {
         var fields: [(String, String)] = [("Host", url.authority), ("User-Agent", configuration.userAgent)]
         if withCredentials {
             switch configuration.credentials {
@@ -96,7 +113,9 @@ public struct WebSocketClient: TransportConnector {
             case nil: break
             }
         }
-        if let cookies = configuration.cookies, !cookies.isEmpty { fields.append(("Cookie", cookies)) }
+        // Another host that we were sent to gets neither cookies nor credentials.
+        let cookies = isTrusted ? [configuration.cookies, session].compactMap(\.self).filter { !$0.isEmpty } : []
+        if !cookies.isEmpty { fields.append(("Cookie", cookies.joined(separator: "; "))) }
         for field in configuration.headers where withCredentials || !HeaderList.sameName(field.name, "Authorization") {
             fields.append((field.name, field.value))
         }
@@ -131,9 +150,20 @@ struct HandshakeResponse: Sendable {
         return nil
     }
 
+    /// The words of our own listener, of Sync Gateway (Go) and of nginx.
+    private var isFromTLSPort: Bool {
+        if JSONText.string(forKey: "error", in: body) == "tls_required" { return true }
+        let text = String(decoding: body, as: UTF8.self)
+        return text.contains("HTTP request to an HTTPS server") || text.contains("plain HTTP request was sent to HTTPS port")
+    }
+
     func error(at url: EndpointURL) -> ReplicationError {
         if (200..<300).contains(status) {
             return ReplicationError(domain: .websocket, code: 1002, message: "\(url): answered HTTP \(status) instead of an upgrade; is this the address of a replication endpoint?")
+        }
+        // The field's code for a clear-text client at a TLS port, whatever that port answers.
+        if status == 400, !url.isSecure, isFromTLSPort {
+            return ReplicationError(domain: .websocket, code: 1006, message: "\(url): the server speaks TLS: use wss:")
         }
         let phrase = HTTPResponseStatus(statusCode: status).reasonPhrase
         return ReplicationError(domain: .http, code: status, message: "\(url): HTTP \(status), \(reason ?? phrase)")

@@ -83,9 +83,10 @@ public struct HTTPClient: Sendable {
         let head = try requestHead(method, uri, headers, body)
         let where_ = "\(target)"
         let failure = Failure()
+        let ready = Ready()
         let channel: NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
         do {
-            channel = try await connect()
+            channel = try await connect(ready)
         } catch {
             throw NetworkErrors.replicationError(error, target: where_)
         }
@@ -99,7 +100,7 @@ public struct HTTPClient: Sendable {
         do {
             return try await channel.executeThenClose { inbound, outbound in
                 try await withThrowingTaskGroup(of: Void.self) { tasks in
-                    tasks.addTask { await Self.send(head, body, outbound, channel.channel, failure) }
+                    tasks.addTask { await Self.send(head, body, outbound, channel.channel, failure, ready) }
                     var parts = inbound.makeAsyncIterator()
                     guard case .head(let answer)? = try await parts.next() else {
                         throw ReplicationError(network: .connectionReset, message: "\(where_): the peer closed the connection before its HTTP answer")
@@ -146,7 +147,7 @@ public struct HTTPClient: Sendable {
         return HTTPRequestHead(version: .http1_1, method: HTTPMethod(rawValue: method), uri: uri, headers: fields)
     }
 
-    private func connect() async throws -> NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart> {
+    private func connect(_ ready: Ready) async throws -> NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart> {
         let eventLoop = group.next()
         let bootstrap = ClientBootstrap(group: eventLoop).connectTimeout(connectTime).resolver(SystemResolver(eventLoop: eventLoop, family: nil))
         let role: SecureLayer.Role
@@ -157,7 +158,12 @@ public struct HTTPClient: Sendable {
         let initializer: @Sendable (any Channel) -> EventLoopFuture<NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>> = { channel in
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
-                if let secureLayer { try pipeline.addHandlers(secureLayer.makeHandlers(role)) }
+                if let secureLayer {
+                    try pipeline.addHandlers(secureLayer.makeHandlers(role))
+                    try pipeline.addHandler(ReadyHandler(ready.promise(channel.eventLoop)))
+                } else {
+                    try pipeline.addHandler(ClearTextGuard(error: ReplicationError(domain: .tls, code: 6, message: "\(target): the server speaks TLS: use https:")))
+                }
                 var decoderLimits = NIOHTTPDecoderLimitConfiguration()
                 decoderLimits.maxHeaderFieldSize = limits.headerBytes
                 decoderLimits.maxHeaderListSize = limits.headerBytes
@@ -176,11 +182,14 @@ public struct HTTPClient: Sendable {
     /// A connection that breaks while we write is not an error here: the server may have answered early, and the reading
     /// side finds out. What the producer throws is.
     private static func send(
-        _ head: HTTPRequestHead, _ body: RequestBody, _ outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>, _ channel: any Channel, _ failure: Failure
+        _ head: HTTPRequestHead, _ body: RequestBody, _ outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>, _ channel: any Channel, _ failure: Failure,
+        _ ready: Ready
     ) async {
         do {
             let writer = BodyWriter(outbound: outbound)
             try await writer.send(.head(head))
+            // What is written before TLS is ready gathers in memory, without the channel noticing.
+            if case .none = body {} else { try await ready.wait() }
             switch body {
             case .none: break
             case .buffer(let buffer): try await writer.write(buffer)

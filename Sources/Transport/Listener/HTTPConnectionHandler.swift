@@ -1,6 +1,7 @@
 import Logging
 import NIOCore
 import NIOHTTP1
+import Replication
 
 /// One accepted connection while it speaks HTTP/1: takes requests one at a time, asks the delegate and answers, or turns
 /// the connection into a WebSocket.
@@ -86,6 +87,10 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             refuse(431, "the request's header has more than header_bytes (\(limits.headerBytes)) or header_count (\(limits.headerCount)) allow")
         case (.idle, is HTTPParserError), (.receiving, is HTTPParserError):
             refuse(400, "this is not HTTP/1.1: \(error)")
+        case (.idle, let error as ReplicationError) where error.domain == .tls:
+            // Told aloud: the operator of the other side asks why nothing comes, and the answer is here.
+            owner.logger.info("TLS connection failed", metadata: ["remote": "\(owner.shown(context.channel))", "error": "\(error.message)"])
+            if owner.configuration.secureLayer == nil { refuse(400, "this port speaks plain HTTP, not TLS: use http: or ws:") } else { context.close(promise: nil) }
         default:
             owner.logger.debug("connection failed", metadata: ["remote": "\(owner.shown(context.channel))", "error": "\(NetworkErrors.describe(error))"])
             context.close(promise: nil)
@@ -128,6 +133,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     private func begin(_ head: HTTPRequestHead) {
+        if isFirstRequest, let context { owner.state.handshakeIsOver(context.channel) }
         isFirstRequest = false
         state = .receiving(head)
         arm(limits.bodyTime) { $0.refuse(408, "the request's body did not come within body_time") }
@@ -301,7 +307,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         }
         holdsPlace = true
         let upgradeRequest = UpgradeRequest(
-            database: database, path: request.path, query: request.query, headers: request.headers, remoteAddress: request.remoteAddress,
+            database: database, path: request.path, query: request.query, headers: request.headers, remoteAddress: request.remoteAddress, origin: context.channel.remoteAddress?.origin ?? "",
             offeredProtocols: offer.offeredProtocols, selectedProtocol: offer.selectedProtocol, basicCredentials: request.basicCredentials,
             securePeer: securePeer
         )

@@ -30,6 +30,8 @@ public struct UpgradeRequest: Sendable {
     public var headers: HeaderList
     /// The peer's address and port, for logs and authenticators.
     public var remoteAddress: String
+    /// Whose limits it counts for: the address without its port, of IPv6 its /64 network.
+    public var origin: String
     /// The tokens of `Sec-WebSocket-Protocol`, in the client's order.
     public var offeredProtocols: [String]
     /// The first offered token that the listener speaks.

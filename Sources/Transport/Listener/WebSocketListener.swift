@@ -138,11 +138,11 @@ public final class WebSocketListener: Sendable {
 
     /// The pipeline of every accepted connection: the secure layer if any, then HTTP.
     private static func makePipeline(_ channel: any Channel, _ core: Core) throws {
-        guard core.state.add(channel) else {
-            core.logger.warning(
-                "connection refused: too many sockets",
-                metadata: ["remote": "\(core.shown(channel))", "max_connections": "\(core.state.limits.maxConnections)", "max_http_connections": "\(core.state.limits.maxHTTPConnections)"]
-            )
+        if let refusal = core.state.add(channel, from: channel.remoteAddress?.origin ?? "") {
+            if let limit = refusal.limit {
+                core.logger.warning(
+                    "connection refused: \(limit.name) (\(limit.value)) is reached", metadata: ["remote": "\(core.shown(channel))"])
+            }
             channel.close(promise: nil)
             return
         }
@@ -151,6 +151,8 @@ public final class WebSocketListener: Sendable {
         let pipeline = channel.pipeline.syncOperations
         if let secureLayer = core.configuration.secureLayer {
             try pipeline.addHandlers(secureLayer.makeHandlers(.server))
+        } else {
+            try pipeline.addHandler(ClearTextGuard.server())
         }
         var decoderLimits = NIOHTTPDecoderLimitConfiguration()
         decoderLimits.maxHeaderFieldSize = core.state.limits.headerBytes

@@ -2,6 +2,7 @@ import Glibc
 import NIOCore
 import NIOPosix
 import Replication
+import TLS
 
 /// Turns what sockets and resolvers throw into the network domain of ``ReplicationError``.
 enum NetworkErrors {
@@ -35,6 +36,7 @@ enum NetworkErrors {
         switch error {
         case let error as IOError: systemText(error.errnoCode)
         case let error as ReplicationError: error.message
+        case let error as TLSError: "\(error)"
         default: "\(error)"
         }
     }
@@ -44,6 +46,8 @@ enum NetworkErrors {
         switch error {
         case let error as ReplicationError:
             return error
+        case let error as TLSError:
+            return ReplicationError(error, target: target)
         case let error as IOError:
             return ReplicationError(network: code(errno: error.errnoCode) ?? .aborted, message: "\(target): \(systemText(error.errnoCode))")
         case ChannelError.connectTimeout(let time):

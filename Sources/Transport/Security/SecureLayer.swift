@@ -3,8 +3,8 @@ import NIOCore
 /// What slips between the socket and HTTP, on either side: TLS.
 ///
 /// The handler sees the socket's bytes and passes plain ones on. It holds back writes until its handshake is done, tells
-/// the pipeline with a ``SecurePeer`` as inbound user event, and fires a ``ReplicationError`` of the domain `tls` when it
-/// fails.
+/// the pipeline with a ``SecurePeer`` as inbound user event, and fires a ``ReplicationError``, of the domain `tls` unless the
+/// connection just ended, when it fails. ``tls(server:)`` and ``tls(client:)`` make the real one.
 public struct SecureLayer: Sendable {
     public enum Role: Sendable, Equatable {
         case server

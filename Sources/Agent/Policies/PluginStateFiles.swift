@@ -1,0 +1,130 @@
+import Glibc
+import LuaRuntime
+import PluginHost
+import Synchronization
+
+/// `nightjar.state` of all plugins: a JSON file for each in the data folder. A change is on disk within a second, and at the
+/// latest when the agent stops; a file is replaced in one step, so that a crash leaves the old or the new one.
+final class PluginStateFiles: Sendable {
+    private struct Tables {
+        var loaded: [String: Result<PluginStateTable, PluginServiceRefusal>] = [:]
+        var changed: Set<String> = []
+        var isWriting = false
+    }
+
+    private let folder: String
+    private let tables = Mutex(Tables())
+    /// Told about files that cannot be written.
+    private let report: @Sendable (String) -> Void
+    /// Changes are gathered this long: a filter may count every document.
+    static let delay: Duration = .seconds(1)
+
+    /// - Parameter folder: made when the first plugin stores something.
+    init(folder: String, report: @escaping @Sendable (String) -> Void) {
+        self.folder = folder
+        self.report = report
+    }
+
+    func read(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+        let table = tables.withLock { load(plugin, &$0) }
+        return try table.get().read(key)
+    }
+
+    func write(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
+        let (outcome, mustStart) = tables.withLock { tables -> (Result<Void, PluginServiceRefusal>, Bool) in
+            var table: PluginStateTable
+            switch load(plugin, &tables) {
+            case .success(let found): table = found
+            case .failure(let refusal): return (.failure(refusal), false)
+            }
+            do throws(PluginServiceRefusal) { try table.write(key, value) } catch { return (.failure(error), false) }
+            tables.loaded[plugin] = .success(table)
+            tables.changed.insert(plugin)
+            defer { tables.isWriting = true }
+            return (.success(()), !tables.isWriting)
+        }
+        if mustStart {
+            Task.detached { [self] in
+                try? await Task.sleep(for: Self.delay)
+                flush()
+            }
+        }
+        try outcome.get()
+    }
+
+    /// Writes what has changed. What cannot be written is reported and tried again with the next change.
+    func flush() {
+        let changed = tables.withLock { tables in
+            defer { (tables.changed, tables.isWriting) = ([], false) }
+            return tables.changed.sorted().compactMap { name in
+                if case .success(let table)? = tables.loaded[name] { (name, table.json) } else { nil }
+            }
+        }
+        for (name, bytes) in changed {
+            do throws(AgentError) {
+                try Folders.make(folder)
+                try Self.replace("\(folder)/\(name).json", bytes, in: folder)
+            } catch {
+                report("plugin \(name): nightjar.state cannot be stored: \(error)")
+                tables.withLock { _ = $0.changed.insert(name) }
+            }
+        }
+    }
+
+    private func load(_ plugin: String, _ tables: inout Tables) -> Result<PluginStateTable, PluginServiceRefusal> {
+        if let known = tables.loaded[plugin] { return known }
+        let found = Self.read("\(folder)/\(plugin).json")
+        // A file that cannot be read now may be readable later; an answer to that is not kept.
+        if case .success = found { tables.loaded[plugin] = found }
+        return found
+    }
+
+    private static func read(_ path: String) -> Result<PluginStateTable, PluginServiceRefusal> {
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard file >= 0 else {
+            if errno == ENOENT { return .success(PluginStateTable()) }
+            return .failure(PluginServiceRefusal("nightjar.state cannot be read from \(path): \(String(cString: strerror(errno)))"))
+        }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: 2 * PluginStateTable.maximumBytes)
+        var count = 0
+        while count < bytes.count {
+            let got = bytes.withUnsafeMutableBytes { Glibc.read(file, $0.baseAddress?.advanced(by: count), $0.count - count) }
+            if got < 0, errno == EINTR { continue }
+            guard got >= 0 else {
+                return .failure(PluginServiceRefusal("nightjar.state cannot be read from \(path): \(String(cString: strerror(errno)))"))
+            }
+            if got == 0 { break }
+            count += got
+        }
+        guard let table = PluginStateTable(json: Array(bytes[..<count])) else {
+            return .failure(PluginServiceRefusal(
+                "\(path) is not what nightjar.state was stored as: an object of at most \(PluginStateTable.maximumBytes) bytes; repair or remove it"))
+        }
+        return .success(table)
+    }
+
+    private static func replace(_ path: String, _ bytes: [UInt8], in folder: String) throws(AgentError) {
+        func failure(_ what: String) -> AgentError { AgentError(.failed, "\(what) \(path): \(String(cString: strerror(errno)))") }
+        let temporary = path + ".new"
+        let file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw failure("cannot write") }
+        var written = 0
+        while written < bytes.count {
+            let put = bytes.withUnsafeBytes { Glibc.write(file, $0.baseAddress?.advanced(by: written), $0.count - written) }
+            if put < 0, errno == EINTR { continue }
+            guard put > 0 else {
+                defer { close(file) }
+                throw failure("cannot write")
+            }
+            written += put
+        }
+        let synced = fsync(file) == 0
+        guard close(file) == 0, synced, rename(temporary, path) == 0 else { throw failure("cannot store") }
+        let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        if directory >= 0 {
+            fsync(directory)
+            close(directory)
+        }
+    }
+}

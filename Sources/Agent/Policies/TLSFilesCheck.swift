@@ -1,0 +1,54 @@
+import AgentConfiguration
+import TLS
+
+/// The files with certificates and keys that a configuration names, and the identities that it expects in the key store.
+extension ConfigurationCheck {
+    /// Everything that is wrong with them, at the place that names them. Makes and changes nothing.
+    static func tlsFiles(_ settings: AgentSettings) -> [ConfigurationProblem] {
+        let store = KeyStore(dataFolder: settings.data.value)
+        let now = Timestamp.seconds()
+        var problems: [ConfigurationProblem] = []
+        func report(_ found: [TLSFileError], _ what: String, at position: SourcePosition) {
+            problems += found.map { ConfigurationProblem(at: position, "\(what): \($0)") }
+        }
+        func report(_ reference: IdentityReference, _ what: String) {
+            do throws(TLSFileError) {
+                report(TLSFileCheck.identity(try IdentitySetting(reference), store: store, now: now), what, at: reference.position)
+            } catch { report([error], what, at: reference.position) }
+        }
+        for listener in settings.listeners where !listener.disableTLS.value {
+            let name = "listener \"\(listener.name.value)\""
+            if let identity = listener.identity {
+                report(identity, "\(name) identity")
+            } else {
+                report(TLSFileCheck.identity(.anonymous, store: store, now: now), "\(name) anonymous identity", at: listener.position)
+            }
+            for root in listener.roots { report(TLSFileCheck.roots(root.value, now: now), "\(name) roots", at: root.position) }
+        }
+        for replicator in settings.replicators {
+            let name = "replicator \"\(replicator.name.value)\""
+            if let identity = replicator.authenticator?.identity { report(identity, "\(name) authenticator") }
+            for root in replicator.roots { report(TLSFileCheck.roots(root.value, now: now), "\(name) roots", at: root.position) }
+            for case .file(let path) in replicator.pinnedServerCertificates {
+                report(TLSFileCheck.pins(path.value), "\(name) pinned_server_certificate", at: path.position)
+            }
+        }
+        return problems
+    }
+
+    /// What keeps an agent from starting: files that are wrong, and settings that this version cannot carry out.
+    static func obstacles(_ settings: AgentSettings) -> [ConfigurationProblem] { unavailable(settings) + tlsFiles(settings) }
+}
+
+extension IdentitySetting {
+    /// The configuration's words for an identity.
+    init(_ reference: IdentityReference) throws(TLSFileError) {
+        switch reference {
+        case .label(let label): self = .label(try IdentityLabel(label.value))
+        case .provider(let uri): self = .provider(uri: uri.value)
+        case .files(let certificate, let key, let passphrase):
+            self = .files(
+                certificate: certificate.value, key: key.value, passphrase: passphrase.map { SecretBytes($0.revealed) })
+        }
+    }
+}

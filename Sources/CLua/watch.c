@@ -1,0 +1,88 @@
+// The watch over long calls: a timer per thread that counts the thread's own CPU time.
+//
+// With a count hook set, Lua takes its slow path on every instruction, which costs a short filter more than everything
+// else. So a call begins without one, and the timer, which ticks only while its thread works, sets the hook on a call
+// that two ticks have found running. It does so from a signal handler on the same thread, as Lua's own interpreter does
+// for its interrupt key: lua_sethook only stores fields and marks the active functions. Where there is no timer the hook
+// stands from the beginning.
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+// Ignored by default and for nobody else to send to one thread; a stray one does nothing.
+#define NJ_TICK_SIGNAL SIGURG
+
+typedef enum { UNTRIED = 0, TICKING, IMPOSSIBLE } watch_kind;
+
+static _Thread_local struct {
+    watch_kind kind;
+    timer_t timer;
+    nj_state *_Atomic in_charge; // its call runs on this thread
+} watch;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t at_exit_of_thread;
+static bool has_handler;
+
+static void on_tick(int number) {
+    (void)number;
+    int error = errno;
+    nj_state *S = atomic_load_explicit(&watch.in_charge, memory_order_relaxed);
+    if (S != NULL) nj_tick(S);
+    errno = error;
+}
+
+static void end_thread(void *unused) {
+    (void)unused;
+    if (watch.kind == TICKING) timer_delete(watch.timer);
+    watch.kind = IMPOSSIBLE;
+}
+
+static void set_up(void) {
+    struct sigaction now, wanted = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+    sigemptyset(&wanted.sa_mask);
+    if (sigaction(NJ_TICK_SIGNAL, NULL, &now) != 0) return;
+    // A handler that the process has set already keeps its signal.
+    if (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN) return;
+    if (pthread_key_create(&at_exit_of_thread, end_thread) != 0) return;
+    has_handler = sigaction(NJ_TICK_SIGNAL, &wanted, NULL) == 0;
+}
+
+static watch_kind start(void) {
+    pthread_once(&once, set_up);
+    if (!has_handler) return IMPOSSIBLE;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, NJ_TICK_SIGNAL);
+    if (pthread_sigmask(SIG_UNBLOCK, &signals, NULL) != 0) return IMPOSSIBLE;
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = NJ_TICK_SIGNAL};
+#ifdef sigev_notify_thread_id
+    event.sigev_notify_thread_id = gettid();
+#else
+    event._sigev_un._tid = gettid();
+#endif
+    if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &watch.timer) != 0) return IMPOSSIBLE;
+    struct itimerspec every = {{0, NJ_TICK_NANOSECONDS}, {0, NJ_TICK_NANOSECONDS}};
+    // Without the key's value the timer would outlive its thread.
+    if (pthread_setspecific(at_exit_of_thread, &watch) != 0 || timer_settime(watch.timer, 0, &every, NULL) != 0) {
+        timer_delete(watch.timer);
+        return IMPOSSIBLE;
+    }
+    return TICKING;
+}
+
+bool nj_watch_begin(nj_state *S) {
+    if (__builtin_expect(watch.kind != TICKING, 0)) {
+        if (watch.kind == UNTRIED) watch.kind = start();
+        if (watch.kind != TICKING) return false;
+    }
+    atomic_store_explicit(&watch.in_charge, S, memory_order_release);
+    return true;
+}
+
+void nj_watch_end(void) { atomic_store_explicit(&watch.in_charge, NULL, memory_order_relaxed); }

@@ -1,0 +1,61 @@
+import LuaRuntime
+
+/// `nightjar.state` of one plugin: values by key, bounded. Says nothing of where they are kept.
+public struct PluginStateTable: Sendable, Equatable {
+    /// All keys and values as JSON (`state bytes`). It is read and written as one file, and a counter or a few timestamps fit many times over.
+    public static let maximumBytes = 64 << 10
+    /// Keys (`state keys`).
+    public static let maximumKeys = 256
+    /// Bytes of a key (`state key bytes`).
+    public static let maximumKeyBytes = 100
+
+    /// By the bytes of the key: two spellings of one accented letter are two keys, as they are in Lua.
+    private var values: [[UInt8]: (value: LuaValue, bytes: Int)] = [:]
+    private var used = 0
+
+    public init() {}
+
+    /// `.missing` where nothing is stored.
+    public func read(_ key: String) -> LuaValue { values[Array(key.utf8)]?.value ?? .missing }
+
+    /// Stores a value; `.missing` removes. A write that is refused changes nothing.
+    public mutating func write(_ key: String, _ value: LuaValue) throws(PluginServiceRefusal) {
+        let name = Array(key.utf8)
+        let old = values[name]?.bytes ?? 0
+        guard value != .missing else {
+            values[name] = nil
+            used -= old
+            return
+        }
+        guard !key.isEmpty, key.utf8.count <= Self.maximumKeyBytes else {
+            throw PluginServiceRefusal("a state key has 1 to \(Self.maximumKeyBytes) bytes (limit state key bytes), not \(key.utf8.count)")
+        }
+        guard old > 0 || values.count < Self.maximumKeys else {
+            throw PluginServiceRefusal("nightjar.state has \(values.count) keys already (limit state keys = \(Self.maximumKeys))")
+        }
+        let bytes = key.utf8.count + value.jsonBytes.count + 4
+        guard used - old + bytes <= Self.maximumBytes else {
+            throw PluginServiceRefusal(
+                "nightjar.state would have \(used - old + bytes) bytes of JSON, more than \(Self.maximumBytes) (limit state bytes)")
+        }
+        values[name] = (value, bytes)
+        used += bytes - old
+    }
+
+    /// The whole table as an object, keys ascending.
+    public var json: [UInt8] {
+        LuaValue.members(
+            values.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map { (String(decoding: $0.key, as: UTF8.self), $0.value.value) }
+        ).jsonBytes
+    }
+
+    /// Reads what `json` gave; nil where it is no such object or too large.
+    public init?(json: [UInt8]) {
+        guard case .object(let members)? = LuaValue(json: json) else { return nil }
+        for member in members {
+            guard (try? write(member.key, member.value)) != nil else { return nil }
+        }
+    }
+
+    public static func == (left: Self, right: Self) -> Bool { left.json == right.json }
+}

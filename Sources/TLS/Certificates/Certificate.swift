@@ -1,0 +1,193 @@
+import COpenSSL
+import Digests
+import Glibc
+
+/// An X.509 certificate. Two are equal when their bytes are.
+public final class Certificate: Sendable, Hashable, CustomStringConvertible {
+    /// The `X509`, owned by this object.
+    // Unsafe only in name: OpenSSL guards what it fills in later by a lock, and nothing here changes it.
+    nonisolated(unsafe) let handle: OpaquePointer
+
+    /// The certificate as it is on the wire.
+    public let der: [UInt8]
+    /// SHA-256 of ``der``.
+    public let fingerprint: [UInt8]
+    /// When it begins and ends to be valid, in seconds since 1970.
+    public let notBefore: Int64
+    public let notAfter: Int64
+
+    /// - Parameter der: exactly one certificate; bytes behind it are an error.
+    public convenience init(der: [UInt8]) throws(CertificateError) {
+        guard der.count <= TLSLimits.certificateBytes else {
+            throw CertificateError("a certificate of \(der.count) bytes is more than certificateBytes = \(TLSLimits.certificateBytes)")
+        }
+        let parsed = der.withUnsafeBufferPointer { buffer -> OpaquePointer? in
+            var at = buffer.baseAddress
+            guard let x509 = d2i_X509(nil, &at, buffer.count) else { return nil }
+            guard let at, let start = buffer.baseAddress, at - start == buffer.count else {
+                X509_free(x509)
+                return nil
+            }
+            return x509
+        }
+        guard let parsed else { throw CertificateError("no certificate: \(OpenSSLErrors.text(otherwise: "other bytes follow it"))") }
+        try self.init(taking: parsed)
+    }
+
+    /// Takes over an `X509` with its reference, also when it throws.
+    init(taking x509: OpaquePointer) throws(CertificateError) {
+        handle = x509
+        do throws(CertificateError) {
+            der = try Self.encode(x509)
+            fingerprint = SHA256.hash(der)
+            notBefore = try Self.seconds(X509_get0_notBefore(x509), "not before")
+            notAfter = try Self.seconds(X509_get0_notAfter(x509), "not after")
+        } catch {
+            X509_free(x509)
+            OpenSSLErrors.clear()
+            throw error
+        }
+        // Fills OpenSSL's cache of extensions now. Damaged extensions are judged where a chain is verified.
+        _ = X509_check_purpose(x509, -1, 0)
+        OpenSSLErrors.clear()
+    }
+
+    /// A certificate that OpenSSL keeps elsewhere.
+    convenience init(borrowing x509: OpaquePointer) throws(CertificateError) {
+        X509_up_ref(x509)
+        try self.init(taking: x509)
+    }
+
+    deinit { X509_free(handle) }
+
+    public static func == (left: Certificate, right: Certificate) -> Bool { left.der == right.der }
+    public func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
+
+    /// The subject, for logs and errors.
+    public var description: String { subject }
+
+    // MARK: - Names
+
+    /// The distinguished names as text: `O=Plant, CN=gateway`.
+    public var subject: String { Self.text(of: X509_get_subject_name(handle)) }
+    public var issuer: String { Self.text(of: X509_get_issuer_name(handle)) }
+
+    /// The last common name of the subject; nil without one.
+    public var commonName: String? {
+        guard let name = X509_get_subject_name(handle) else { return nil }
+        var index: Int32 = -1
+        while true {
+            let next = X509_NAME_get_index_by_NID(name, NID_commonName, index)
+            guard next >= 0 else { break }
+            index = next
+        }
+        guard index >= 0, let entry = X509_NAME_get_entry(name, index), let value = X509_NAME_ENTRY_get_data(entry) else { return nil }
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = ASN1_STRING_to_UTF8(&bytes, value)
+        guard count >= 0, let bytes else {
+            OpenSSLErrors.clear()
+            return nil
+        }
+        defer { CRYPTO_free(bytes, #file, #line) }
+        return String(decoding: UnsafeBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
+    }
+
+    /// The serial number in small hexadecimal digits, without leading zeros; negative ones with `-`.
+    public var serialNumber: String {
+        guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(handle), nil) else {
+            OpenSSLErrors.clear()
+            return ""
+        }
+        defer { BN_free(number) }
+        guard let text = BN_bn2hex(number) else { return "" }
+        defer { CRYPTO_free(text, #file, #line) }
+        let digits = String(cString: text).lowercased()
+        let sign = digits.hasPrefix("-") ? "-" : ""
+        let significant = digits.dropFirst(sign.utf8.count).drop { $0 == "0" }
+        return significant.isEmpty ? "0" : sign + significant
+    }
+
+    // MARK: - Digests
+
+    /// The fingerprint in small hexadecimal digits.
+    public var sha256: String { Hex.encode(fingerprint) }
+
+    /// SHA-256 of the public key with its algorithm (SubjectPublicKeyInfo), as in `sha256/BASE64` pins.
+    public var publicKeyDigest: [UInt8] {
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(handle), &bytes)
+        guard count > 0, let bytes else {
+            OpenSSLErrors.clear()
+            return []
+        }
+        defer { CRYPTO_free(bytes, #file, #line) }
+        return SHA256.hash(UnsafeRawBufferPointer(start: bytes, count: Int(count)))
+    }
+
+    /// ``publicKeyDigest`` in small hexadecimal digits.
+    public var spkiSHA256: String { Hex.encode(publicKeyDigest) }
+    /// ``publicKeyDigest`` as a pin: `sha256/BASE64`.
+    public var pin: String { "sha256/\(Base64.encode(publicKeyDigest))" }
+
+    // MARK: - What it is
+
+    /// Whether its own key signed it: the signature is checked.
+    public var isSelfSigned: Bool {
+        defer { OpenSSLErrors.clear() }
+        return X509_self_signed(handle, 1) == 1
+    }
+
+    /// Whether names, key identifiers and purposes say that `other` issued it; the signature is not checked.
+    public func isIssued(by other: Certificate) -> Bool {
+        defer { OpenSSLErrors.clear() }
+        return X509_check_issued(other.handle, handle) == X509_V_OK
+    }
+
+    /// Whether it may sign others, by its basic constraints (or, without any extensions, by being a self-signed one of version 1).
+    public var isCA: Bool { X509_check_ca(handle) > 0 }
+
+    /// Its public key; kind `unknown` where this OpenSSL does not know the algorithm.
+    public var key: KeyFacts {
+        guard let key = X509_get0_pubkey(handle) else {
+            OpenSSLErrors.clear()
+            return KeyFacts(kind: .unknown, bits: 0, name: "unknown")
+        }
+        return KeyFacts(of: key)
+    }
+
+    /// PEM, with the line break at its end.
+    public var pem: String {
+        let out = MemoryBIO()
+        guard PEM_write_bio_X509(out.pointer, handle) == 1 else {
+            OpenSSLErrors.clear()
+            return ""
+        }
+        return out.text
+    }
+
+    // MARK: - Below
+
+    private static func encode(_ x509: OpaquePointer) throws(CertificateError) -> [UInt8] {
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = i2d_X509(x509, &bytes)
+        guard count > 0, let bytes else { throw CertificateError(OpenSSLErrors.text(otherwise: "no certificate")) }
+        defer { CRYPTO_free(bytes, #file, #line) }
+        return Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
+    }
+
+    private static func seconds(_ time: UnsafePointer<ASN1_TIME>?, _ what: String) throws(CertificateError) -> Int64 {
+        var parts = tm()
+        guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else { throw CertificateError("its \"\(what)\" is no time") }
+        return Int64(timegm(&parts))
+    }
+
+    private static func text(of name: OpaquePointer?) -> String {
+        guard let name else { return "" }
+        let out = MemoryBIO()
+        guard nightjar_print_name(out.pointer, name) == 1 else {
+            OpenSSLErrors.clear()
+            return ""
+        }
+        return out.text
+    }
+}

@@ -1,0 +1,63 @@
+import COpenSSL
+
+/// What is known of a key without using it.
+public struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
+    public enum Kind: String, Sendable, CaseIterable {
+        case ec
+        case rsa
+        case ed25519
+        case ed448
+        case unknown
+    }
+
+    public var kind: Kind
+    /// Of the modulus or the curve.
+    public var bits: Int
+    /// OpenSSL's name of the curve (`prime256v1`), else of the algorithm.
+    public var name: String
+    /// Strength as NIST counts it: RSA of 2,048 bits has 112. 0 where unknown.
+    public var securityBits = 0
+
+    init(kind: Kind, bits: Int, name: String) {
+        self.kind = kind
+        self.bits = bits
+        self.name = name
+    }
+
+    /// - Parameter key: an `EVP_PKEY`.
+    init(of key: OpaquePointer) {
+        let algorithm = EVP_PKEY_get0_type_name(key).map { String(cString: $0) } ?? "unknown"
+        switch algorithm {
+        case "EC": kind = .ec
+        case "RSA", "RSA-PSS": kind = .rsa
+        case "ED25519": kind = .ed25519
+        case "ED448": kind = .ed448
+        default: kind = .unknown
+        }
+        bits = max(0, Int(EVP_PKEY_get_bits(key)))
+        securityBits = max(0, Int(EVP_PKEY_get_security_bits(key)))
+        name = algorithm
+        if kind == .ec {
+            var group = [CChar](repeating: 0, count: 64)
+            var length = 0
+            if EVP_PKEY_get_group_name(key, &group, group.count, &length) == 1, length > 0, length < group.count {
+                name = String(decoding: group[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            }
+        }
+        OpenSSLErrors.clear()
+    }
+
+    /// `EC prime256v1`, `RSA 2048`.
+    public var description: String {
+        switch kind {
+        case .ec: "EC \(name)"
+        case .rsa: "RSA \(bits)"
+        case .ed25519: "Ed25519"
+        case .ed448: "Ed448"
+        case .unknown: name
+        }
+    }
+
+    /// Keys below 112 bits of strength are refused by every current peer, OpenSSL at its default level included.
+    public var isWeak: Bool { securityBits > 0 && securityBits < 112 }
+}

@@ -1,0 +1,58 @@
+/// Why a TLS connection could not be made or broke, and what to do about it.
+public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
+    public enum Kind: String, Sendable, CaseIterable {
+        /// The two sides found no common ground, or what came is no sound TLS.
+        case handshakeFailed
+        /// No complete handshake within `handshake_time`.
+        case timedOut
+        /// The peer closed the connection before the handshake was complete.
+        case closedInHandshake
+        /// The connection ended without the peer's close_notify: bytes may be missing.
+        case truncated
+        /// The peer speaks something else.
+        case notTLS
+        /// The peer speaks HTTP in clear text.
+        case plainHTTP
+        case certificateExpired
+        case certificateNotYetValid
+        /// Refused by the rule in force (a pin, self-signed only), or for its key or signature.
+        case certificateUntrusted
+        /// Self-signed, or of a root that is not trusted, or an intermediate is missing.
+        case unknownRoot
+        case nameMismatch
+        case certificateRevoked
+        /// The peer wants a certificate of ours.
+        case certificateRequired
+        /// The peer refused our certificate.
+        case certificateRejected
+        /// A bound of ``TLSConnectionLimits`` was hit.
+        case limitExceeded
+        /// An identity or option that OpenSSL does not take.
+        case configuration
+    }
+
+    public var kind: Kind
+    /// What happened, in a sentence without a full stop.
+    public var message: String
+    /// The subject of the certificate that this is about.
+    public var certificate: String?
+    /// OpenSSL's own words.
+    public var reason: String?
+    /// What to do.
+    public var advice: String?
+
+    public init(_ kind: Kind, _ message: String, certificate: String? = nil, reason: String? = nil, advice: String? = nil) {
+        self.kind = kind
+        self.message = message
+        self.certificate = certificate
+        self.reason = reason
+        self.advice = advice
+    }
+
+    public var description: String {
+        var text = message
+        if let reason { text += " (\(reason))" }
+        if let advice { text += "; \(advice)" }
+        return text
+    }
+}

@@ -1,0 +1,49 @@
+/// What a listener needs for TLS.
+public struct TLSServerOptions: Sendable {
+    public var identity: Identity
+    public var clientCertificates = ClientCertificates.none
+    public var limits = TLSConnectionLimits()
+    /// OpenSSL's: 2 asks for 112 bits of strength (RSA of 2,048 bits). Lowered only to test what clients make of weak keys.
+    var securityLevel: Int32 = 2
+
+    public init(identity: Identity) {
+        self.identity = identity
+    }
+}
+
+/// What a replicator or an HTTP client needs for TLS.
+public struct TLSClientOptions: Sendable {
+    public var serverAuthentication: ServerAuthentication
+    /// Shown to servers that ask for a client certificate.
+    public var identity: Identity?
+    public var limits = TLSConnectionLimits()
+    var securityLevel: Int32 = 2
+
+    public init(serverAuthentication: ServerAuthentication = ServerAuthentication(), identity: Identity? = nil) {
+        self.serverAuthentication = serverAuthentication
+        self.identity = identity
+    }
+}
+
+/// What a listener wants of its clients.
+public struct ClientCertificates: Sendable, Equatable {
+    public enum Mode: String, Sendable, CaseIterable {
+        /// Not asked for.
+        case none
+        /// Asked for; a client without one is served.
+        case request
+        /// A client without one is refused in the handshake.
+        case require
+    }
+
+    public var mode: Mode
+    /// A shown certificate has to lead to one of these. nil: it is only collected, for an authenticator to judge.
+    public var roots: [Certificate]?
+
+    public static let none = ClientCertificates(mode: .none, roots: nil)
+
+    public init(mode: Mode, roots: [Certificate]?) {
+        self.mode = mode
+        self.roots = roots
+    }
+}

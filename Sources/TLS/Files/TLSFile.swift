@@ -1,0 +1,100 @@
+import Glibc
+
+/// Reading files with certificates and keys: bounded, never waiting on a pipe, and suspicious of who else may read them.
+enum TLSFile {
+    /// What is in a file, which says who may read it.
+    enum Content {
+        /// Certificates: anybody may read them.
+        case certificates
+        /// A private key or a passphrase: its owner only. The owner is this user or root; where it is root, one group may read
+        /// too, as Debian's `ssl-cert` does. The rule of PostgreSQL.
+        case secret
+        /// A file of the key store: its owner only, and that is this user (or root).
+        case stored
+    }
+
+    static func read(_ path: String, _ content: Content) throws(TLSFileError) -> SecretBytes {
+        guard !path.isEmpty, !path.utf8.contains(0) else {
+            throw TLSFileError(.invalid, path: path, reason: "is no path")
+        }
+        // O_NONBLOCK: a pipe without a writer would wait for ever.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        guard descriptor >= 0 else { throw failure(path, errno) }
+        defer { close(descriptor) }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else { throw failure(path, errno) }
+        guard facts.st_mode & S_IFMT == S_IFREG else {
+            throw TLSFileError(.notAFile, path: path, reason: "is \(kind(facts.st_mode))", advice: "a regular file is expected")
+        }
+        try checkAccess(facts, content, path)
+        guard facts.st_size <= TLSLimits.fileBytes else { throw tooLarge(path) }
+        // One byte more than its size shows whether it grew meanwhile.
+        return try SecretBytes(capacity: Int(facts.st_size) + 1) { room throws(TLSFileError) in
+            var filled = 0
+            while filled < room.count {
+                let count = Glibc.read(descriptor, room.baseAddress?.advanced(by: filled), room.count - filled)
+                if count < 0, errno == EINTR { continue }
+                guard count >= 0 else { throw failure(path, errno) }
+                if count == 0 { return filled }
+                filled += count
+            }
+            throw TLSFileError(.unreadable, path: path, reason: "grew while it was read", advice: "try again when it is complete")
+        }
+    }
+
+    /// Who may read and change it.
+    static func checkAccess(_ facts: stat, _ content: Content, _ path: String) throws(TLSFileError) {
+        if case .certificates = content { return }
+        let user = geteuid()
+        guard facts.st_uid == user || facts.st_uid == 0 else {
+            throw TLSFileError(
+                .foreignOwner, path: path, reason: "a secret that belongs to another user (uid \(facts.st_uid))",
+                advice: "run: chown \(user) \(shellQuoted(path))")
+        }
+        var forbidden: mode_t = 0o077
+        if case .secret = content, facts.st_uid == 0 { forbidden = 0o037 }
+        guard facts.st_mode & forbidden == 0 else {
+            throw TLSFileError(
+                .loosePermissions, path: path, reason: "others may use this secret (permissions \(octal(facts.st_mode)))",
+                advice: "run: chmod 600 \(shellQuoted(path))")
+        }
+    }
+
+    static func octal(_ mode: mode_t) -> String { "0" + String(mode & 0o7777, radix: 8) }
+
+    static func tooLarge(_ path: String) -> TLSFileError {
+        TLSFileError(.tooLarge, path: path, reason: "is larger than fileBytes = \(TLSLimits.fileBytes) bytes", advice: "is this the right file?")
+    }
+
+    static func failure(_ path: String, _ number: Int32) -> TLSFileError {
+        let reason = String(cString: strerror(number))
+        switch number {
+        case ENOENT, ENOTDIR: return TLSFileError(.missing, path: path, reason: "there is no such file")
+        case EACCES, EPERM: return TLSFileError(.unreadable, path: path, reason: reason, advice: "this process runs as uid \(geteuid())")
+        case ENXIO: return TLSFileError(.notAFile, path: path, reason: "is a socket or a device", advice: "a regular file is expected")
+        default: return TLSFileError(.unreadable, path: path, reason: reason)
+        }
+    }
+
+    /// What a thing that is no file is.
+    static func kind(_ mode: mode_t) -> String {
+        switch mode & S_IFMT {
+        case S_IFDIR: "a folder"
+        case S_IFIFO: "a pipe"
+        case S_IFSOCK: "a socket"
+        case S_IFREG: "a file"
+        default: "a device"
+        }
+    }
+
+    /// As a shell takes it.
+    static func shellQuoted(_ path: String) -> String {
+        let plain = path.utf8.allSatisfy { byte in
+            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte & 0xDF) || "/._-+@:,".utf8.contains(byte)
+        }
+        if plain { return path }
+        var quoted = "'"
+        for character in path { quoted += character == "'" ? "'\\''" : String(character) }
+        return quoted + "'"
+    }
+}

@@ -1,0 +1,35 @@
+/// An identity in the files of somebody else, to be imported: PEM, or PKCS#12.
+public struct IdentityFile: Sendable {
+    private let certificate: SecretBytes
+    private let key: SecretBytes?
+    private let certificatePath: String
+    private let keyPath: String
+
+    /// Reads the files. Who else may read them is not asked: they are the operator's, and the key store keeps a copy.
+    ///
+    /// - Parameter key: nil where the certificate's file has the key too.
+    public init(certificate: String, key: String?) throws(TLSFileError) {
+        certificatePath = certificate
+        keyPath = key ?? certificate
+        self.certificate = try TLSFile.read(certificate, .certificates)
+        if let key { self.key = try TLSFile.read(key, .certificates) } else { self.key = nil }
+    }
+
+    /// Whether a passphrase is needed.
+    public var isEncrypted: Bool {
+        do throws(TLSFileError) {
+            _ = try identity(passphrase: nil)
+            return false
+        } catch { return error.kind == .encrypted }
+    }
+
+    /// - Throws: `encrypted` where a passphrase is needed and there is none.
+    public func identity(passphrase: SecretBytes?) throws(TLSFileError) -> Identity {
+        guard let key else {
+            if PKCS12File.isLikely(certificate) { return try PKCS12File.read(certificate, passphrase: passphrase, path: certificatePath) }
+            return try IdentityText.parse(certificate, passphrase: passphrase, path: certificatePath)
+        }
+        let chain = try certificate.withBytes { buffer throws(TLSFileError) in try Certificate.readPEM(buffer, path: certificatePath) }
+        return try Identity(chain: chain, key: try PrivateKey.readPEM(key, passphrase: passphrase, path: keyPath), path: keyPath)
+    }
+}

@@ -1,0 +1,25 @@
+/// The name of an identity in the key store: a letter or digit, then letters, digits, `.`, `_` and `-`, 128 at most. It is a
+/// file's name, so no two differ only in what a file system may ignore: capitals are allowed, paths are not.
+public struct IdentityLabel: Sendable, Hashable, CustomStringConvertible {
+    public let text: String
+
+    /// The self-signed identity that the agent makes for itself.
+    public static let anonymous = IdentityLabel(unchecked: "anonymous")
+
+    public init(_ text: String) throws(TLSFileError) {
+        let bytes = text.utf8
+        func isAlphanumeric(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) }
+        guard let first = bytes.first, bytes.count <= 128, isAlphanumeric(first),
+            bytes.allSatisfy({ isAlphanumeric($0) || "._-".utf8.contains($0) })
+        else {
+            throw TLSFileError(
+                .invalid, path: String(text.prefix(TLSLimits.quotedCharacters)), reason: "is no label of an identity",
+                advice: "a label is a letter or digit, then up to 127 letters, digits, \".\", \"_\" or \"-\"")
+        }
+        self.text = text
+    }
+
+    private init(unchecked text: String) { self.text = text }
+
+    public var description: String { text }
+}

@@ -1,0 +1,86 @@
+import Glibc
+
+/// What a new identity is to be.
+public struct IdentityRequest: Sendable, Equatable {
+    public enum KeyKind: String, Sendable, CaseIterable {
+        case p256, p384, rsa2048, rsa3072, rsa4096, ed25519
+    }
+
+    /// Host names and addresses of this side, for its peers to check.
+    public var names: AlternativeNames
+    /// The subject; nil: the first name, else the label.
+    public var commonName: String?
+    public var validityDays: Int
+    public var key: KeyKind
+
+    /// Days that an identity is valid unless something else is asked for: the longest that current Apple systems accept of a
+    /// server.
+    public static let defaultValidityDays = 825
+    /// A hundred years.
+    public static let longestValidityDays = 36_525
+
+    public init(
+        names: AlternativeNames = AlternativeNames(), commonName: String? = nil, validityDays: Int = defaultValidityDays, key: KeyKind = .p256
+    ) {
+        self.names = names
+        self.commonName = commonName
+        self.validityDays = validityDays
+        self.key = key
+    }
+
+    /// What the anonymous identity is made of: this host's name and the loopback addresses.
+    public static var anonymous: IdentityRequest {
+        var names = AlternativeNames(dns: ["localhost"], ip: ["127.0.0.1", "::1"])
+        var room = [CChar](repeating: 0, count: 256)
+        if gethostname(&room, room.count - 1) == 0 {
+            let host = String(decoding: room.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            if host != "localhost", HostName.isValid(host) { names.dns.insert(host, at: 0) }
+        }
+        return IdentityRequest(names: names, commonName: "Nightjar anonymous")
+    }
+
+    /// - Throws: ``TLSFileError`` of kind `invalid` that names the label and what is wrong.
+    func check(_ label: IdentityLabel) throws(TLSFileError) {
+        func refuse(_ reason: String) -> TLSFileError { TLSFileError(.invalid, path: label.text, reason: reason) }
+        guard (1...Self.longestValidityDays).contains(validityDays) else {
+            throw refuse("a validity of \(validityDays) days is not from 1 to \(Self.longestValidityDays)")
+        }
+        for name in names.dns where !HostName.isValid(name) {
+            throw refuse("\"\(name.prefix(TLSLimits.quotedCharacters))\" is no host name (letters, digits, \"-\" and \".\"; others in punycode)")
+        }
+        for address in names.ip where IPAddress.bytes(address) == nil {
+            throw refuse("\"\(address.prefix(TLSLimits.quotedCharacters))\" is no IP address")
+        }
+        guard names.uri.isEmpty, names.email.isEmpty else { throw refuse("a new identity has host names and IP addresses only") }
+        guard names.dns.count + names.ip.count <= TLSLimits.alternativeNames else {
+            throw refuse("more than alternativeNames = \(TLSLimits.alternativeNames) names")
+        }
+        if let commonName {
+            // 64 is the upper bound of X.520.
+            guard (1...64).contains(commonName.unicodeScalars.count), commonName.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F })
+            else { throw refuse("a common name has 1 to 64 characters and no control characters") }
+        }
+    }
+
+    func subject(_ label: IdentityLabel) -> String {
+        commonName ?? (names.dns + names.ip).first { $0.utf8.count <= 64 } ?? String(label.text.prefix(64))
+    }
+}
+
+/// Names of hosts as certificates have them.
+enum HostName {
+    /// Labels of letters, digits, `-` and `_`, 253 bytes in all; the first label may be `*`.
+    static func isValid(_ name: String) -> Bool {
+        guard (1...253).contains(name.utf8.count) else { return false }
+        let labels = name.split(separator: ".", omittingEmptySubsequences: false)
+        guard labels.first != "*" || labels.count > 2 else { return false }
+        for (index, label) in labels.enumerated() {
+            if index == 0, label == "*" { continue }
+            guard (1...63).contains(label.utf8.count), label.first != "-", label.last != "-",
+                label.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0 | 0x20) || $0 == 0x2D || $0 == 0x5F })
+            else { return false }
+        }
+        // Digits and dots only would be an address.
+        return !name.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E }
+    }
+}

@@ -1,0 +1,54 @@
+/// Where an identity comes from, as the configuration says it.
+public enum IdentitySetting: Sendable, CustomStringConvertible {
+    /// A self-signed one that the agent makes for itself.
+    case anonymous
+    /// One of the key store.
+    case label(IdentityLabel)
+    /// PEM files (or provider URIs); they may be the same. The passphrase is that of an encrypted key.
+    case files(certificate: String, key: String, passphrase: SecretBytes?)
+    /// Certificate and key behind a URI of an OpenSSL provider, such as `pkcs11:token=plant;object=gateway`.
+    case provider(uri: String)
+
+    /// For status and errors: the label, the path, or the URI without its PIN.
+    public var description: String {
+        switch self {
+        case .anonymous: IdentityLabel.anonymous.text
+        case .label(let label): label.text
+        case .files(let certificate, _, _): ProviderURI.redacted(certificate)
+        case .provider(let uri): ProviderURI.redacted(uri)
+        }
+    }
+
+    /// The files that it is made of.
+    func paths(_ store: KeyStore) -> [String] {
+        switch self {
+        case .anonymous: [store.path(of: .anonymous)]
+        case .label(let label): [store.path(of: label)]
+        case .files(let certificate, let key, _): [certificate, key].filter { !ProviderURI.isOne($0) }
+        case .provider: []
+        }
+    }
+
+    /// Reads it; the anonymous one is made if needed.
+    func load(_ store: KeyStore) throws(TLSFileError) -> Identity {
+        switch self {
+        case .anonymous: return try store.anonymous().identity
+        case .label(let label): return try label == .anonymous ? store.anonymous().identity : store.load(label)
+        case .provider(let uri):
+            return try Identity(
+                chain: try ProviderURI.certificates(uri), key: try ProviderURI.key(uri, passphrase: nil), path: ProviderURI.redacted(uri))
+        case .files(let certificate, let key, let passphrase):
+            return try Identity(
+                chain: try Self.chain(certificate), key: try Self.key(key, passphrase), path: ProviderURI.redacted(certificate))
+        }
+    }
+
+    static func chain(_ place: String) throws(TLSFileError) -> [Certificate] {
+        ProviderURI.isOne(place) ? try ProviderURI.certificates(place) : try CertificateFile.read(place)
+    }
+
+    static func key(_ place: String, _ passphrase: SecretBytes?) throws(TLSFileError) -> PrivateKey {
+        guard !ProviderURI.isOne(place) else { return try ProviderURI.key(place, passphrase: passphrase) }
+        return try PrivateKey.readPEM(try TLSFile.read(place, .secret), passphrase: passphrase, path: place)
+    }
+}

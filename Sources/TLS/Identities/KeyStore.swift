@@ -1,0 +1,198 @@
+import Glibc
+
+/// The identities of an agent: `DATA/identities/LABEL.pem`, each with its certificates and its key, readable by the agent's user
+/// only. Files appear and change whole; what others may read is refused.
+///
+/// Blocks while it reads and writes: not for event loops.
+public final class KeyStore: Sendable {
+    /// `DATA/identities`
+    public let folder: String
+    private let clock: @Sendable () -> Int64
+
+    /// - Parameter clock: seconds since 1970.
+    public init(dataFolder: String, clock: @escaping @Sendable () -> Int64 = { Int64(time(nil)) }) {
+        folder = "\(dataFolder)/identities"
+        self.clock = clock
+    }
+
+    var now: Int64 { clock() }
+
+    /// The file of an identity.
+    public func path(of label: IdentityLabel) -> String { "\(folder)/\(label.text).pem" }
+
+    // MARK: - Reading
+
+    /// What is there under a name that ends in `.pem`.
+    public struct Entry: Sendable {
+        public var label: IdentityLabel
+        public var identity: Result<Identity, TLSFileError>
+
+        public var error: TLSFileError? { if case .failure(let error) = identity { error } else { nil } }
+    }
+
+    /// - Throws: `missing` says how to make one.
+    public func load(_ label: IdentityLabel) throws(TLSFileError) -> Identity {
+        let path = path(of: label)
+        let bytes: SecretBytes
+        do throws(TLSFileError) {
+            if try !checkFolder() { throw TLSFile.failure(path, ENOENT) }
+            bytes = try TLSFile.read(path, .stored)
+        } catch where error.kind == .missing {
+            throw TLSFileError(
+                .missing, path: path, reason: "there is no identity \"\(label)\" in the key store",
+                advice: "make it with \"nightjar identity create\" or \"nightjar identity import\"")
+        }
+        return try IdentityText.parse(bytes, passphrase: nil, path: path)
+    }
+
+    /// All identities in the order of their labels, broken ones too.
+    public func list() throws(TLSFileError) -> [Entry] {
+        guard try checkFolder() else { return [] }
+        guard let directory = opendir(folder) else { throw TLSFile.failure(folder, errno) }
+        defer { closedir(directory) }
+        var labels: [IdentityLabel] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            guard name.hasSuffix(".pem"), let label = try? IdentityLabel(String(name.dropLast(4))) else { continue }
+            labels.append(label)
+        }
+        return labels.sorted { $0.text < $1.text }.map { label in
+            Entry(label: label, identity: Result { () throws(TLSFileError) in try load(label) })
+        }
+    }
+
+    // MARK: - Writing
+
+    /// Makes a key and a certificate that it signs itself.
+    ///
+    /// - Parameter replaces: whether an identity of this label may be there already.
+    public func create(_ label: IdentityLabel, _ request: IdentityRequest, replaces: Bool = false) throws(TLSFileError) -> Identity {
+        try checkNotReserved(label)
+        // Before the lock: an RSA key takes seconds on a small machine.
+        let identity = try SelfSigning.make(request, label: label, now: now)
+        try add(identity, as: label, replaces: replaces)
+        return identity
+    }
+
+    /// Keeps an identity.
+    public func add(_ identity: Identity, as label: IdentityLabel, replaces: Bool = false) throws(TLSFileError) {
+        try checkNotReserved(label)
+        let text = try IdentityText.make(identity, path: path(of: label))
+        try locked { () throws(TLSFileError) in
+            if !replaces, access(path(of: label), F_OK) == 0 {
+                throw TLSFileError(
+                    .exists, path: path(of: label), reason: "there is an identity \"\(label)\" already",
+                    advice: "choose another label, or replace it with --replace")
+            }
+            try DurableFile.write(path(of: label), text)
+        }
+    }
+
+    public func remove(_ label: IdentityLabel) throws(TLSFileError) {
+        let missing = TLSFileError(.missing, path: path(of: label), reason: "there is no identity \"\(label)\" in the key store")
+        guard try checkFolder() else { throw missing }
+        do throws(TLSFileError) {
+            try locked { () throws(TLSFileError) in try DurableFile.remove(path(of: label)) }
+        } catch where error.kind == .missing { throw missing }
+    }
+
+    // MARK: - The anonymous identity
+
+    /// What became of the anonymous identity.
+    public enum AnonymousEvent: Sendable, Equatable {
+        case kept
+        case made
+        /// The reason, for the log: clients that pinned the old one must be told the new fingerprint.
+        case renewed(String)
+    }
+
+    /// Seconds of validity below which the anonymous identity is made anew, as Couchbase Lite does.
+    public static let anonymousRenewal: Int64 = 86_400
+
+    /// The self-signed identity of an agent that has no other: made once, kept, and made anew when less than 24 hours of its
+    /// validity are left.
+    public func anonymous() throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
+        try locked { () throws(TLSFileError) in
+            var event = AnonymousEvent.made
+            do throws(TLSFileError) {
+                let identity = try load(.anonymous)
+                // One that begins in the future stays: this clock is behind, and the fingerprint is what clients know.
+                if identity.leaf.notAfter - now >= Self.anonymousRenewal { return (identity, .kept) }
+                event = .renewed("it expires at \(TimeText.utc(identity.leaf.notAfter))")
+            } catch {
+                switch error.kind {
+                case .missing: break
+                // Nobody can use it any more, and nobody visits to remove it.
+                case .malformed, .noKey, .noCertificate, .keyMismatch, .encrypted, .tooLarge: event = .renewed("\(error)")
+                default: throw error
+                }
+            }
+            let identity = try SelfSigning.make(.anonymous, label: .anonymous, now: now)
+            try DurableFile.write(path(of: .anonymous), try IdentityText.make(identity, path: path(of: .anonymous)))
+            return (identity, event)
+        }
+    }
+
+    private func checkNotReserved(_ label: IdentityLabel) throws(TLSFileError) {
+        guard label == .anonymous else { return }
+        throw TLSFileError(
+            .invalid, path: label.text, reason: "this label is that of the identity which the agent makes for itself", advice: "choose another one")
+    }
+
+    // MARK: - The folder
+
+    /// - Returns: false where there is none yet.
+    private func checkFolder() throws(TLSFileError) -> Bool {
+        var facts = stat()
+        guard stat(folder, &facts) == 0 else {
+            if errno == ENOENT { return false }
+            throw TLSFile.failure(folder, errno)
+        }
+        guard facts.st_mode & S_IFMT == S_IFDIR else {
+            throw TLSFileError(.notAFile, path: folder, reason: "is \(TLSFile.kind(facts.st_mode))", advice: "the key store is a folder")
+        }
+        guard facts.st_uid == geteuid() || facts.st_uid == 0 else {
+            throw TLSFileError(
+                .foreignOwner, path: folder, reason: "the key store belongs to another user (uid \(facts.st_uid))",
+                advice: "run: chown -R \(geteuid()) \(TLSFile.shellQuoted(folder))")
+        }
+        guard facts.st_mode & 0o077 == 0 else {
+            throw TLSFileError(
+                .loosePermissions, path: folder, reason: "others may look into the key store (permissions \(TLSFile.octal(facts.st_mode)))",
+                advice: "run: chmod 700 \(TLSFile.shellQuoted(folder))")
+        }
+        return true
+    }
+
+    /// Runs with the folder, which is made if needed, locked against other processes.
+    private func locked<R>(_ body: () throws(TLSFileError) -> R) throws(TLSFileError) -> R {
+        if try !checkFolder() {
+            try makeFolders()
+            _ = try checkFolder()
+        }
+        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw TLSFile.failure(folder, errno) }
+        defer { close(descriptor) }
+        // Held for the writing of one file, by other commands and the agent.
+        while flock(descriptor, LOCK_EX) != 0 {
+            guard errno == EINTR else { throw DurableFile.failure(folder, errno) }
+        }
+        return try body()
+    }
+
+    /// Makes the folder and those above it: identities may be created before the agent runs for the first time.
+    private func makeFolders() throws(TLSFileError) {
+        var built = folder.hasPrefix("/") ? "" : "."
+        for part in folder.split(separator: "/") {
+            let parent = built
+            built += "/\(part)"
+            if mkdir(built, 0o700) == 0 {
+                try DurableFile.syncFolder(parent.isEmpty ? "/" : parent)
+            } else if errno != EEXIST {
+                throw DurableFile.failure(built, errno)
+            }
+        }
+    }
+}

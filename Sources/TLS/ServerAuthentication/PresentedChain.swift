@@ -1,0 +1,145 @@
+/// What a server showed and what was found out about it, for the decision.
+struct PresentedChain: Sendable, Equatable {
+    /// The subject of the server's own certificate.
+    var subject: String
+    /// Its SHA-256 fingerprint in hexadecimal digits.
+    var sha256: String
+    /// Its own key signed it.
+    var isSelfSigned: Bool
+    var pin: PinMatch
+    /// What stands between it and the trusted roots; empty if nothing does.
+    var problems: [ChainProblem]
+
+    enum PinMatch: Sendable, Equatable {
+        case none
+        /// The server's own certificate is pinned.
+        case leaf
+        /// The server's certificate leads, signature by signature, to this pinned one.
+        case authority(subject: String)
+        /// A pinned certificate was shown and has not signed the server's: anybody can show it.
+        case shownOnly(subject: String)
+    }
+}
+
+/// One thing that OpenSSL holds against a chain.
+struct ChainProblem: Sendable, Equatable {
+    enum Kind: Sendable, Equatable {
+        case selfSigned, unknownRoot, expired, notYetValid, wrongName, weak, revoked, other
+
+        var errorKind: TLSError.Kind {
+            switch self {
+            case .selfSigned, .unknownRoot: .unknownRoot
+            case .expired: .certificateExpired
+            case .notYetValid: .certificateNotYetValid
+            case .wrongName: .nameMismatch
+            case .revoked: .certificateRevoked
+            case .weak, .other: .certificateUntrusted
+            }
+        }
+
+        /// Which of several problems names the error.
+        fileprivate var weight: Int {
+            switch self {
+            case .revoked: 0
+            case .selfSigned: 1
+            case .unknownRoot: 2
+            case .other: 3
+            case .weak: 4
+            case .expired: 5
+            case .notYetValid: 6
+            case .wrongName: 7
+            }
+        }
+    }
+
+    var kind: Kind
+    /// The subject of the certificate that it is about.
+    var certificate: String
+    /// OpenSSL's words.
+    var reason: String
+
+    var words: String {
+        switch kind {
+        case .selfSigned: "it is self-signed"
+        case .unknownRoot: "its root is not trusted, or an intermediate certificate is missing"
+        case .expired: "it has expired"
+        case .notYetValid: "it is not valid yet"
+        case .wrongName: "it is for other hosts"
+        case .weak: "its key or signature is too weak"
+        case .revoked: "it is revoked"
+        case .other: "it cannot be verified"
+        }
+    }
+}
+
+extension ServerAuthentication {
+    enum Decision: Sendable, Equatable {
+        case accepted(ServerTrust)
+        case refused(TLSError)
+    }
+
+    /// The rules, applied to the facts.
+    func decide(_ chain: PresentedChain, host: String) -> Decision {
+        switch rule {
+        case .pinned: decidePinned(chain)
+        case .selfSignedOnly: chain.isSelfSigned ? .accepted(.selfSigned) : .refused(notSelfSigned(chain))
+        case .unsafelyNone: .accepted(.unsafelyNone)
+        case .roots:
+            if let worst = chain.problems.min(by: { $0.kind.weight < $1.kind.weight }) {
+                .refused(untrusted(chain, worst, host))
+            } else {
+                .accepted(.roots)
+            }
+        }
+    }
+
+    private func decidePinned(_ chain: PresentedChain) -> Decision {
+        switch chain.pin {
+        case .leaf: return .accepted(.pinnedCertificate)
+        case .authority(let subject): return .accepted(.pinnedAuthority(subject: subject))
+        case .shownOnly(let subject):
+            return .refused(
+                TLSError(
+                    .certificateUntrusted, "the server showed the pinned certificate \(subject), but that has not signed the server's own, \(chain.subject)",
+                    certificate: chain.subject, advice: "somebody may stand between this machine and the server"))
+        case .none:
+            return .refused(
+                TLSError(
+                    .certificateUntrusted, "the server's certificate \(chain.subject) is not the pinned one, and none that is pinned signed it",
+                    certificate: chain.subject,
+                    advice: "if the server has a new certificate, pin it too (SHA-256 \(chain.sha256)); else somebody may stand between this machine and the server"))
+        }
+    }
+
+    private func notSelfSigned(_ chain: PresentedChain) -> TLSError {
+        TLSError(
+            .certificateUntrusted, "the server's certificate \(chain.subject) is not self-signed, and only self-signed ones are accepted",
+            certificate: chain.subject, advice: "remove accept_only_self_signed_server_certificate, or pin the certificate (SHA-256 \(chain.sha256))")
+    }
+
+    private func untrusted(_ chain: PresentedChain, _ worst: ChainProblem, _ host: String) -> TLSError {
+        var reasons: [String] = []
+        for problem in chain.problems {
+            let text = problem.certificate == chain.subject ? problem.reason : "\(problem.certificate): \(problem.reason)"
+            if !reasons.contains(text), reasons.count < 4 { reasons.append(text) }
+        }
+        let advice =
+            switch worst.kind {
+            case .selfSigned:
+                "pin it (pinned_server_certificate, SHA-256 \(chain.sha256)) or set accept_only_self_signed_server_certificate"
+            case .unknownRoot:
+                "add its root to the trusted ones or pin it (SHA-256 \(chain.sha256)); a server has to send its intermediates"
+            case .expired: "renew the server's certificate, and check this machine's clock"
+            case .notYetValid: "check this machine's clock and the server's certificate"
+            case .wrongName: "connect to a host that the certificate names, or pin it (SHA-256 \(chain.sha256))"
+            case .weak: "give the server a key of at least RSA 2048 or EC 256 bits, or pin its certificate (SHA-256 \(chain.sha256))"
+            case .revoked, .other: "give the server a new certificate"
+            }
+        let subject = worst.certificate == chain.subject ? "" : ": \(worst.certificate)"
+        let message =
+            worst.kind == .wrongName
+            ? "the server's certificate \(chain.subject) is not for \(host)"
+            : "the server's certificate \(chain.subject) is not trusted\(subject): \(worst.words)"
+        return TLSError(worst.kind.errorKind, message, certificate: chain.subject, reason: reasons.joined(separator: ", "), advice: advice)
+    }
+}

@@ -1,0 +1,85 @@
+import Digests
+
+/// How a client makes sure of its server.
+///
+/// The rules, in the field's precedence:
+/// 1. With pins, nothing else matters: the server's chain has to hold one of them.
+/// 2. Else, with ``acceptsOnlySelfSigned``, any self-signed certificate is accepted and every other refused, whoever signed it.
+/// 3. Else the chain has to lead to a root of the system (or an extra one), be valid now and be for the host.
+public struct ServerAuthentication: Sendable, Equatable {
+    /// Several, so that a certificate can be replaced without a gap.
+    public var pins: [CertificatePin]
+    public var acceptsOnlySelfSigned: Bool
+    public var trustsSystemRoots: Bool
+    /// Trusted beside the system's; an intermediate or a self-signed certificate may stand here too.
+    public var extraRoots: [Certificate]
+    /// Takes the place of rule 3: every server is accepted. Encrypted against nobody in particular.
+    public var unsafelySkipsVerification: Bool
+    /// A file in place of the system's roots, for tests.
+    var systemRootsFile: String?
+
+    public init(
+        pins: [CertificatePin] = [], acceptsOnlySelfSigned: Bool = false, trustsSystemRoots: Bool = true, extraRoots: [Certificate] = [],
+        unsafelySkipsVerification: Bool = false
+    ) {
+        self.pins = pins
+        self.acceptsOnlySelfSigned = acceptsOnlySelfSigned
+        self.trustsSystemRoots = trustsSystemRoots
+        self.extraRoots = extraRoots
+        self.unsafelySkipsVerification = unsafelySkipsVerification
+    }
+
+    /// The one rule in force.
+    public enum Rule: String, Sendable, CaseIterable {
+        case pinned, selfSignedOnly, roots, unsafelyNone
+    }
+
+    public var rule: Rule {
+        if !pins.isEmpty { return .pinned }
+        if acceptsOnlySelfSigned { return .selfSignedOnly }
+        return unsafelySkipsVerification ? .unsafelyNone : .roots
+    }
+}
+
+/// A certificate, or only its key, that a server is known by.
+public enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
+    case certificate(Certificate)
+    /// SHA-256 of the SubjectPublicKeyInfo: stays true when the certificate is renewed with the same key.
+    case publicKey(sha256: [UInt8])
+
+    public func matches(_ certificate: Certificate) -> Bool {
+        switch self {
+        case .certificate(let pinned): pinned == certificate
+        case .publicKey(let digest): certificate.publicKeyDigest == digest
+        }
+    }
+
+    public var description: String {
+        switch self {
+        case .certificate(let pinned): "\(pinned.subject) (SHA-256 \(pinned.sha256))"
+        case .publicKey(let digest): "sha256/\(Base64.encode(digest))"
+        }
+    }
+
+    /// From `sha256/BASE64` (or curl's `sha256//BASE64`); nil for anything else.
+    public init?(publicKeyText text: String) {
+        var rest = Substring(text)
+        guard rest.hasPrefix("sha256/") else { return nil }
+        rest = rest.dropFirst(7)
+        if rest.utf8.count == 45, rest.hasPrefix("/") { rest = rest.dropFirst() }
+        guard let digest = Base64.decode(rest), digest.count == 32 else { return nil }
+        self = .publicKey(sha256: digest)
+    }
+}
+
+/// On what ground a server was accepted.
+public enum ServerTrust: Sendable, Equatable {
+    case pinnedCertificate
+    /// A pinned authority signed it.
+    case pinnedAuthority(subject: String)
+    case selfSigned
+    /// The chain leads to a trusted root and is for the host.
+    case roots
+    /// Verification was switched off.
+    case unsafelyNone
+}

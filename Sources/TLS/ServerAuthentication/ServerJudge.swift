@@ -1,0 +1,43 @@
+/// Gathers the facts about a server's chain that the rule in force needs, and has it decided.
+final class ServerJudge: Sendable {
+    let authentication: ServerAuthentication
+    private let limits: TLSConnectionLimits
+    /// Loaded only where they count: a bundle costs a few MB.
+    private let roots: ChainVerification.Anchors?
+
+    init(_ authentication: ServerAuthentication, limits: TLSConnectionLimits) throws(TLSError) {
+        self.authentication = authentication
+        self.limits = limits
+        guard authentication.rule == .roots else {
+            roots = nil
+            return
+        }
+        let anchors = try ChainVerification.Anchors()
+        if authentication.trustsSystemRoots { try anchors.addSystemRoots(file: authentication.systemRootsFile) }
+        for root in authentication.extraRoots { try anchors.add(root) }
+        roots = anchors
+    }
+
+    /// - Parameters:
+    ///   - leaf: the server's `X509`.
+    ///   - chain: the `STACK_OF(X509)` that it showed.
+    func judge(leaf: OpaquePointer, chain: OpaquePointer?, host: String) -> ServerAuthentication.Decision {
+        let certificate: Certificate
+        do throws(CertificateError) { certificate = try Certificate(borrowing: leaf) } catch {
+            return .refused(TLSError(.certificateUntrusted, "the server's certificate cannot be read: \(error.reason)"))
+        }
+        return authentication.decide(facts(certificate, chain: chain, host: host), host: host)
+    }
+
+    private func facts(_ leaf: Certificate, chain: OpaquePointer?, host: String) -> PresentedChain {
+        var facts = PresentedChain(subject: leaf.subject, sha256: leaf.sha256, isSelfSigned: leaf.isSelfSigned, pin: .none, problems: [])
+        if authentication.rule == .pinned {
+            facts.pin = ChainVerification.pinMatch(
+                leaf: leaf, shown: ChainVerification.certificates(chain), chain: chain, pins: authentication.pins)
+        }
+        if let roots {
+            facts.problems = ChainVerification.problems(leaf: leaf, chain: chain, anchors: roots, host: host, depth: limits.chainDepth)
+        }
+        return facts
+    }
+}

@@ -1,0 +1,59 @@
+/// Why a file with certificates or keys cannot be used, and what to do about it.
+public struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible {
+    public enum Kind: Sendable, Equatable {
+        case missing
+        case unreadable
+        /// A folder, a pipe, a device.
+        case notAFile
+        case tooLarge
+        /// Others than the owner may read a secret.
+        case loosePermissions
+        case foreignOwner
+        /// Not what the format asks for.
+        case malformed
+        case noCertificate
+        case noKey
+        /// A passphrase is needed.
+        case encrypted
+        case wrongPassphrase
+        /// The key is that of another certificate.
+        case keyMismatch
+        case expired
+        case notYetValid
+        /// Keys or algorithms that peers refuse.
+        case weak
+        /// Valid, and this system's OpenSSL cannot handle it.
+        case unsupported
+        /// Something of that name is there already.
+        case exists
+        /// A label, name or validity that cannot be.
+        case invalid
+        /// Writing failed.
+        case unwritable
+    }
+
+    public var kind: Kind
+    /// The file, or what was given in its place (a label, a `pkcs11:` URI).
+    public var path: String
+    public var reason: String
+    /// What to do; empty where the reason says it.
+    public var advice: String
+
+    public init(_ kind: Kind, path: String, reason: String, advice: String = "") {
+        self.kind = kind
+        self.path = path
+        self.reason = reason
+        self.advice = advice
+    }
+
+    public var description: String { "\(path): \(reason)\(advice.isEmpty ? "" : "; \(advice)")" }
+}
+
+/// Why bytes are no certificate or no key.
+public struct CertificateError: Error, Sendable, Equatable, CustomStringConvertible {
+    public var reason: String
+
+    public init(_ reason: String) { self.reason = reason }
+
+    public var description: String { reason }
+}

@@ -1,0 +1,116 @@
+import Glibc
+import Synchronization
+
+/// The cookies of one replicator (RFC 6265, as far as a client of one server needs it): a session that the server opens
+/// after a login with name and password is used for the next connections, which spares the server the costly check of the
+/// password, and is left alone in time before it ends.
+///
+/// Cookies of Couchbase Lite are kept in the same way: whatever the server sets comes back, only to this host.
+public final class SessionCookies: Sendable {
+    /// Bounds on what a server can make us keep and send.
+    private enum Limits {
+        /// `cookies`.
+        static let count = 16
+        /// `cookie_bytes`: name and value.
+        static let bytes = 4096
+    }
+
+    /// Seconds before its end from which a cookie is no longer sent, so that it cannot end on the way.
+    private static let margin: Int64 = 60
+
+    private struct Cookie {
+        var name: String
+        var value: String
+        /// Only for TLS.
+        var isSecure: Bool
+        /// Seconds since 1970; nil for as long as the process runs.
+        var end: Int64?
+    }
+
+    private let cookies = Mutex<[Cookie]>([])
+    private let now: @Sendable () -> Int64
+
+    /// - Parameter now: seconds since 1970.
+    public init(now: @escaping @Sendable () -> Int64 = { Int64(time(nil)) }) {
+        self.now = now
+    }
+
+    /// The value of the `Cookie` header for a connection now; nil if there is nothing to send.
+    public func header(isSecure: Bool) -> String? {
+        let now = now()
+        return cookies.withLock { cookies in
+            cookies.removeAll { cookie in cookie.end.map { $0 - Self.margin <= now } ?? false }
+            let sent = cookies.filter { isSecure || !$0.isSecure }
+            return sent.isEmpty ? nil : sent.map { "\($0.name)=\($0.value)" }.joined(separator: "; ")
+        }
+    }
+
+    /// Takes in what a response sets. Anything malformed or too large is passed over.
+    public func receive(_ headers: HeaderList) {
+        let now = now()
+        for field in headers where HeaderList.sameName(field.name, "Set-Cookie") {
+            guard let cookie = Self.parse(field.value, now) else { continue }
+            cookies.withLock { cookies in
+                cookies.removeAll { $0.name.utf8.elementsEqual(cookie.name.utf8) }
+                if let end = cookie.end, end <= now { return }
+                if cookies.count < Limits.count { cookies.append(cookie) }
+            }
+        }
+    }
+
+    /// The server refused them.
+    public func forget() {
+        cookies.withLock { $0 = [] }
+    }
+
+    private static func parse(_ text: String, _ now: Int64) -> Cookie? {
+        let parts = text.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).map { trim(Substring($0)) }
+        guard let first = parts.first, let (name, value) = pair(first), !name.isEmpty, first.utf8.count <= Limits.bytes,
+            HeaderList.isSendable("Cookie", first)
+        else { return nil }
+        var cookie = Cookie(name: name, value: value, isSecure: false, end: nil)
+        var maxAge: Int64?
+        for part in parts.dropFirst() {
+            let (name, value) = pair(part) ?? (part, "")
+            switch name.lowercased() {
+            case "secure": cookie.isSecure = true
+            // Max-Age has precedence, whatever the order.
+            case "max-age": maxAge = Int64(value) ?? maxAge
+            case "expires": cookie.end = date(value) ?? cookie.end
+            default: break
+            }
+        }
+        if let maxAge { cookie.end = maxAge <= 0 ? now : now.addingReportingOverflow(maxAge).overflow ? nil : now + maxAge }
+        return cookie
+    }
+
+    private static func pair(_ text: String) -> (String, String)? {
+        guard let equals = text.utf8.firstIndex(of: UInt8(ascii: "=")) else { return nil }
+        return (trim(text[..<equals]), trim(text[text.utf8.index(after: equals)...]))
+    }
+
+    private static func trim(_ text: Substring) -> String {
+        let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 }
+        let utf8 = text.utf8.drop(while: isBlank)
+        guard let last = utf8.lastIndex(where: { !isBlank($0) }) else { return "" }
+        return String(Substring(utf8[...last]))
+    }
+
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`, also with dashes in the date (RFC 9110, section 5.6.7).
+    private static func date(_ text: String) -> Int64? {
+        let words = text.utf8.split(whereSeparator: { $0 == 0x20 || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ",") }).map { String(Substring($0)) }
+        let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+        guard words.count >= 5, let day = Int32(words[1]), let month = months.firstIndex(of: words[2].lowercased()),
+            var year = Int32(words[3])
+        else { return nil }
+        let clock = words[4].split(separator: ":").compactMap { Int32($0) }
+        guard clock.count == 3, (1...31).contains(day), (0...9999).contains(year) else { return nil }
+        if year < 100 { year += year < 70 ? 2000 : 1900 }
+        var fields = tm()
+        fields.tm_year = year - 1900
+        fields.tm_mon = Int32(month)
+        fields.tm_mday = day
+        (fields.tm_hour, fields.tm_min, fields.tm_sec) = (clock[0], clock[1], clock[2])
+        return Int64(timegm(&fields))
+    }
+}

@@ -1,0 +1,56 @@
+import NIOCore
+import Synchronization
+
+extension HTTPClient {
+    /// Whether bodies may be written: at once without a secure layer, after its handshake with one.
+    final class Ready: Sendable {
+        private let future: Mutex<EventLoopFuture<Void>?> = Mutex(nil)
+
+        /// For the handler that finds out.
+        func promise(_ eventLoop: any EventLoop) -> EventLoopPromise<Void> {
+            let promise = eventLoop.makePromise(of: Void.self)
+            future.withLock { $0 = promise.futureResult }
+            return promise
+        }
+
+        /// - Throws: what the handshake failed with.
+        func wait() async throws {
+            try await future.withLock({ $0 })?.get()
+        }
+    }
+
+    /// Keeps the promise when the secure layer tells who the peer is.
+    final class ReadyHandler: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+
+        private var promise: EventLoopPromise<Void>?
+
+        init(_ promise: EventLoopPromise<Void>) {
+            self.promise = promise
+        }
+
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            if event is SecurePeer { done(.success(())) }
+            context.fireUserInboundEventTriggered(event)
+        }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            done(.failure(error))
+            context.fireErrorCaught(error)
+        }
+
+        func channelInactive(context: ChannelHandlerContext) {
+            done(.failure(ChannelError.ioOnClosedChannel))
+            context.fireChannelInactive()
+        }
+
+        func handlerRemoved(context: ChannelHandlerContext) {
+            done(.failure(ChannelError.ioOnClosedChannel))
+        }
+
+        private func done(_ result: Result<Void, any Error>) {
+            promise?.completeWith(result)
+            promise = nil
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import Agent
+import ArgumentParser
+import Documents
+import TLS
+
+struct IdentityCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "identity", abstract: "TLS identities in the agent's key store: certificates with their private keys.",
+        discussion: """
+            The key store is the folder identities in the data folder. Listeners and replicators name an identity by its \
+            label; a running agent takes a replaced one over by itself. The label anonymous is the self-signed identity \
+            that the agent makes for listeners without another one.
+            """,
+        subcommands: [Create.self, List.self, Show.self, IdentityImportCommand.self, IdentityExportCommand.self, Remove.self])
+
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "create", abstract: "Makes a key and a self-signed certificate.",
+            discussion: "Peers check the names: give each host name and address by which they reach this machine.")
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "Name in the key store.") var label: String
+        @Option(help: ArgumentHelp("Host name of this machine; may be repeated.", valueName: "host")) var dns: [String] = []
+        @Option(help: ArgumentHelp("IP address of this machine; may be repeated.", valueName: "address")) var ip: [String] = []
+        @Option(help: ArgumentHelp("Common name (default: the first name, else the label).", valueName: "name")) var commonName: String?
+        @Option(help: ArgumentHelp("Days until it expires.", valueName: "days")) var validity = IdentityRequest.defaultValidityDays
+        @Option(help: ArgumentHelp("Kind of key: \(IdentityRequest.KeyKind.allCases.map(\.rawValue).joined(separator: ", ")).", valueName: "kind"))
+        var key = IdentityRequest.KeyKind.p256
+        @Flag(help: "Replace an identity of this label.") var replace = false
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let store = try location.keyStore()
+                let label = try IdentityLabel(label)
+                let request = IdentityRequest(
+                    names: AlternativeNames(dns: dns, ip: ip), commonName: commonName, validityDays: validity, key: key)
+                IdentityCommand.show(label, try store.create(label, request, replaces: replace), json: json)
+            }
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list", abstract: "Lists the identities. Exit status 1 if one cannot be used.")
+
+        @OptionGroup var location: LocationOptions
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let entries = try location.keyStore().list()
+                let errors = entries.compactMap(\.error)
+                if json {
+                    Output.json(.array(entries.map { IdentityText.json($0, now: Timestamp.seconds()) }))
+                } else if entries.isEmpty {
+                    Output.line("no identities")
+                } else {
+                    Output.write(1, IdentityText.table(entries))
+                }
+                for error in errors { Output.errorLine("nightjar: \(TextTable.printable("\(error)"))") }
+                if !errors.isEmpty { throw ExitCode(Failure.failed) }
+            }
+        }
+    }
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "show", abstract: "Shows an identity: names, validity, fingerprint and pin. Never its key.")
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "Name in the key store.") var label: String
+        @Flag(help: "Print the certificates as PEM, for peers to pin.") var pem = false
+        @Flag(help: "Print JSON.") var json = false
+
+        func validate() throws {
+            if pem, json { throw ValidationError("give --pem or --json, not both") }
+        }
+
+        func run() async throws {
+            try await Failure.reporting {
+                let label = try IdentityLabel(label)
+                let identity = try location.keyStore().load(label)
+                if pem { Output.write(1, identity.certificatesPEM) } else { IdentityCommand.show(label, identity, json: json) }
+            }
+        }
+    }
+
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rm", abstract: "Removes an identity with its key.",
+            discussion: "A running agent goes on with what it has read; at its next start a configuration that names it is wrong.")
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "Name in the key store.") var label: String
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let label = try IdentityLabel(label)
+                try location.keyStore().remove(label)
+                if json { Output.json(["label": .string(label.text), "removed": .bool(true)]) } else { Output.line("\(label) removed") }
+            }
+        }
+    }
+
+    static func show(_ label: IdentityLabel, _ identity: Identity, json: Bool) {
+        let now = Timestamp.seconds()
+        if json { Output.json(IdentityText.json(label, identity, now: now)) } else { Output.write(1, IdentityText.text(label, identity, now: now)) }
+    }
+}
+
+extension IdentityRequest.KeyKind: ExpressibleByArgument {}
+
+extension LocationOptions {
+    /// The key store of the data folder, whether or not an agent runs.
+    func keyStore() throws -> KeyStore { KeyStore(dataFolder: try settings().data.value) }
+}

@@ -1,0 +1,90 @@
+import Documents
+import Glibc
+import TestSupport
+import Testing
+
+/// Secrets from the environment, from files and from systemd reach their use and nothing else.
+@Suite struct SecretTests {
+    private static let secrets = ["env-hunter-1", "file-hunter-2", "credential-hunter-3", "header-hunter-4", "literal-hunter-5", "token-hunter-6"]
+
+    @Test func noSecretIsShownAnywhere() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("secret.txt", "file-hunter-2\n")
+        try folder.write("credentials/hub", "credential-hunter-3\n")
+        // Nobody listens on a port that was just given back: every replicator fails and says why.
+        let configuration = """
+            data: data
+            admin: { port: 0, token: token-hunter-6 }
+            log: { level: trace }
+            databases: { main: {} }
+            listeners:
+              - { name: edge, databases: [ main ], port: 0, interface: 127.0.0.1, disable_tls: true }
+            replicators:
+            \(Self.replicator("env", "{ username: u, password: \"${HUB_PASSWORD}\" }"))
+            \(Self.replicator("file", "{ bearer: \"${file:secret.txt}\" }"))
+            \(Self.replicator("credential", "{ session: \"${credential:hub}\" }"))
+            \(Self.replicator("literal", "{ username: u, password: literal-hunter-5 }"))
+                headers: { X-Token: header-hunter-4 }
+            """
+        let agent = try await AgentProcess.start(
+            configuration, in: folder,
+            environment: ["HUB_PASSWORD": "env-hunter-1", "CREDENTIALS_DIRECTORY": folder.path("credentials")])
+        let admin = agent.admin
+        // Everything that is told until the agent ends.
+        async let events = admin.raw(Array("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+        try await eventually("every replicator has failed once") {
+            try await agent.status()["replicators"]?.asArray?.allSatisfy { $0["error"]?["message"]?.asString != nil } == true
+        }
+        var seen: [(String, String)] = []
+        for path in ["/api/status", "/api/replicators/env", "/api/replicators", "/api/listeners", "/api/plugins", "/health", "/metrics"] {
+            let answer = try await agent.admin.get(path)
+            seen.append((path, String(decoding: answer.body, as: UTF8.self)))
+        }
+        for arguments in [["status"], ["status", "--json"], ["check", "--json"]] {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), arguments + ["--config", agent.configuration],
+                environment: ["HUB_PASSWORD": "env-hunter-1", "CREDENTIALS_DIRECTORY": folder.path("credentials")], folder: folder.path)
+            #expect(outcome.status == 0, "\(outcome)")
+            seen.append((arguments.joined(separator: " "), outcome.output + outcome.errors))
+        }
+        // A reload that is refused tells what is wrong, and one that is taken tells what it did.
+        try folder.write("secret.txt", "file-hunter-2-changed\n")
+        agent.process.send(SIGHUP)
+        _ = try await agent.process.line(containing: "replicator file", in: .errors)
+        try folder.write("secret.txt", bytes: Array("file-hunter-2\u{1}bad".utf8))
+        agent.process.send(SIGHUP)
+        _ = try await agent.process.line(containing: "cannot carry", in: .errors)
+        let outcome = try await agent.stop()
+        seen.append(("events", String(decoding: (try? await events) ?? [], as: UTF8.self)))
+        seen.append(("standard output", outcome.output))
+        seen.append(("standard error", outcome.errors))
+        #expect(outcome.errors.contains("replicator"))
+        for (place, text) in seen {
+            for secret in Self.secrets + ["Authorization", "dTplbnYtaHVudGVyLTE", "SyncGatewaySession="] {
+                #expect(!text.contains(secret), "\(secret) in \(place): \(text)")
+            }
+        }
+    }
+
+    @Test func theyReachTheirUse() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("credentials/token", "credential-hunter-3\n")
+        let agent = try await AgentProcess.start(
+            Configuration.plain.replacing("admin: { port: 0 }", with: "admin: { port: 0, token: \"${credential:token}\" }"), in: folder,
+            environment: ["CREDENTIALS_DIRECTORY": folder.path("credentials")])
+        let admin = HTTPProbe.tcp(port: try agent.port("admin"))
+        #expect(try await admin.get("/api/status").status == 401)
+        #expect(try await admin.request("GET", "/api/status", headers: [("Authorization", "Bearer credential-hunter-3")]).status == 200)
+        try await agent.stop()
+    }
+
+    private static func replicator(_ name: String, _ authenticator: String) -> String {
+        """
+          - name: \(name)
+            database: main
+            target: ws://127.0.0.1:1/main
+            continuous: true
+            authenticator: \(authenticator)
+        """
+    }
+}

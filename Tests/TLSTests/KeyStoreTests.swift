@@ -1,0 +1,205 @@
+import Glibc
+import TLS
+import TestSupport
+import Testing
+
+@Suite struct KeyStoreTests {
+    private static func label(_ text: String) throws -> IdentityLabel { try IdentityLabel(text) }
+
+    private static func mode(_ path: String) -> mode_t {
+        var facts = stat()
+        return stat(path, &facts) == 0 ? facts.st_mode & 0o7777 : 0
+    }
+
+    @Test func anIdentityIsMadeKeptAndRemoved() async throws {
+        let tool = try OpenSSLTool()
+        let store = KeyStore(dataFolder: tool.path("deep/data"))
+        #expect(try store.list().isEmpty)
+        let gateway = try Self.label("plant-gateway.7")
+        let names = AlternativeNames(dns: ["gateway.example", "*.plant.example"], ip: ["10.0.0.7", "fe80::7"])
+        let made = try store.create(gateway, IdentityRequest(names: names, validityDays: 90))
+        #expect(try store.load(gateway).chain == made.chain)
+        #expect(made.leaf.alternativeNames == names && made.leaf.commonName == "gateway.example")
+        #expect(made.leaf.isSelfSigned && !made.leaf.isCA)
+        #expect(made.leaf.notAfter - made.leaf.notBefore == 90 * 86_400 + 3600)
+
+        let file = store.path(of: gateway)
+        #expect(Self.mode(file) == 0o600 && Self.mode(store.folder) == 0o700)
+        #expect(try await tool("x509", "-in", file, "-noout", "-checkip", "fe80::7").contains("does match"))
+        #expect(try await tool("x509", "-in", file, "-noout", "-checkhost", "a.plant.example").contains("does match"))
+        #expect(try await tool("verify", "-CAfile", file, "-purpose", "sslserver", "-x509_strict", file).contains("OK"))
+        #expect(try await tool("verify", "-CAfile", file, "-purpose", "sslclient", file).contains("OK"))
+        try await tool("pkey", "-in", file, "-noout", "-check")
+
+        let again = fileError { _ = try store.create(gateway, IdentityRequest()) }
+        #expect(again?.kind == .exists && again?.path == file)
+        let other = try store.create(gateway, IdentityRequest(), replaces: true)
+        #expect(try store.load(gateway).leaf == other.leaf && other.leaf != made.leaf)
+        #expect(try store.list().map(\.label) == [gateway])
+        try store.remove(gateway)
+        #expect(fileError { try store.remove(gateway) }?.kind == .missing)
+        let missing = fileError { _ = try store.load(gateway) }
+        #expect(missing?.kind == .missing && missing?.description.contains("nightjar identity create") == true)
+    }
+
+    @Test(arguments: IdentityRequest.KeyKind.allCases)
+    func everyKindOfKey(_ kind: IdentityRequest.KeyKind) async throws {
+        let tool = try OpenSSLTool()
+        let store = KeyStore(dataFolder: tool.folder.path)
+        let identity = try store.create(try Self.label("k"), IdentityRequest(key: kind))
+        #expect(!identity.key.facts.isWeak && identity.leaf.isSelfSigned)
+        let file = store.path(of: try Self.label("k"))
+        #expect(try await tool("verify", "-CAfile", file, "-x509_strict", file).contains("OK"))
+    }
+
+    @Test(arguments: ["", "-a", ".a", "a/b", "..", "a b", "é", "a\n", "a\0b", String(repeating: "a", count: 129)])
+    func labelsAreNoPaths(_ text: String) {
+        #expect(fileError { _ = try IdentityLabel(text) }?.kind == .invalid)
+    }
+
+    @Test func requestsAreChecked() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path)
+        let wrong = [
+            IdentityRequest(validityDays: 0), IdentityRequest(validityDays: -5), IdentityRequest(validityDays: 1_000_000),
+            IdentityRequest(commonName: ""), IdentityRequest(commonName: String(repeating: "x", count: 65)),
+            IdentityRequest(commonName: "a\nb"),
+        ] + ["", "a,DNS:b", "a b", "10.0.0.1", "-a", "a..b", "*", "*.com", "é.example", "dirName:x"].map {
+            IdentityRequest(names: AlternativeNames(dns: [$0]))
+        } + ["10.0.0", "x", "1.2.3.4,DNS:b"].map { IdentityRequest(names: AlternativeNames(ip: [$0])) }
+        for request in wrong {
+            #expect(fileError { _ = try store.create(try Self.label("a"), request) }?.kind == .invalid, "\(request)")
+        }
+        #expect(!folder.exists("identities"))
+        // Up to a hundred years, past the year 2050, where certificates write times another way.
+        let long = try store.create(try Self.label("a"), IdentityRequest(commonName: "Größe, \"x\" + y", validityDays: 36_525))
+        #expect(long.leaf.notAfter - long.leaf.notBefore == 36_525 * 86_400 + 3600)
+        #expect(long.leaf.commonName == "Größe, \"x\" + y")
+    }
+
+    @Test func looserPermissionsAndForeignOwnersAreRefused() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path)
+        let label = try Self.label("a")
+        _ = try store.create(label, IdentityRequest())
+        let file = store.path(of: label)
+        for mode: mode_t in [0o644, 0o640, 0o604, 0o660] {
+            chmod(file, mode)
+            let error = fileError { _ = try store.load(label) }
+            #expect(error?.kind == .loosePermissions && error?.path == file)
+            #expect(error?.advice == "run: chmod 600 \(file)")
+        }
+        chmod(file, 0o400)
+        _ = try store.load(label)
+        chmod(store.folder, 0o755)
+        let loose = fileError { _ = try store.load(label) }
+        #expect(loose?.kind == .loosePermissions && loose?.advice == "run: chmod 700 \(store.folder)")
+        #expect(fileError { _ = try store.list() }?.kind == .loosePermissions)
+        #expect(fileError { _ = try store.create(try Self.label("b"), IdentityRequest()) }?.kind == .loosePermissions)
+        #expect(fileError { _ = try store.anonymous() }?.kind == .loosePermissions)
+        chmod(store.folder, 0o700)
+        // Only root can give a file away, so only root can try.
+        guard geteuid() == 0 else { return }
+        chown(file, 1234, 1234)
+        let foreign = fileError { _ = try store.load(label) }
+        #expect(foreign?.kind == .foreignOwner && foreign?.advice == "run: chown 0 \(file)")
+        chown(file, 0, 0)
+        chown(store.folder, 1234, 1234)
+        #expect(fileError { _ = try store.load(label) }?.kind == .foreignOwner)
+    }
+
+    @Test func whatACrashLeftBehindIsNoIdentity() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path)
+        _ = try store.create(try Self.label("a"), IdentityRequest())
+        // Half of a file that was being written when power failed.
+        try folder.write("identities/b.pem.\(getpid()).part", "-----BEGIN CERT")
+        #expect(try store.list().map(\.label.text) == ["a"])
+        _ = try store.create(try Self.label("b"), IdentityRequest())
+        #expect(try store.list().map(\.label.text) == ["a", "b"])
+        #expect(!folder.exists("identities/b.pem.\(getpid()).part"))
+        // A damaged one is listed with its reason beside the good ones.
+        try folder.write("identities/a.pem", "garbage")
+        let entries = try store.list()
+        #expect(entries.count == 2)
+        guard case .failure(let error) = entries[0].identity else {
+            Issue.record("garbage was taken")
+            return
+        }
+        #expect(error.path == store.path(of: try Self.label("a")))
+    }
+
+    @Test func aFolderThatCannotBeWrittenLeavesNothing() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("identities", "a file")
+        let store = KeyStore(dataFolder: folder.path)
+        #expect(fileError { _ = try store.create(try Self.label("a"), IdentityRequest()) }?.kind == .notAFile)
+        let inFile = KeyStore(dataFolder: folder.path("identities"))
+        #expect(fileError { _ = try inFile.create(try Self.label("a"), IdentityRequest()) } != nil)
+    }
+
+    // MARK: - The anonymous identity
+
+    @Test func theAnonymousIdentityIsMadeOnceAndRenewedInTime() throws {
+        let folder = try TemporaryFolder()
+        let clock = TestClock(1_800_000_000)
+        let store = KeyStore(dataFolder: folder.path, clock: { clock.now })
+        let first = try store.anonymous()
+        #expect(first.event == .made)
+        #expect(first.identity.leaf.alternativeNames.dns.contains("localhost"))
+        #expect(first.identity.leaf.alternativeNames.ip == ["127.0.0.1", "::1"])
+        // Another process, the next start.
+        let next = try KeyStore(dataFolder: folder.path, clock: { clock.now }).anonymous()
+        #expect(next.event == .kept && next.identity.leaf == first.identity.leaf)
+
+        let end = first.identity.leaf.notAfter
+        clock.now = end - 86_400
+        #expect(try store.anonymous().event == .kept)
+        clock.now = end - 86_399
+        let renewed = try store.anonymous()
+        guard case .renewed(let reason) = renewed.event else {
+            Issue.record("not renewed: \(renewed.event)")
+            return
+        }
+        #expect(reason.contains("expires at"))
+        #expect(renewed.identity.leaf != first.identity.leaf && renewed.identity.leaf.notAfter > end)
+        // A clock that is back in the past takes the fingerprint from nobody.
+        clock.now = 0
+        #expect(try store.anonymous().event == .kept)
+        #expect(try store.anonymous().identity.leaf == renewed.identity.leaf)
+    }
+
+    @Test func theFirstBootMayBeIn1970() throws {
+        let folder = try TemporaryFolder()
+        let clock = TestClock(10)
+        let store = KeyStore(dataFolder: folder.path, clock: { clock.now })
+        let source = try IdentitySource(.anonymous, store: store)
+        let first = source.current.leaf
+        #expect(first.notBefore == 0)
+        #expect(try !source.reload())
+        // Then the clock is set.
+        clock.now = 1_800_000_000
+        #expect(try source.reload())
+        #expect(source.current.leaf.notAfter > clock.now && source.current.leaf != first)
+        #expect(try !source.reload())
+    }
+
+    @Test func aDamagedAnonymousIdentityIsMadeAnewAndAnExposedOneIsNot() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path)
+        let file = store.path(of: .anonymous)
+        _ = try store.anonymous()
+        chmod(file, 0o644)
+        #expect(fileError { _ = try store.anonymous() }?.kind == .loosePermissions)
+        chmod(file, 0o600)
+        try folder.write("identities/anonymous.pem", "")
+        chmod(file, 0o600)
+        guard case .renewed = try store.anonymous().event else {
+            Issue.record("not renewed")
+            return
+        }
+        #expect(fileError { _ = try store.create(.anonymous, IdentityRequest()) }?.kind == .invalid)
+        try store.remove(.anonymous)
+        #expect(try store.anonymous().event == .made)
+    }
+}
