@@ -79,10 +79,20 @@
 ---@field enum any[]? allowed values
 ---@field doc string?
 
+---What a plugin may ask for itself, within the host's ceiling.
+---@class nightjar.Limits
+---@field memory integer? bytes of one state
+---@field cpu_ms integer? of a filter or authenticator call
+---@field instructions integer? of a filter or authenticator call
+---@field resolver_cpu_ms integer? of a resolver or sync call
+---@field resolver_instructions integer? of a resolver or sync call
+---@field log_lines integer? a second
+
 ---What a plugin returns.
 ---@class nightjar.Plugin
 ---@field description string?
 ---@field params table<string, nightjar.Parameter>?
+---@field limits nightjar.Limits?
 ---@field push_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may leave this database
 ---@field pull_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may enter this database
 ---@field resolve (fun(conflict: nightjar.Conflict, ctx: nightjar.Context): table)? one side, a new table, or nightjar.delete

@@ -19,6 +19,7 @@ public actor Agent {
     nonisolated let startedAt: Int64
     nonisolated let uptimeStart = ContinuousClock.now
     nonisolated let shared: Mutex<Shared>
+    nonisolated let meters = PluginMeters()
 
     /// What status and requests read without waiting for the actor.
     struct Shared {
@@ -128,11 +129,13 @@ public actor Agent {
     private func loadPlugins(_ settings: AgentSettings) async throws {
         guard let folder = settings.plugins?.value else { return }
         let logger = logs.logger(.plugin)
+        let limits = PluginHostLimits(settings.pluginLimits)
         let states = PluginStateFiles(folder: "\(settings.data.value)/plugin-state") { logger.error("\($0)") }
         pluginStates = states
         let host = try PluginHost(
-            folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            services: DatabaseServices(states: states) { [weak self] in self?.database($0) }, logger: logger)
+            folder: folder, configurationFolder: settings.folder, limits: limits,
+            services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
+            versionsFolder: "\(settings.data.value)/plugin-versions", logger: logger)
         shared.withLock { $0.plugins = host }
         await host.start()
         let events = host.events()
@@ -140,7 +143,7 @@ public actor Agent {
             for await event in events {
                 guard let self else { return }
                 switch event {
-                case .reloaded, .restored, .returned, .loaded, .parameterFileChanged: await self.retryConflicts()
+                case .reloaded, .restored, .returned, .loaded, .parameterFileChanged, .recovered: await self.retryConflicts()
                 default: break
                 }
             }

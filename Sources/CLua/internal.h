@@ -102,6 +102,7 @@ struct nj_state {
     nj_cursor cursors[NJ_CURSORS];
     nj_doc docs[NJ_DOCUMENT_SLOTS];
     uint32_t hook_mask;
+    bool has_difference; // output holds {"got", "expected"} of a failed t.equal
     int tests; // registry reference of the loaded test cases
     int plugin_table;
 

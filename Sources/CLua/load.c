@@ -5,8 +5,8 @@
 
 static const char *const hook_names[NJ_HOOKS] = {
     "push_filter", "pull_filter", "resolve", "authenticate_password", "authenticate_certificate", "sync"};
-enum { NJ_OTHER_KEYS = 2 };
-static const char *const other_keys[NJ_OTHER_KEYS] = {"description", "params"};
+enum { NJ_OTHER_KEYS = 3 };
+static const char *const other_keys[NJ_OTHER_KEYS] = {"description", "params", "limits"};
 
 const char *nj_hook_name(int hook) { return hook_names[hook]; }
 
@@ -117,9 +117,7 @@ static int load(lua_State *L) {
         }
         if (strcmp(key, "description") == 0) {
             if (lua_type(L, -1) != LUA_TSTRING) return luaL_error(L, "%s: 'description' must be a string, not a %s", name, luaL_typename(L, -1));
-        } else if (strcmp(key, "limits") == 0) {
-            return luaL_error(L, "%s: 'limits' are set in the configuration (plugin_limits), not by the plugin", name);
-        } else if (strcmp(key, "params") == 0) {
+        } else if (strcmp(key, "params") == 0 || strcmp(key, "limits") == 0) {
             if (!lua_istable(L, -1)) return luaL_error(L, "%s: '%s' must be a table, not a %s", name, key, luaL_typename(L, -1));
         } else {
             return unknown_key(L, name, key, length);

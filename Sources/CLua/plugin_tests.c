@@ -69,6 +69,7 @@ static nj_bytes text_field(lua_State *L, int table, const char *name, const char
 
 // The document at index as a hook gets it: a handle of this call. nil stays nil (0).
 uint64_t nj_make_test_document(lua_State *L, nj_state *S, int index, const char *what) {
+    S->has_difference = false; // its bytes lie in the same buffer
     if (lua_isnoneornil(L, index)) return 0;
     if (!lua_istable(L, index) && !nj_is_document(L, index)) luaL_error(L, "%s must be a table, not a %s", what, luaL_typename(L, index));
     luaL_checkstack(L, 8, what);
@@ -206,8 +207,9 @@ static int fail_check(lua_State *L, int argument, const char *reason) {
     return luaL_error(L, "%s", reason);
 }
 
-static int accept(lua_State *L) { return lua_toboolean(L, 1) ? 0 : fail_check(L, 2, "expected to be accepted, was rejected"); }
-static int reject(lua_State *L) { return lua_toboolean(L, 1) ? fail_check(L, 2, "expected to be rejected, was accepted") : 0; }
+// A later check is another matter than an equality that failed inside a pcall.
+static int accept(lua_State *L) { nj_of(L)->has_difference = false; return lua_toboolean(L, 1) ? 0 : fail_check(L, 2, "expected to be accepted, was rejected"); }
+static int reject(lua_State *L) { nj_of(L)->has_difference = false; return lua_toboolean(L, 1) ? fail_check(L, 2, "expected to be rejected, was accepted") : 0; }
 
 // Pushes the value as plain tables, the same for a document and for a table written in the test.
 static void push_plain(lua_State *L, nj_state *S, int index) {
@@ -264,7 +266,16 @@ static int equal(lua_State *L) {
     push_shown(L, S, 4);
     push_shown(L, S, 5);
     lua_pushfstring(L, "got %s, expected %s", lua_tostring(L, 6), lua_tostring(L, 7));
-    return fail_check(L, 3, lua_tostring(L, -1));
+    int reason = lua_gettop(L);
+    // Both values whole, for a difference field by field.
+    lua_createtable(L, 0, 2);
+    lua_pushvalue(L, 4);
+    lua_setfield(L, -2, "got");
+    lua_pushvalue(L, 5);
+    lua_setfield(L, -2, "expected");
+    nj_encode(L, S, lua_gettop(L), &S->output, (size_t)S->limits.block, "t.equal", NJ_VALUE);
+    S->has_difference = true;
+    return fail_check(L, 3, lua_tostring(L, reason));
 }
 
 static int fails(lua_State *L) {
@@ -305,5 +316,8 @@ static int run_test(lua_State *L) {
 int nj_run_test(nj_state *S, nj_bytes name, nj_bytes context, const nj_budget *budget) {
     if (!nj_begin(S, budget)) return NJ_ERROR;
     arguments a = {name, context};
+    S->has_difference = false;
     return nj_end(S, nj_protected(S, run_test, &a), NJ_ERROR);
 }
+
+nj_bytes nj_difference(const nj_state *S) { return S->has_difference ? (nj_bytes){S->output.bytes, S->output.length} : (nj_bytes){NULL, 0}; }

@@ -13,6 +13,8 @@ public final class LuaPluginState {
     public let hooks: Set<LuaHook>
     /// `params` of the returned table as declared, an object (unchecked beyond being a table with string keys) or `missing`.
     public let parameterDeclarations: LuaValue
+    /// `limits` of the returned table as declared, or `missing`.
+    public let limitDeclarations: LuaValue
     public let limits: LuaLimits
 
     let state: OpaquePointer
@@ -40,6 +42,7 @@ public final class LuaPluginState {
             try check(status, state)
             description = try LuaPluginState.declaration("description", state).text
             parameterDeclarations = try LuaPluginState.declaration("params", state)
+            limitDeclarations = try LuaPluginState.declaration("limits", state)
         } catch {
             nj_close(state)
             throw error
@@ -165,6 +168,12 @@ public final class LuaPluginState {
             withBytes(context.value.jsonBytes) { nj_run_test(state, name, $0, &budget) }
         }
         try check(status, state)
+    }
+
+    /// What the last test that failed in `t.equal` compared: an object of `got` and `expected`, each missing for nil.
+    public var lastDifference: LuaValue? {
+        let bytes = nj_difference(state)
+        return bytes.length > 0 ? LuaValue(json: bytes.array) : nil
     }
 
     // MARK: What it uses

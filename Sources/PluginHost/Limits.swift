@@ -39,6 +39,21 @@ public struct PluginHostLimits: Sendable {
     /// Different failures that are logged for one version of a plugin; all are counted.
     public var loggedFailuresPerVersion = 32
 
+    /// Failed calls in a row after which a use of a plugin is not called any more (`breaker failures`). A failing filter costs up to
+    /// its whole time limit a document; fifty are enough to tell a broken plugin from a few strange documents.
+    public var breakerFailures = 50
+    /// One call is tried this often while a use is failing (`breaker probe`), so that it recovers without anybody's help.
+    public var breakerProbeSeconds = 60
+    /// The document or conflict that is kept for such a call (`breaker sample`); a larger one is read from the database again.
+    public var breakerSampleBytes = 1 << 20
+
+    /// Versions of one plugin that are kept for a rollback (`kept versions`), the one in force among them.
+    public var keptVersions = 10
+    /// Processor time of all tests of one plugin, in milliseconds (`tests`): while they run, no other plugin is reloaded.
+    public var testMilliseconds = 10_000
+
+    /// The most that a plugin can ask for in its own `limits` (`ceiling`), where the configuration says nothing about it.
+    public var ceiling = PluginLimits.ceiling
     /// `nightjar.password` in one call (`password operations`): a login needs one, or a second against a made-up hash. Each takes some 60 ms
     /// and 32 MiB.
     public static let passwordOperations = 4
@@ -55,6 +70,7 @@ public struct PluginHostLimits: Sendable {
     public init() {}
 
     func limits(for name: String) -> PluginLimits { perPlugin[name] ?? plugin }
+    func logLines(for name: String) -> Int { limits(for: name).logLinesPerSecond ?? logLinesPerSecond }
 }
 
 /// What one plugin may use.
@@ -68,4 +84,15 @@ public struct PluginLimits: Sendable, Equatable {
     public var logLinesPerSecond: Int?
 
     public init() {}
+
+    /// Ten times the time and four times the memory of the defaults: enough for heavy work, and still no danger to a small device.
+    public static let ceiling: PluginLimits = {
+        var limits = PluginLimits()
+        limits.state.memoryBytes = 64 << 20
+        limits.filter = LuaCallLimits(cpuMilliseconds: 500, instructions: 100_000_000)
+        limits.authenticator = limits.filter
+        limits.resolver = LuaCallLimits(cpuMilliseconds: 2_500, instructions: 500_000_000)
+        limits.logLinesPerSecond = 1_000
+        return limits
+    }()
 }

@@ -25,11 +25,11 @@ public struct PluginCheck: Sendable {
         if let failure = scan.failure { problems.append(PluginProblem(file: "", message: failure)) }
         var versions: [String: LoadedVersion] = [:]
         for (name, source) in scan.sources {
-            switch VersionLoader.load(source, limits: limits.limits(for: name), pool: nil) {
+            switch VersionLoader.load(source, host: limits, pool: nil) {
             case .failure(let problem): problems.append(problem)
             case .success(let version):
                 versions[name] = version
-                if let problem = proof.prove(PluginCandidate(version)) { problems.append(problem) }
+                if let problem = proof.prove(PluginCandidate(version, limits)) { problems.append(problem) }
             }
         }
         self.folder = folder
@@ -56,11 +56,12 @@ public struct PluginCheck: Sendable {
 }
 
 extension PluginCandidate {
-    init(_ source: PluginSource, _ limits: PluginLimits) {
+    init(_ source: PluginSource, _ limits: PluginLimits, _ host: PluginHostLimits) {
         self.init(
             name: source.name, version: source.version, file: source.main.path, source: source.main.bytes,
-            tests: source.tests.map { ($0.path, $0.bytes) }, modules: PluginSource.Loader(source: source), limits: limits)
+            tests: source.tests.map { ($0.path, $0.bytes) }, modules: PluginSource.Loader(source: source), limits: limits,
+            testMilliseconds: host.testMilliseconds)
     }
 
-    init(_ version: LoadedVersion) { self.init(version.source, version.limits) }
+    init(_ version: LoadedVersion, _ host: PluginHostLimits) { self.init(version.source, version.limits, host) }
 }

@@ -11,6 +11,8 @@ public enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     case parameters(plugin: String, file: String, problems: [ParameterProblem], usedBy: String)
     /// A named limit of the host.
     case limit(name: String, limit: Int, plugin: String)
+    /// No such version can come into force again; `kept` are those that can.
+    case noVersion(plugin: String, wanted: String?, kept: [String])
     case hostStopped
     /// The system refused what the host needs.
     case system(String)
@@ -30,6 +32,9 @@ public enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
             "\(usedBy): plugin \"\(plugin)\" (\(file)): " + problems.map(\.description).joined(separator: "; ")
         case .limit(let name, let limit, let plugin):
             "plugin \"\(plugin)\": the limit \(name) = \(limit) is reached"
+        case .noVersion(let plugin, let wanted, let kept):
+            (wanted.map { "no kept version of plugin \"\(plugin)\" begins with \"\($0)\"" } ?? "plugin \"\(plugin)\" has no version before the one in force")
+                + "; kept are \(kept.isEmpty ? "none" : kept.joined(separator: ", "))"
         case .hostStopped:
             "the plugin host has been stopped"
         case .system(let message):

@@ -20,6 +20,28 @@ public enum PluginEvent: Sendable, Equatable {
     case parameterFileRefused(plugin: String, usedBy: String, parameter: String, message: String)
     /// The first failure of its kind of this version; `status()` counts all.
     case failed(plugin: String, version: String, kind: String, message: String)
+    /// An older version is in force by the operator's word; a `reloaded` comes with it.
+    case rolledBack(plugin: String, from: String, to: String)
+    /// A use has failed so often in a row that it is not called any more but once in a while.
+    case failing(plugin: String, version: String, usedBy: String, failures: Int, message: String)
+    /// A use that was failing has answered.
+    case recovered(plugin: String, version: String, usedBy: String)
+    /// The disk refuses what a rollback would need.
+    case notKept(plugin: String, version: String, message: String)
     /// Something in the folder that is no plugin's.
     case folder(PluginProblem)
+}
+
+extension PluginEvent {
+    /// The plugin it is about; nil for the folder.
+    public var plugin: String? {
+        switch self {
+        case .loaded(let plugin, _), .reloaded(let plugin, _, _), .refused(let plugin, _, _, _), .missing(let plugin, _),
+            .returned(let plugin, _), .restored(let plugin, _), .removed(let plugin), .parameterFileChanged(let plugin, _, _),
+            .parameterFileRefused(let plugin, _, _, _), .failed(let plugin, _, _, _), .rolledBack(let plugin, _, _),
+            .failing(let plugin, _, _, _, _), .recovered(let plugin, _, _), .notKept(let plugin, _, _):
+            plugin
+        case .folder(let problem): problem.plugin
+        }
+    }
 }

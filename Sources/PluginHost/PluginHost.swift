@@ -15,13 +15,17 @@ public final class PluginHost: Sendable {
     ///   - folder: holds `NAME.lua`, `NAME/init.lua` and `lib/`. It or a folder above it may be a link that flips. It need not exist yet.
     ///   - configurationFolder: where paths in parameters of type "file" begin; the plugins folder comes second.
     ///   - proof: asked before a version comes into force.
+    ///   - versionsFolder: where versions that were in force are kept, for a rollback and for a start with a file that is refused;
+    ///     nil keeps none. Made when needed, in a folder that is there.
+    ///   - clock: nanoseconds of a clock that never goes back, for breakers.
     public init(
         folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         services: any PluginServices = NoPluginServices(), proof: any PluginProof = NoPluginProof(),
-        logger: Logger = Logger(label: "plugin")
+        versionsFolder: String? = nil, logger: Logger = Logger(label: "plugin"), clock: (@Sendable () -> UInt64)? = nil
     ) throws(PluginError) {
         core = try HostCore(
-            folder: folder, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof, logger: logger)
+            folder: folder, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof,
+            versionsFolder: versionsFolder, logger: logger, clock: clock ?? { monotonicNanoseconds() })
         do {
             supervisor = try Supervisor(core)
         } catch {
@@ -109,7 +113,8 @@ public final class PluginHost: Sendable {
                 guard !fields.isRemoved, fields.inForce?.serial == version.serial else { return .again }
                 guard fields.uses.count < most else { return .full }
                 fields.uses[number] = PluginRecord.Registration(
-                    usedBy: usedBy, hook: hook, params: params, texts: preparation.texts, fileProblems: [:], versions: versions)
+                    usedBy: usedBy, hook: hook, params: params, texts: preparation.texts, fileProblems: [:], versions: versions,
+                    breaker: record.newBreaker(), limits: limits)
                 fields.prepared[number] = preparation.prepared
                 return .made
             }
@@ -120,7 +125,7 @@ public final class PluginHost: Sendable {
             }
             // Only files have to be watched at once; a refused or missing version may be waiting for its uses to change.
             if !preparation.texts.isEmpty { supervisor.post(.usesChanged) }
-            return PluginUse(record, number: number, hook: hook, limits: limits, pool: core.pool, versions: versions) {
+            return PluginUse(record, number: number, hook: hook, pool: core.pool, versions: versions) {
                 [weak supervisor] record in
                 if record.read({ $0.isMissing || $0.refused != nil }) { supervisor?.post(.usesChanged) }
             }
@@ -144,11 +149,32 @@ public final class PluginHost: Sendable {
 
     // MARK: What is there
 
-    /// Reads the folder now, trying refused versions again.
+    /// Reads the folder now, trying refused versions again, and asks again about what is held because a plugin failed.
     ///
-    /// - Parameter name: whose verdict is wanted; all plugins are brought up to date in any case. Empty if there is no such plugin.
+    /// - Parameter name: whose verdict is wanted and whose rollback ends; all plugins are brought up to date in any case. Empty if
+    ///   there is no such plugin.
     public func reload(_ name: String? = nil) async -> [ReloadVerdict] {
         await withCheckedContinuation { supervisor.post(.reload(name, $0)) }
+    }
+
+    /// Puts an older version into force for all uses at one moment, after the same checks as a reload. It holds, also over a
+    /// restart, until the plugin's files change or `reload` names the plugin. Nothing is written into the plugins folder.
+    ///
+    /// - Parameter version: the beginning of a kept version; nil for the one before the version in force.
+    public func rollBack(_ name: String, to version: String? = nil) async throws(PluginError) -> ReloadVerdict {
+        let result: Result<ReloadVerdict, PluginError> = await withCheckedContinuation {
+            supervisor.post(.rollback(name, to: version, $0))
+        }
+        return try result.get()
+    }
+
+    /// Asks again about everything that is held because a plugin failed, also where it is not called any more.
+    ///
+    /// - Parameter name: nil for all plugins.
+    /// - Returns: the plugins that were asked to, with the number of places that use them.
+    public func retry(_ name: String? = nil) throws(PluginError) -> [(plugin: String, uses: Int)] {
+        let records = if let name { [try known(name)] } else { core.allRecords() }
+        return records.map { ($0.name, $0.retry()) }
     }
 
     /// The plugins in force, ascending by name.

@@ -17,6 +17,8 @@ public struct PluginCandidate: Sendable {
     public var tests: (file: String, source: [UInt8])?
     public var modules: any LuaModuleLoader
     public var limits: PluginLimits
+    /// For all its tests together.
+    public var testMilliseconds: Int
 }
 
 /// Asks nothing.

@@ -126,7 +126,7 @@ struct ReferenceTests {
         folder.write("a.lua", passes("true"))
         folder.write("a.test.lua", "return { names = function(t) local all = {} for name in pairs(t) do all[#all + 1] = name end table.sort(all) error(table.concat(all, ' '), 0) end }")
         let outcome = try await PluginTests.run(folder: folder.path)
-        let members = Set((outcome[0].failure?.message ?? "").split(separator: " ").map(String.init).filter { !$0.contains(":") })
+        let members = Set((outcome[0].outcomes.first?.failure?.message ?? "").split(separator: " ").map(String.init).filter { !$0.contains(":") })
         #expect(members == Self.fields(of: "nightjar.Test"))
         for name in members { #expect(Self.holds(Self.readme, "t.\(name)"), "plugins/README.md does not say t.\(name)") }
     }
@@ -171,6 +171,8 @@ struct ReferenceTests {
             ("state bytes", bytes(PluginStateTable.maximumBytes) + " of JSON"), ("metric series", "\(PluginHostLimits.metricSeries)"),
             ("labels", "\(PluginHostLimits.metricLabels) of a metric"), ("parameter file", bytes(host.parameterFileBytes)),
             ("plugin bytes", bytes(host.pluginBytes) + " of all its files"), ("plugins", "\(host.plugins)"),
+            ("breaker failures", "\(host.breakerFailures) in a row"), ("breaker probe", "\(host.breakerProbeSeconds) s"),
+            ("kept versions", "\(host.keptVersions)"), ("tests", "\(host.testMilliseconds / 1_000) s of all tests of a plugin"),
         ]
         for (name, value) in rows { #expect(Self.readme.contains("| \(name) | \(value) |"), "plugins/README.md does not have | \(name) | \(value) |") }
         let listed = Self.readme.split(separator: "## Limits")[1].split(separator: "## Failures")[0].split(separator: "\n").filter { $0.hasPrefix("| ") }.count

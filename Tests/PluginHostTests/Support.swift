@@ -36,7 +36,27 @@ final class Folder: Sendable {
         rename(self(".\(name.split(separator: "/").last ?? "x").swp~"), self(name))
     }
 
+    func text(_ name: String) -> String {
+        guard let file = fopen(self(name), "r") else { return "" }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 1 << 20)
+        let count = fread(&bytes, 1, bytes.count, file)
+        return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+
     func remove(_ name: String) { unlink(self(name)) }
+    func removeFolder(_ name: String) { Folder.removeAll(self(name)) }
+    func move(_ name: String, to other: String) { rename(self(name), self(other)) }
+    func names(in folder: String) -> [String] {
+        guard let stream = opendir(self(folder)) else { return [] }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names.sorted()
+    }
     func link(_ name: String, to target: String) { symlink(target, self(name)) }
     /// Replaces a link in one step, as deployment tools do.
     func flip(_ name: String, to target: String) {
@@ -60,10 +80,11 @@ final class Folder: Sendable {
 /// A host over one folder that is stopped at the end, and its events from before the first loading on.
 func withHost<Result: Sendable>(
     _ folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = quick, services: any PluginServices = NoPluginServices(),
-    proof: any PluginProof = NoPluginProof(), logger: Logger = quiet, _ body: (PluginHost, inout Events) async throws -> Result
+    proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, logger: Logger = quiet, clock: (@Sendable () -> UInt64)? = nil, _ body: (PluginHost, inout Events) async throws -> Result
 ) async throws -> Result {
     let host = try PluginHost(
-        folder: folder, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof, logger: logger)
+        folder: folder, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof,
+        versionsFolder: versionsFolder, logger: logger, clock: clock)
     var events = Events(host)
     await host.start()
     do {
@@ -144,6 +165,12 @@ extension PluginHost {
     func status(_ name: String) -> PluginStatus? { status().first { $0.name == name } }
     func filter(_ name: String, _ params: LuaValue = .missing) throws -> any DocumentFilter {
         try pushFilter(plugin: name, params: params, usedBy: "replicator hub push_filter")
+    }
+}
+
+extension PluginHost {
+    func judge(_ name: String, _ json: String...) async throws -> [FilterVerdict] {
+        try await filter(name).evaluate(json.map { document($0) }, push)
     }
 }
 

@@ -79,8 +79,13 @@ public struct AdminServer: Sendable {
             Answer.json(JSONOutput.object(["done": .array(try await reload().map { .string($0) })]))
         }
         addReplicators(router)
-        addPlugins(router)
         ConflictRoutes(agent: agent).add(to: router)
+        PluginRoutes(agent: agent).add(to: router)
+        router.get("metrics") { _, _ in
+            Response(
+                status: .ok, headers: [.contentType: PrometheusText.contentType],
+                body: .init(byteBuffer: ByteBuffer(string: await agent.metrics())))
+        }
         EventRoutes(agent: agent).add(to: router)
         DocumentRoutes(agent: agent).add(to: router)
         return router
@@ -136,36 +141,6 @@ public struct AdminServer: Sendable {
                         ])
                     }))
         }
-    }
-
-    private func addPlugins(_ router: Router<BasicRequestContext>) {
-        router.get("api/plugins") { _, _ in Answer.json(.array((agent.plugins?.status() ?? []).map { Agent.report($0) })) }
-        router.post("api/plugins/reload") { _, _ in try await reloadPlugins(nil) }
-        router.post("api/plugins/:name/reload") { _, context in try await reloadPlugins(try context.parameters.require("name")) }
-    }
-
-    private func reloadPlugins(_ name: String?) async throws -> Response {
-        guard let plugins = agent.plugins else { throw AgentError(.notFound, "there is no plugins folder") }
-        let verdicts = await plugins.reload(name)
-        if let name, verdicts.isEmpty { throw AgentError(.notFound, "there is no plugin \"\(name)\"") }
-        return Answer.json(
-            .array(
-                verdicts.map { verdict in
-                    var outcome = "unchanged"
-                    var error: String?
-                    switch verdict.outcome {
-                    case .unchanged: break
-                    case .reloaded: outcome = "reloaded"
-                    case .missing: outcome = "missing"
-                    case .refused(let problem):
-                        outcome = "refused"
-                        error = problem.description
-                    }
-                    return JSONOutput.object([
-                        "plugin": .string(verdict.plugin), "outcome": .string(outcome), "version": JSONOutput.text(verdict.version),
-                        "generation": JSONOutput.number(verdict.generation), "error": JSONOutput.text(error),
-                    ])
-                }))
     }
 }
 

@@ -46,6 +46,15 @@ struct DocumentRoutes: Sendable {
                     try await writer.finish(nil)
                 })
         }
+        router.get("api/databases/:db/last") { request, context in
+            let count = request.uri.queryParameters["count"].flatMap { Int($0) } ?? 100
+            guard (1...DocumentPlace.maximumLast).contains(count) else {
+                throw AgentError(.invalid, "count is 1 to \(DocumentPlace.maximumLast), not \(count)")
+            }
+            var buffer = ByteBuffer()
+            for row in try await access(context).last(count) { DocumentLines.append(row, to: &buffer) }
+            return Response(status: .ok, headers: [.contentType: "application/x-ndjson"], body: .init(byteBuffer: buffer))
+        }
         router.post("api/databases/:db/import") { request, context in
             let access = try access(context)
             var counts = DocumentAccess.ImportCounts()

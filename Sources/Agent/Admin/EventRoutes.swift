@@ -3,6 +3,7 @@ import Hummingbird
 import NIOCore
 import PluginHost
 import Replication
+import ServiceLifecycle
 
 /// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
 /// moved or could not move, `conflict` where one was decided or became pending, and `plugin` reloads and failures.
@@ -25,7 +26,8 @@ struct EventRoutes: Sendable {
                 status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
                 body: ResponseBody { writer in
                     try await writer.write(ByteBuffer(string: ": nightjar events\n\n"))
-                    for await event in events() {
+                    // An agent that stops does not wait for its readers to go.
+                    for await event in events().cancelOnGracefulShutdown() {
                         guard let event else {
                             try await writer.write(ByteBuffer(string: ": \n\n"))
                             continue
@@ -69,7 +71,10 @@ struct EventRoutes: Sendable {
             if let plugins = agent.plugins?.events() {
                 tasks.append(
                     Task {
-                        for await event in plugins { continuation.yield(Event(name: "plugin", data: Self.report(event))) }
+                        for await event in plugins {
+                            let generation = agent.plugins?.status().first { $0.name == event.plugin }?.generation
+                            continuation.yield(Event(name: "plugin", data: Self.report(event, generation)))
+                        }
                     })
             }
             tasks.append(
@@ -97,16 +102,18 @@ struct EventRoutes: Sendable {
                     return JSONOutput.object([
                         "id": .string(event.id.text), "collection": .string(event.collection.description),
                         "direction": .string(event.direction.rawValue), "flags": .array(flags),
+                        "held": .bool(event.error?.domain == .plugin && event.error?.code == 503),
                         "error": event.error.map { Agent.report($0) } ?? .null,
                     ])
                 }),
         ])
     }
 
-    private static func report(_ event: PluginEvent) -> JSONValue {
+    private static func report(_ event: PluginEvent, _ generation: UInt64?) -> JSONValue {
         func object(_ kind: String, _ plugin: String, _ version: String? = nil, _ message: String? = nil) -> JSONValue {
             JSONOutput.object([
-                "kind": .string(kind), "plugin": .string(plugin), "version": JSONOutput.text(version), "message": JSONOutput.text(message),
+                "kind": .string(kind), "plugin": .string(plugin), "version": JSONOutput.text(version),
+                "generation": generation.map { JSONOutput.number($0) } ?? .null, "message": JSONOutput.text(message),
             ])
         }
         switch event {
@@ -122,6 +129,11 @@ struct EventRoutes: Sendable {
         case .parameterFileRefused(let plugin, let usedBy, let parameter, let message):
             return object("parameter_file_refused", plugin, nil, "\(usedBy): \(parameter): \(message)")
         case .failed(let plugin, let version, let kind, let message): return object("failed", plugin, version, "\(kind): \(message)")
+        case .rolledBack(let plugin, let from, let to): return object("rolled_back", plugin, to, "from \(from)")
+        case .failing(let plugin, let version, let usedBy, let failures, let message):
+            return object("failing", plugin, version, "\(usedBy) failed \(failures) times in a row: \(message)")
+        case .recovered(let plugin, let version, let usedBy): return object("recovered", plugin, version, usedBy)
+        case .notKept(let plugin, let version, let message): return object("not_kept", plugin, version, message)
         case .folder(let problem): return object("folder", "", nil, problem.description)
         }
     }

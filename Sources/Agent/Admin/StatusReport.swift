@@ -129,33 +129,6 @@ extension Agent {
         ])
     }
 
-    static func report(_ plugin: PluginStatus) -> JSONValue {
-        JSONOutput.object([
-            "name": .string(plugin.name),
-            "description": JSONOutput.text(plugin.description),
-            "version": JSONOutput.text(plugin.version),
-            "generation": JSONOutput.number(plugin.generation),
-            "state": .string(plugin.state.rawValue),
-            "hooks": .array(plugin.hooks.map { .string($0) }),
-            "used_by": .array(plugin.usedBy.map { .string($0) }),
-            "calls": JSONOutput.number(plugin.calls),
-            "errors": JSONOutput.number(plugin.errors),
-            "rejected": JSONOutput.number(plugin.rejected),
-            "p99_ms": plugin.p99Milliseconds.map { JSONOutput.number($0) } ?? .null,
-            "last_failure": JSONOutput.text(plugin.lastFailure),
-            "limits_hit": JSONOutput.object([
-                "timeouts": JSONOutput.number(plugin.limitHits.timeouts),
-                "memory": JSONOutput.number(plugin.limitHits.memory),
-                "results": JSONOutput.number(plugin.limitHits.results),
-                "log_lines_dropped": JSONOutput.number(plugin.limitHits.logLinesDropped),
-                "states_rebuilt": JSONOutput.number(plugin.limitHits.statesRebuilt),
-            ]),
-            "refused": plugin.refused.map {
-                JSONOutput.object(["version": .string($0.version), "error": .string($0.error)])
-            } ?? .null,
-        ])
-    }
-
     /// Why the agent is not healthy, a reason each; empty when it is.
     public nonisolated func healthProblems() async -> [String] {
         guard isReady else { return ["the agent is starting or stopping"] }
@@ -173,6 +146,7 @@ extension Agent {
         }
         for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
             if let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
+            for failing in plugin.failing { reasons.append("plugin \(plugin.name): \(failing.usedBy) keeps failing: \(failing.error)") }
             if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
         }
         return reasons

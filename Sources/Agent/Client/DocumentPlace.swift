@@ -176,6 +176,22 @@ public enum DocumentPlace: Sendable {
         }
     }
 
+    /// `max_last`: documents that ``last(_:)`` gives at once; they are held in memory.
+    public static let maximumLast = 10_000
+
+    /// The documents that changed last, oldest change first, tombstones included.
+    public func last(_ count: Int) async throws -> [[UInt8]] {
+        switch self {
+        case .agent(let client, let name):
+            let bytes = try await client.bytes("GET", "/api/databases/\(PercentEncoding.encode(name))/last?count=\(count)")
+            return bytes.split(separator: UInt8(ascii: "\n")).map { Array($0) }
+        case .folder(let access):
+            return try await access.last(count).map {
+                DocumentAccess.json(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? [])
+            }
+        }
+    }
+
     /// Every document as a line of JSON, in pieces of whole or broken lines.
     public func export(includesDeleted: Bool, _ write: @escaping @Sendable (ByteBuffer) throws -> Void) async throws {
         switch self {

@@ -92,6 +92,12 @@ public enum StatusText {
             if let refused = plugin["refused"], !refused.isNull {
                 notes += "\(name): version \(string(refused["version"])) is refused: \(string(refused["error"]))\n"
             }
+            if let rollback = plugin["rolled_back"], !rollback.isNull {
+                notes += "\(name): rolled back from \(string(rollback["from"])) to \(string(rollback["to"])); a change of its files, or \"plugin reload \(name)\", ends it\n"
+            }
+            for failing in rows(plugin, "failing") {
+                notes += "\(name): \(string(failing["used_by"])) is not called: \(string(failing["failures"])) failures in a row: \(string(failing["error"]))\n"
+            }
             if let failure = plugin["last_failure"]?.asString { notes += "\(name): last failure: \(TextTable.printable(failure))\n" }
         }
         return section(table, "no plugins") + notes

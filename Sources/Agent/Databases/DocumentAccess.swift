@@ -147,6 +147,26 @@ public struct DocumentAccess: Sendable {
         }
     }
 
+    /// The documents that changed last, oldest change first, tombstones included.
+    public func last(_ count: Int) async throws -> [ChangeRow] {
+        let newest = try await database.read { [collection] in try $0.lastSequence(collection) }
+        var window = SequenceNumber(max(1, count))
+        while true {
+            // Sequences of older revisions are gone, so that a stretch of them may hold few documents.
+            var since = newest > window ? newest - window : 0
+            let isWhole = since == 0
+            var rows: [ChangeRow] = []
+            while true {
+                let page = try await page(since: since, limit: 500, includesDeleted: true, includesBodies: true)
+                guard let last = page.last else { break }
+                since = last.sequence
+                rows = Array((rows + page).suffix(count))
+            }
+            if rows.count >= count || isWhole { return rows }
+            window *= 4
+        }
+    }
+
     /// The outcome of an import.
     public struct ImportCounts: Sendable, Equatable {
         public var lines = 0

@@ -24,7 +24,8 @@ public enum ConfigurationCheck {
             return report
         }
         let check = try await PluginCheck.run(
-            folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
+            folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
+            proof: ProofByTests())
         report.plugins = check.plugins
         report.problems += check.problems.map(\.description)
         for (reference, hook, usedBy) in uses(settings) {

@@ -4,15 +4,25 @@ import LuaRuntime
 import PluginHost
 import Replication
 
-/// What plugins may ask of the agent: a look at a document, and their own small state.
+/// What plugins may ask of the agent: a look at a document, their own small state, their metrics.
 struct DatabaseServices: PluginServices {
     let database: @Sendable (String) -> Database?
     /// Nil where plugins have no state: outside an agent.
     let states: PluginStateFiles?
+    let meters: PluginMeters?
 
-    init(states: PluginStateFiles?, _ database: @escaping @Sendable (String) -> Database?) {
+    init(states: PluginStateFiles?, meters: PluginMeters? = nil, _ database: @escaping @Sendable (String) -> Database?) {
         self.states = states
+        self.meters = meters
         self.database = database
+    }
+
+    func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {
+        meters?.count(plugin: plugin, name: name, value: value, labels: labels)
+    }
+
+    func gauge(plugin: String, name: String, value: Double, labels: [(String, String)]) {
+        meters?.gauge(plugin: plugin, name: name, value: value, labels: labels)
     }
 
     func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {

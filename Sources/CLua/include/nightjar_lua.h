@@ -131,6 +131,8 @@ int nj_call_sync(
 // Plugin tests. nj_load_tests leaves a JSON object in nj_output whose keys are the names.
 int nj_load_tests(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget);
 int nj_run_test(nj_state *S, nj_bytes name, nj_bytes context, const nj_budget *budget);
+// After a test that failed in t.equal: JSON {"got": …, "expected": …}, a side absent for nil; else empty.
+nj_bytes nj_difference(const nj_state *S);
 
 size_t nj_memory(const nj_state *S);
 size_t nj_peak_memory(const nj_state *S);

@@ -10,20 +10,27 @@ final class HostCore: Sendable {
     let proof: any PluginProof
     let logger: Logger
     let files: ParameterFiles
+    let versionsFolder: String?
     let pool: WorkerPool
+    /// Nanoseconds of a clock that never goes back; breakers go by it.
+    let clock: @Sendable () -> UInt64
+    /// Makes the supervisor look at once; set by it.
+    let wakeSupervisor = Mutex<(@Sendable () -> Void)?>(nil)
     let events = EventHub<PluginEvent>(kept: 1024)
     let records = Mutex<[String: PluginRecord]>([:])
     let folderProblems = Mutex<[PluginProblem]>([])
 
     init(
         folder: String, configurationFolder: String?, limits: PluginHostLimits, services: any PluginServices, proof: any PluginProof,
-        logger: Logger
+        versionsFolder: String?, logger: Logger, clock: @escaping @Sendable () -> UInt64
     ) throws(PluginError) {
         self.folder = Self.absolute(folder)
         self.limits = limits
         self.services = services
         self.proof = proof
         self.logger = logger
+        self.clock = clock
+        self.versionsFolder = versionsFolder.map { Self.absolute($0) }
         files = ParameterFiles(folders: (configurationFolder.map { [Self.absolute($0)] } ?? []) + [self.folder], limits: limits)
         pool = try WorkerPool(limits)
     }

@@ -14,7 +14,9 @@ final class PluginRecord: Sendable {
     let metrics = PluginMetrics()
     private let logger: Logger
     private let events: EventHub<PluginEvent>
-    private let loggedFailures: Int
+    private let limits: PluginHostLimits
+    private let clock: @Sendable () -> UInt64
+    private let breakerOpened: @Sendable () -> Void
     private let fields = Mutex(Fields())
 
     struct Refused: Sendable, Equatable {
@@ -38,6 +40,9 @@ final class PluginRecord: Sendable {
         /// Why files cannot be read now, by parameter.
         var fileProblems: [String: String]
         var versions: EventHub<String>
+        var breaker: Breaker
+        /// For each call; nil for the plugin's own.
+        var limits: LuaCallLimits?
     }
 
     struct Fields: Sendable {
@@ -46,39 +51,55 @@ final class PluginRecord: Sendable {
         var uses: [Int: Registration] = [:]
         var generation: UInt64 = 0
         var refused: Refused?
+        /// Of the files whose tests have passed on the version in force.
+        var provenIdentity = ""
+        var rollback: PluginRollback?
+        var kept: [KeptVersion] = []
         var isMissing = false
         /// Taken out of the host's list; nobody may begin to use it.
         var isRemoved = false
         var seenFailures: Set<String> = []
     }
 
-    init(name: String, limits: PluginHostLimits, services: any PluginServices, logger: Logger, events: EventHub<PluginEvent>) {
+    init(_ name: String, _ core: HostCore) {
         self.name = name
-        self.services = services
-        self.events = events
-        var logger = logger
+        services = core.services
+        events = core.events
+        limits = core.limits
+        clock = core.clock
+        var logger = core.logger
         logger[metadataKey: "plugin"] = "\(name)"
         self.logger = logger
-        throttle = LogThrottle(linesPerSecond: limits.limits(for: name).logLinesPerSecond ?? limits.logLinesPerSecond)
-        loggedFailures = limits.loggedFailuresPerVersion
+        throttle = LogThrottle(linesPerSecond: core.limits.logLines(for: name))
+        breakerOpened = { [weak core] in core?.wakeSupervisor.withLock { $0 }?() }
     }
 
     func read<Result>(_ body: (borrowing Fields) -> Result) -> Result where Result: Sendable { fields.withLock { body($0) } }
     func change<Result>(_ body: (inout Fields) -> Result) -> Result where Result: Sendable { fields.withLock { body(&$0) } }
 
-    /// The version in force and this use's parameters for it, of one moment.
-    func acquire(_ use: Int) -> (version: LoadedVersion, prepared: PreparedUse)? {
+    func tellBreakerOpened() { breakerOpened() }
+    func newBreaker() -> Breaker { Breaker(limits, clock: clock) }
+
+    /// A call by this use: the version in force and the use's parameters for it, of one moment.
+    func call(_ use: Int, _ context: CallContext) -> PluginCall? {
         fields.withLock { fields in
-            guard let version = fields.inForce, let prepared = fields.prepared[use] else { return nil }
-            return (version, prepared)
+            guard let version = fields.inForce, let prepared = fields.prepared[use], let registration = fields.uses[use] else { return nil }
+            let usual = switch registration.hook {
+            case .resolve, .sync: version.limits.resolver
+            case .authenticatePassword, .authenticateCertificate: version.limits.authenticator
+            case .pushFilter, .pullFilter: version.limits.filter
+            }
+            return PluginCall(
+                record: self, use: use, hook: registration.hook, version: version, prepared: prepared, breaker: registration.breaker,
+                context: context, limits: registration.limits ?? usual, sampleBytes: limits.breakerSampleBytes)
         }
     }
 
     /// Counts a failure; the first of its kind in a version is logged and sent.
-    func failed(_ failure: LuaFailure, version: String) {
-        statistics.failed(failure)
+    func failed(_ failure: LuaFailure, hook: LuaHook, version: String) {
+        statistics.failed(failure, hook)
         let isNew = fields.withLock { fields in
-            guard fields.seenFailures.count < loggedFailures else { return false }
+            guard fields.seenFailures.count < limits.loggedFailuresPerVersion else { return false }
             return fields.seenFailures.insert("\(version) \(failure.kind.rawValue) \(failure.message)").inserted
         }
         if isNew { send(.failed(plugin: name, version: version, kind: failure.kind.rawValue, message: failure.message)) }
@@ -104,6 +125,8 @@ final class PluginRecord: Sendable {
     }
 
     func send(_ event: PluginEvent) {
+        var logger = logger
+        logger[metadataKey: "generation"] = "\(read { $0.generation })"
         event.log(to: logger)
         events.send(event)
     }
@@ -111,13 +134,24 @@ final class PluginRecord: Sendable {
     func status() -> PluginStatus {
         let counts = statistics.read()
         let fields = fields.withLock { $0 }
+        let all = counts.all
+        let failing = fields.uses.values.compactMap { use in
+            use.breaker.opened.map { opened in
+                PluginStatus.Failing(
+                    usedBy: use.usedBy, failures: opened.failures, seconds: Int((clock() &- opened.since) / 1_000_000_000),
+                    error: "\(opened.failure.kind.rawValue): \(opened.failure.message)")
+            }
+        }.sorted { $0.usedBy < $1.usedBy }
         return PluginStatus(
             name: name, description: fields.inForce?.description, version: fields.inForce?.source.version, generation: fields.generation,
-            state: fields.isMissing ? .missing : fields.refused != nil ? .refused : .active,
+            state: fields.isMissing ? .missing : !failing.isEmpty ? .failing : fields.refused != nil ? .refused : .active,
             hooks: fields.inForce?.hookNames ?? [], usedBy: fields.uses.values.map(\.usedBy).sorted(),
-            calls: counts.calls, errors: counts.errors, rejected: counts.rejected,
-            p99Milliseconds: counts.latencies.quantile(0.99).map { $0 / 1e6 }, limitHits: counts.hits,
+            calls: all.calls, errors: all.errors.reduce(0, +), rejected: all.rejected, notAsked: all.notAsked,
+            p99Milliseconds: all.latencies.quantile(0.99).map { $0 / 1e6 }, limitHits: counts.hits,
+            memoryBytes: counts.memoryBytes, states: counts.states,
+            perHook: counts.hooks.map { PluginStatus.Hook($0.key.rawValue, $0.value) }.sorted { $0.name < $1.name },
             refused: fields.refused.map { PluginStatus.Refusal(version: $0.version, error: $0.problem.description) },
+            rolledBack: fields.rollback, keptVersions: fields.kept, failing: failing,
             parameterProblems: fields.uses.values.flatMap { use in
                 use.fileProblems.sorted { $0.key < $1.key }.map { "\(use.usedBy): \($0.value)" }
             }.sorted(),
@@ -132,31 +166,6 @@ extension LuaLogLevel {
         case .info: .info
         case .warning: .warning
         case .error: .error
-        }
-    }
-}
-
-extension PluginEvent {
-    func log(to logger: Logger) {
-        switch self {
-        case .loaded(_, let version): logger.info("plugin loaded", metadata: ["version": "\(version)"])
-        case .reloaded(_, let from, let to): logger.notice("plugin reloaded", metadata: ["version": "\(to)", "from": "\(from)"])
-        case .refused(_, let version, let serving, let problem):
-            logger.error("plugin refused: \(problem)", metadata: ["version": "\(version)", "serving": "\(serving ?? "nothing")"])
-        case .missing(_, let serving):
-            logger.warning("plugin's file is gone; its last version keeps serving", metadata: ["version": "\(serving)"])
-        case .returned(_, let version): logger.notice("plugin's file is back", metadata: ["version": "\(version)"])
-        case .restored(_, let version): logger.notice("plugin's file is again the version in force", metadata: ["version": "\(version)"])
-        case .removed: logger.info("plugin removed")
-        case .parameterFileChanged(_, let usedBy, let parameter):
-            logger.notice("parameter file changed", metadata: ["used_by": "\(usedBy)", "parameter": "\(parameter)"])
-        case .parameterFileRefused(_, let usedBy, let parameter, let message):
-            logger.error(
-                "parameter file cannot be read; its last text stays in force: \(message)",
-                metadata: ["used_by": "\(usedBy)", "parameter": "\(parameter)"])
-        case .failed(_, let version, let kind, let message):
-            logger.error("plugin failed: \(message)", metadata: ["version": "\(version)", "kind": "\(kind)"])
-        case .folder(let problem): logger.warning("plugins folder: \(problem)")
         }
     }
 }

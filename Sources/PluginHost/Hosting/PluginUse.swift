@@ -6,19 +6,17 @@ final class PluginUse: Sendable {
     let record: PluginRecord
     private let number: Int
     private let hook: LuaHook
-    private let limits: LuaCallLimits?
     let pool: WorkerPool
     private let versions: EventHub<String>
     private let ended: @Sendable (PluginRecord) -> Void
 
     init(
-        _ record: PluginRecord, number: Int, hook: LuaHook, limits: LuaCallLimits?, pool: WorkerPool, versions: EventHub<String>,
+        _ record: PluginRecord, number: Int, hook: LuaHook, pool: WorkerPool, versions: EventHub<String>,
         ended: @escaping @Sendable (PluginRecord) -> Void
     ) {
         self.record = record
         self.number = number
         self.hook = hook
-        self.limits = limits
         self.pool = pool
         self.versions = versions
         self.ended = ended
@@ -33,20 +31,12 @@ final class PluginUse: Sendable {
         ended(record)
     }
 
-    var version: String { record.acquire(number)?.prepared.version ?? "" }
-    var judgement: String { record.acquire(number)?.prepared.judgement ?? "" }
+    var version: String { record.read { $0.prepared[number] }?.version ?? "" }
+    var judgement: String { record.read { $0.prepared[number] }?.judgement ?? "" }
 
     func versionChanges() -> AsyncStream<String> { versions.stream() }
 
-    func call(_ context: CallContext) -> PluginCall? {
-        guard let (version, prepared) = record.acquire(number) else { return nil }
-        let usual = switch hook {
-        case .resolve, .sync: version.limits.resolver
-        case .authenticatePassword, .authenticateCertificate: version.limits.authenticator
-        case .pushFilter, .pullFilter: version.limits.filter
-        }
-        return PluginCall(record: record, version: version, prepared: prepared, context: context, limits: limits ?? usual)
-    }
+    func call(_ context: CallContext) -> PluginCall? { record.call(number, context) }
 
     /// A use always has a version; were it ever lost, the answer is a failure like any other.
     var lost: PolicyFailure {

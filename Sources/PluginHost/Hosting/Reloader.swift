@@ -2,15 +2,34 @@ import LuaRuntime
 
 /// Brings what is in force into line with the folder. Confined to the supervisor's thread.
 final class Reloader {
-    private let core: HostCore
-    private var lastFailure: String?
+    let core: HostCore
 
-    init(_ core: HostCore) { self.core = core }
+    let store: VersionStore
+    /// Of the files in the folder at the last reading, by plugin.
+    var identities: [String: String] = [:]
+
+    init(_ core: HostCore) {
+        self.core = core
+        store = VersionStore(folder: core.versionsFolder, limits: core.limits)
+    }
+
+    /// What an operator asked for beside a look at the folder.
+    struct Demand {
+        private(set) var isForAll = false
+        private(set) var names: Set<String> = []
+
+        mutating func add(_ name: String?) {
+            if let name { names.insert(name) } else { isForAll = true }
+        }
+
+        /// Refused versions are tried again although their files are the same.
+        var isForced: Bool { isForAll || !names.isEmpty }
+        /// What is held because of this plugin is tried again.
+        func retries(_ name: String) -> Bool { isForAll || names.contains(name) }
+    }
 
     /// Reads the folder and changes what has to change.
-    ///
-    /// - Parameter isForced: tries refused versions again although their files are the same.
-    func rescan(isForced: Bool, _ watch: inout FolderWatch) -> [ReloadVerdict] {
+    func rescan(_ demand: Demand, _ watch: inout FolderWatch) -> [ReloadVerdict] {
         var scan = FolderScan.read(core.folder, core.limits)
         // Watches first, contents second: what changes after the reading is noticed. A folder found by the reading is
         // watched and everything read again.
@@ -22,15 +41,17 @@ final class Reloader {
             if watched.isEmpty { break }
         }
         reportFolder(scan)
+        identities = scan.sources.mapValues(\.identity)
 
         var verdicts: [ReloadVerdict] = []
         let known = core.records.withLock { Array($0.keys) }
         for name in Set(known).union(scan.sources.keys).union(scan.refused.keys).sorted() {
             let outcome: ReloadVerdict.Outcome
             if let problem = scan.refused[name] {
+                serveLast(record(name))
                 outcome = refuse(record(name), nil, problem)
             } else if let source = scan.sources[name] {
-                outcome = take(source, record(name), isForced: isForced)
+                outcome = take(source, record(name), demand)
             } else {
                 outcome = missing(record(name))
             }
@@ -54,8 +75,7 @@ final class Reloader {
     private func record(_ name: String) -> PluginRecord {
         core.records.withLock { records in
             if let known = records[name] { return known }
-            let made = PluginRecord(
-                name: name, limits: core.limits, services: core.services, logger: core.logger, events: core.events)
+            let made = PluginRecord(name, core)
             records[name] = made
             return made
         }
@@ -76,28 +96,61 @@ final class Reloader {
 
     // MARK: One plugin
 
-    private func take(_ source: PluginSource, _ record: PluginRecord, isForced: Bool) -> ReloadVerdict.Outcome {
-        let (current, refused, wasMissing) = record.read { ($0.inForce?.source.version, $0.refused, $0.isMissing) }
-        if current == source.version {
-            record.change { fields in
-                fields.isMissing = false
-                fields.refused = nil
+    private func take(_ source: PluginSource, _ record: PluginRecord, _ demand: Demand) -> ReloadVerdict.Outcome {
+        let index = store.index(record.name)
+        if let rollback = index.rollback {
+            if demand.names.contains(record.name) || index.rollbackIdentity != source.identity {
+                endRollback(record)
+            } else if let outcome = hold(rollback, record, demand) {
+                return outcome
             }
-            if wasMissing { record.send(.returned(plugin: record.name, version: source.version)) }
-            if refused != nil { record.send(.restored(plugin: record.name, version: source.version)) }
-            return .unchanged
         }
+        let (current, refused, proven) = record.read { ($0.inForce, $0.refused, $0.provenIdentity) }
         // The same bytes would be refused again.
-        if let refused, refused.isFinal, refused.identity == source.identity, !isForced { return .refused(refused.problem) }
-        switch VersionLoader.load(source, limits: core.limits.limits(for: record.name), pool: core.pool) {
-        case .failure(let problem): return refuse(record, source, problem)
-        case .success(let version): return bring(version, into: record)
+        if let refused, refused.isFinal, refused.identity == source.identity, !demand.isForced { return .refused(refused.problem) }
+        if let current, current.source.version == source.version {
+            if proven != source.identity || refused?.identity == source.identity {
+                // Only its tests have changed; a version that fails them serves on, and everybody is told.
+                if let problem = core.proof.prove(PluginCandidate(source, current.limits, core.limits)) { return refuse(record, source, problem) }
+                record.change { $0.provenIdentity = source.identity }
+                keep(source, record)
+            }
+            return unchanged(record, demand)
+        }
+        switch VersionLoader.load(source, host: core.limits, pool: core.pool) {
+        case .failure(let problem):
+            serveLast(record)
+            return refuse(record, source, problem)
+        case .success(let version):
+            if let (problem, isFinal) = putIntoForce(version, record) {
+                serveLast(record)
+                return refuse(record, source, problem, isFinal: isFinal)
+            }
+            keep(source, record)
+            return .reloaded
         }
     }
 
-    private func bring(_ version: LoadedVersion, into record: PluginRecord) -> ReloadVerdict.Outcome {
+    func unchanged(_ record: PluginRecord, _ demand: Demand) -> ReloadVerdict.Outcome {
+        let (version, wasMissing, wasRefused) = record.change { fields in
+            defer {
+                fields.isMissing = false
+                fields.refused = nil
+            }
+            return (fields.inForce?.source.version ?? "", fields.isMissing, fields.refused != nil)
+        }
+        if wasMissing { record.send(.returned(plugin: record.name, version: version)) }
+        if wasRefused { record.send(.restored(plugin: record.name, version: version)) }
+        if demand.retries(record.name) { record.retry() }
+        return .unchanged
+    }
+
+    /// Puts a version into force for all uses at one moment, if it passes its tests and suits them all.
+    ///
+    /// - Returns: why not, and whether the same files will be refused again.
+    func putIntoForce(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true) -> (PluginProblem, isFinal: Bool)? {
         let source = version.source
-        if let problem = core.proof.prove(PluginCandidate(version)) { return refuse(record, source, problem) }
+        if proves, let problem = core.proof.prove(PluginCandidate(version, core.limits)) { return (problem, true) }
         while true {
             let uses = record.read { $0.uses }
             var preparations: [Int: UsePreparation] = [:]
@@ -107,9 +160,7 @@ final class Reloader {
                         version, hook: use.hook, params: use.params, usedBy: use.usedBy, files: core.files, previous: use.texts)
                 } catch {
                     // Another configuration or a file that appears may make it fit: it is tried again at each reading.
-                    return refuse(
-                        record, source, PluginProblem(plugin: record.name, file: source.main.path, message: error.reasonForRefusal),
-                        isFinal: false)
+                    return (PluginProblem(plugin: record.name, file: source.main.path, message: error.reasonForRefusal), false)
                 }
             }
             // A use that has come meanwhile must be checked too.
@@ -124,15 +175,19 @@ final class Reloader {
                     fields.prepared[number] = preparation.prepared
                     fields.uses[number]?.texts = preparation.texts
                     fields.uses[number]?.fileProblems = preparation.fileProblems
+                    fields.uses[number]?.breaker = record.newBreaker()
                     if let versions = fields.uses[number]?.versions { listeners.append((versions, preparation.prepared.version)) }
                 }
                 fields.generation += 1
                 fields.refused = nil
                 fields.isMissing = false
+                fields.rollback = nil
+                fields.provenIdentity = source.identity
                 fields.seenFailures = []
                 return (from, listeners)
             }
             guard let swapped else { continue }
+            record.throttle.allow(version.limits.logLinesPerSecond ?? core.limits.logLinesPerSecond)
             record.statistics.versionChanged()
             for (versions, name) in swapped.listeners { versions.send(name) }
             if let from = swapped.from {
@@ -140,7 +195,7 @@ final class Reloader {
             } else {
                 record.send(.loaded(plugin: record.name, version: source.version))
             }
-            return .reloaded
+            return nil
         }
     }
 
@@ -179,32 +234,5 @@ final class Reloader {
             record.send(.missing(plugin: record.name, serving: serving))
         }
         return .missing
-    }
-
-    // MARK: Files given as parameters
-
-    private func refreshFiles(_ record: PluginRecord) {
-        let (version, uses) = record.read { ($0.inForce, $0.uses.filter { !$0.value.texts.isEmpty }) }
-        guard let version else { return }
-        for (number, use) in uses {
-            guard let fresh = try? UsePreparation(
-                version, hook: use.hook, params: use.params, usedBy: use.usedBy, files: core.files, previous: use.texts)
-            else { continue }
-            let changed = fresh.texts.filter { $0.value.digest != use.texts[$0.key]?.digest }.keys.sorted()
-            let broken = fresh.fileProblems.filter { use.fileProblems[$0.key] != $0.value }
-            let isCurrent = record.change { fields in
-                guard fields.inForce?.serial == version.serial, fields.uses[number] != nil else { return false }
-                fields.uses[number]?.texts = fresh.texts
-                fields.uses[number]?.fileProblems = fresh.fileProblems
-                if !changed.isEmpty { fields.prepared[number] = fresh.prepared }
-                return true
-            }
-            guard isCurrent else { continue }
-            for name in changed { record.send(.parameterFileChanged(plugin: record.name, usedBy: use.usedBy, parameter: name)) }
-            for (name, message) in broken.sorted(by: { $0.key < $1.key }) {
-                record.send(.parameterFileRefused(plugin: record.name, usedBy: use.usedBy, parameter: name, message: message))
-            }
-            if !changed.isEmpty { use.versions.send(fresh.prepared.version) }
-        }
     }
 }

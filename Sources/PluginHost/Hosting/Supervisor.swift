@@ -8,7 +8,17 @@ final class Supervisor: Sendable {
         case reload(String?, CheckedContinuation<[ReloadVerdict], Never>?)
         /// The uses of a plugin changed: what was refused because of them may do now, what was only kept for them may go.
         case usesChanged
+        /// Puts an older version into force: the one before, or the one that begins so.
+        case rollback(String, to: String?, CheckedContinuation<Result<ReloadVerdict, PluginError>, Never>)
         case stop
+
+        func refuse() {
+            switch self {
+            case .reload(_, let continuation): continuation?.resume(returning: [])
+            case .rollback(_, _, let continuation): continuation.resume(returning: .failure(.hostStopped))
+            case .usesChanged, .stop: break
+            }
+        }
     }
 
     private struct Inbox {
@@ -39,9 +49,10 @@ final class Supervisor: Sendable {
                 inbox.isStopped = true
                 return (commands: inbox.commands, waiters: inbox.stopWaiters)
             }
-            for case .reload(_, let continuation) in left.commands { continuation?.resume(returning: []) }
+            for command in left.commands { command.refuse() }
             for waiter in left.waiters { waiter.resume() }
         }.detach()
+        core.wakeSupervisor.withLock { $0 = { [weak self] in self?.wake() } }
     }
 
     deinit {
@@ -55,9 +66,12 @@ final class Supervisor: Sendable {
             return inbox.isStopped
         }
         if isStopped {
-            if case .reload(_, let continuation) = command { continuation?.resume(returning: []) }
-            return
+            return command.refuse()
         }
+        wake()
+    }
+
+    private func wake() {
         var byte: UInt8 = 1
         // A full pipe wakes as well.
         _ = write(wakeWrite, &byte, 1)
@@ -77,6 +91,9 @@ final class Supervisor: Sendable {
 
     // MARK: On the thread
 
+    /// How often failing uses are looked at; whether a call is due is the breaker's word.
+    private static let breakerLook: UInt64 = 1_000_000_000
+
     private func work() {
         var watch = FolderWatch()
         let reloader = Reloader(core)
@@ -92,6 +109,8 @@ final class Supervisor: Sendable {
             let now = monotonicNanoseconds()
             var wakeAt = nextRescan
             if let firstNotice { wakeAt = min(wakeAt, min(lastNotice + quiet, firstNotice + longest)) }
+            let hasOpenBreaker = core.allRecords().contains { $0.hasOpenBreaker }
+            if hasOpenBreaker { wakeAt = min(wakeAt, now + Self.breakerLook) }
             var polled = [pollfd(fd: wakeRead, events: Int16(POLLIN), revents: 0)]
             if let number = watch.number { polled.append(pollfd(fd: number, events: Int16(POLLIN), revents: 0)) }
             _ = poll(&polled, nfds_t(polled.count), wakeAt > now ? Int32(clamping: (wakeAt - now) / 1_000_000 + 1) : 0)
@@ -107,19 +126,24 @@ final class Supervisor: Sendable {
             }
             let isStopping = commands.contains { if case .stop = $0 { true } else { false } }
             if isStopping {
-                for case .reload(_, let continuation) in commands { continuation?.resume(returning: []) }
+                for command in commands { command.refuse() }
                 core.pool.close()
                 core.events.finish()
                 return
             }
 
+            if hasOpenBreaker { for record in core.allRecords() { record.probe(core.pool) } }
             let moment = monotonicNanoseconds()
             let isQuiet = firstNotice.map { moment >= lastNotice + quiet || moment >= $0 + longest } ?? false
             guard !commands.isEmpty || isQuiet || moment >= nextRescan else { continue }
             if isQuiet || !commands.isEmpty { firstNotice = nil }
             nextRescan = moment + interval
-            let isForced = commands.contains { if case .reload = $0 { true } else { false } }
-            let verdicts = reloader.rescan(isForced: isForced, &watch)
+            var demand = Reloader.Demand()
+            for case .reload(let name, _) in commands { demand.add(name) }
+            let verdicts = reloader.rescan(demand, &watch)
+            for case .rollback(let name, let version, let continuation) in commands {
+                continuation.resume(returning: Result { () throws(PluginError) in try reloader.rollBack(name, to: version) })
+            }
             for case .reload(let name, let continuation) in commands {
                 continuation?.resume(returning: name.map { name in verdicts.filter { $0.plugin == name } } ?? verdicts)
             }

@@ -4,7 +4,9 @@ import Synchronization
 
 /// Compiles one version in a fresh sandbox and checks what it declares. Needs a thread with a large stack.
 enum VersionLoader {
-    static func load(_ source: PluginSource, limits: PluginLimits, pool: WorkerPool?) -> Result<LoadedVersion, PluginProblem> {
+    static func load(_ source: PluginSource, host: PluginHostLimits, pool: WorkerPool?) -> Result<LoadedVersion, PluginProblem> {
+        // Load-time code runs under the host's limits: what the plugin asks for itself is only known afterwards.
+        let limits = host.limits(for: source.name)
         let state: LuaPluginState
         do {
             state = try LuaPluginState(
@@ -13,27 +15,31 @@ enum VersionLoader {
         } catch {
             return .failure(PluginProblem(plugin: source.name, luaMessage: error.message, fallbackFile: source.main.path))
         }
-        do {
-            return .success(LoadedVersion(
-                source: source, description: state.description, hooks: state.hooks,
-                declarations: try ParameterDeclarations(state.parameterDeclarations), limits: limits, pool: pool))
-        } catch {
-            return .failure(PluginProblem(
-                plugin: source.name, file: source.main.path, line: line(of: error.parameter, in: source.main.bytes),
-                message: error.description))
+        func refused(_ problem: ParameterProblem, in section: String) -> Result<LoadedVersion, PluginProblem> {
+            .failure(PluginProblem(
+                plugin: source.name, file: source.main.path, line: line(of: problem.parameter, in: source.main.bytes, section: section),
+                message: problem.description))
         }
+        let declarations: ParameterDeclarations
+        do { declarations = try ParameterDeclarations(state.parameterDeclarations) } catch { return refused(error, in: "params") }
+        let own: PluginLimits
+        do {
+            own = try DeclaredLimits.effective(state.limitDeclarations, plugin: source.name, host: host)
+        } catch { return refused(error, in: "limits") }
+        return .success(LoadedVersion(
+            source: source, description: state.description, hooks: state.hooks, declarations: declarations, limits: own, pool: pool))
     }
 
-    /// The line that declares a parameter: the first one after `params` that holds its name. Nil rather than a wrong guess.
-    private static func line(of parameter: String, in source: [UInt8]) -> Int? {
-        var seenParams = false
+    /// The line that declares a parameter or limit: the first one after its section that holds its name. Nil rather than a wrong guess.
+    private static func line(of parameter: String, in source: [UInt8], section: String) -> Int? {
+        var seenSection = false
         for (index, line) in source.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
             var rest = line[...]
-            if !seenParams {
-                guard let at = find("params", in: rest) else { continue }
-                seenParams = true
-                if parameter == "params" { return index + 1 }
-                rest = rest[(at + 6)...]
+            if !seenSection {
+                guard let at = find(section, in: rest) else { continue }
+                seenSection = true
+                if parameter == section { return index + 1 }
+                rest = rest[(at + section.utf8.count)...]
             }
             if find(parameter, in: rest) != nil { return index + 1 }
         }
@@ -47,10 +53,19 @@ enum VersionLoader {
     }
 }
 
-/// Services while a version is only looked at or tried: nothing leaves it.
+/// Services while a version is only looked at, tested or tried: nothing leaves it. What it writes to `nightjar.state` is forgotten.
 final class LoadHost: LuaHost {
     let passwords = PasswordService()
+    /// In a test `nightjar.get` finds nothing; elsewhere it is refused.
+    private let isTest: Bool
     private let state = Mutex(PluginStateTable())
+
+    init(isTest: Bool = false) { self.isTest = isTest }
+
+    func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {
+        guard isTest else { throw LuaHostRefusal("get is not available here: there is no database") }
+        return nil
+    }
 
     func readState(key: String) throws(LuaHostRefusal) -> LuaValue { state.withLock { $0.read(key) } }
     func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) {

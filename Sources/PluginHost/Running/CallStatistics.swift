@@ -3,28 +3,46 @@ import Synchronization
 
 /// Counts of one plugin over all its workers. Workers add once a turn, not once a document.
 final class CallStatistics: Sendable {
-    struct Counts: Sendable {
+    struct Hook: Sendable {
         var calls: UInt64 = 0
-        var errors: UInt64 = 0
         var rejected: UInt64 = 0
+        /// Documents, conflicts or logins that a failing use was not asked about.
+        var notAsked: UInt64 = 0
+        /// By kind, in the order of `LuaFailureKind.all`.
+        var errors = [UInt64](repeating: 0, count: LuaFailureKind.all.count)
+        /// Of the version in force.
+        var latencies = LatencyHistogram()
+        /// Of all versions, in the buckets that monitoring systems get.
+        var durations = DurationBuckets()
+    }
+
+    struct Counts: Sendable {
+        var hooks: [LuaHook: Hook] = [:]
         var hits = PluginStatus.LimitHits()
         var lastFailure: String?
-        var latencies = LatencyHistogram()
+        /// Held by the plugin's Lua states now.
+        var memoryBytes = 0
+        var states = 0
+
+        var all: Hook { hooks.values.reduce(into: Hook()) { $0.add($1) } }
     }
 
     private let counts = Mutex(Counts())
 
     func read() -> Counts { counts.withLock { $0 } }
-    func add(_ turn: TurnCounts) {
+
+    func add(_ turn: TurnCounts, _ hook: LuaHook) {
         counts.withLock {
-            $0.calls += turn.calls
-            $0.rejected += turn.rejected
-            $0.latencies.add(turn.latencies)
+            $0.hooks[hook, default: Hook()].calls += turn.calls
+            $0.hooks[hook, default: Hook()].rejected += turn.rejected
+            $0.hooks[hook, default: Hook()].latencies.add(turn.latencies)
+            $0.hooks[hook, default: Hook()].durations.add(turn)
         }
     }
-    func failed(_ failure: LuaFailure) {
+
+    func failed(_ failure: LuaFailure, _ hook: LuaHook) {
         counts.withLock {
-            $0.errors += 1
+            if let index = LuaFailureKind.all.firstIndex(of: failure.kind) { $0.hooks[hook, default: Hook()].errors[index] += 1 }
             switch failure.kind {
             case .timeout: $0.hits.timeouts += 1
             case .memory: $0.hits.memory += 1
@@ -34,16 +52,68 @@ final class CallStatistics: Sendable {
             $0.lastFailure = "\(failure.kind.rawValue): \(failure.message)"
         }
     }
+
+    func notAsked(_ count: Int, _ hook: LuaHook) { counts.withLock { $0.hooks[hook, default: Hook()].notAsked += UInt64(count) } }
     func rebuilt() { counts.withLock { $0.hits.statesRebuilt += 1 } }
     func droppedLogLines(_ lines: Int) { counts.withLock { $0.hits.logLinesDropped += UInt64(max(0, lines)) } }
+    func holds(_ bytes: Int, states: Int) {
+        counts.withLock {
+            $0.memoryBytes += bytes
+            $0.states += states
+        }
+    }
     /// Times of an old version say nothing about a new one.
-    func versionChanged() { counts.withLock { $0.latencies = LatencyHistogram() } }
+    func versionChanged() {
+        counts.withLock { counts in
+            for hook in counts.hooks.keys { counts.hooks[hook]?.latencies = LatencyHistogram() }
+        }
+    }
+}
+
+extension CallStatistics.Hook {
+    mutating func add(_ other: CallStatistics.Hook) {
+        calls += other.calls
+        rejected += other.rejected
+        notAsked += other.notAsked
+        for index in errors.indices { errors[index] += other.errors[index] }
+        latencies.add(other.latencies)
+        durations.add(other.durations)
+    }
+}
+
+extension LuaFailureKind {
+    static let all: [LuaFailureKind] = [.error, .timeout, .memory, .result, .load]
+}
+
+/// Durations in few buckets, as a Prometheus histogram has them.
+struct DurationBuckets: Sendable {
+    /// Upper bounds in nanoseconds; a last bucket is above them.
+    static let bounds: [UInt64] = [
+        10_000, 100_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 250_000_000, 1_000_000_000,
+    ]
+
+    var counts = [UInt64](repeating: 0, count: bounds.count + 1)
+    var nanoseconds: UInt64 = 0
+
+    mutating func add(_ turn: TurnCounts) {
+        nanoseconds &+= turn.nanoseconds
+        for entry in turn.latencies {
+            let bound = LatencyHistogram.lowerBound(of: entry.bucket)
+            counts[Self.bounds.firstIndex { bound < Double($0) } ?? Self.bounds.count] += entry.count
+        }
+    }
+
+    mutating func add(_ other: DurationBuckets) {
+        nanoseconds &+= other.nanoseconds
+        for index in counts.indices { counts[index] += other.counts[index] }
+    }
 }
 
 /// What one turn on a worker adds.
 struct TurnCounts {
     var calls: UInt64 = 0
     var rejected: UInt64 = 0
+    var nanoseconds: UInt64 = 0
     /// Buckets of single calls; few different ones in a turn.
     var latencies: [(bucket: Int, count: UInt64)] = []
 
@@ -51,6 +121,7 @@ struct TurnCounts {
     mutating func took(_ nanoseconds: UInt64, calls count: Int = 1) {
         let count = UInt64(max(1, count))
         calls += count
+        self.nanoseconds &+= nanoseconds
         let bucket = LatencyHistogram.bucket(of: nanoseconds / count)
         for index in latencies.indices where latencies[index].bucket == bucket {
             latencies[index].count += count
@@ -76,6 +147,12 @@ struct LatencyHistogram: Sendable {
         if bucket < 8 { return Double(bucket + 1) }
         let exponent = bucket / 8 + 2
         return Double(8 + bucket % 8 + 1) * Double(UInt64(1) << UInt64(exponent - 3))
+    }
+
+    static func lowerBound(of bucket: Int) -> Double { bucket == 0 ? 0 : upperBound(of: bucket - 1) }
+
+    mutating func add(_ other: LatencyHistogram) {
+        if buckets.isEmpty { buckets = other.buckets } else { for (index, count) in other.buckets.enumerated() { buckets[index] += count } }
     }
 
     mutating func add(_ turn: [(bucket: Int, count: UInt64)]) {

@@ -19,6 +19,11 @@ final class CertificateJob: PluginJob {
     func refuse(_ error: PluginError) { continuation.resume(returning: .failed(call.refused(error))) }
 
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
+        guard call.breaker.admit() != .none else {
+            call.record.statistics.notAsked(1, call.hook)
+            continuation.resume(returning: .failed(call.notAsked()))
+            return true
+        }
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
         let before = monotonicNanoseconds()
@@ -36,13 +41,14 @@ final class CertificateJob: PluginJob {
                 if principal.name == nil { principal.name = chain.first.flatMap { $0.commonName ?? $0.subject } }
                 verdict = .accepted(principal)
             }
+            call.succeeded()
             state.dropIfSpent()
         } catch {
             verdict = .failed(call.failed(error))
             state.dropIfSpent(after: error)
         }
         counts.took(monotonicNanoseconds() &- before)
-        call.record.statistics.add(counts)
+        call.record.statistics.add(counts, call.hook)
         continuation.resume(returning: verdict)
         return true
     }

@@ -1,26 +1,6 @@
 import LuaRuntime
 import Replication
 
-/// What every call needs: the version it is made on, the use it is made for, and where it comes from.
-struct PluginCall: Sendable {
-    let record: PluginRecord
-    let version: LoadedVersion
-    let prepared: PreparedUse
-    let context: CallContext
-    let limits: LuaCallLimits
-
-    /// Counts a failure and puts it into the policy's words.
-    func failed(_ failure: LuaFailure) -> PolicyFailure {
-        record.failed(failure, version: prepared.version)
-        return PolicyFailure(plugin: record.name, version: prepared.version, kind: failure.kind.rawValue, message: failure.message)
-    }
-
-    /// The host could not even ask.
-    func refused(_ error: PluginError) -> PolicyFailure {
-        PolicyFailure(plugin: record.name, version: prepared.version, kind: LuaFailureKind.error.rawValue, message: "\(error)")
-    }
-}
-
 /// One batch for a filter, judged by one version from the first document to the last.
 ///
 /// Unchecked: `verdicts` is touched by the worker that runs the job only; a job goes from one worker to the next through the pool's lock.
@@ -50,9 +30,11 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
         defer {
-            call.record.statistics.add(counts)
+            call.record.statistics.add(counts, hook)
             state.dropIfSpent()
         }
+        var admission = call.breaker.admit()
+        if admission == .none { return holdTheRest() }
         var before = monotonicNanoseconds()
         var answers: [Bool] = []
         while verdicts.count < documents.count {
@@ -63,24 +45,30 @@ final class FilterJob: PluginJob, @unchecked Sendable {
                 // Without a state there is no asking again: the rest of the batch would only fail the same way, slowly.
                 counts.calls += 1
                 state.dropIfSpent(after: error)
-                finish(with: call.failed(error))
+                finish(with: call.failed(error, sample: call.sample(documents[verdicts.count])))
                 return true
             }
             // Until the state has to be made anew or the turn is over.
             while verdicts.count < documents.count {
                 var spent = false
+                var failed = 0
                 answers.removeAll(keepingCapacity: true)
                 do throws(LuaFailure) {
-                    try ask(entered.lua, entered.use, &answers)
+                    try ask(entered.lua, entered.use, upTo: admission == .one ? 1 : documents.count, &answers)
                     take(answers, &counts)
+                    if admission == .one { admission = .all }
                 } catch {
                     take(answers, &counts)
-                    verdicts.append(.failed(call.failed(error)))
+                    failed = 1
+                    let document = documents[verdicts.count]
+                    verdicts.append(.failed(call.failed(error, sample: call.sample(document))))
                     spent = state.dropIfSpent(after: error)
+                    admission = call.breaker.admit()
                 }
                 let after = monotonicNanoseconds()
-                counts.took(after &- before, calls: max(1, answers.count + (spent ? 1 : 0)))
+                counts.took(after &- before, calls: answers.count + failed)
                 before = after
+                if admission == .none { return holdTheRest() }
                 if after >= deadline && verdicts.count < documents.count { return false }
                 if spent { break }
             }
@@ -89,19 +77,27 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         return true
     }
 
+    private func holdTheRest() -> Bool {
+        let left = documents.count - verdicts.count
+        if left > 0 { call.record.statistics.notAsked(left, hook) }
+        finish(with: call.notAsked())
+        return true
+    }
+
     private func take(_ answers: [Bool], _ counts: inout TurnCounts) {
+        if !answers.isEmpty { call.succeeded() }
         for passed in answers {
             if !passed { counts.rejected += 1 }
             verdicts.append(passed ? .pass : .reject)
         }
     }
 
-    private func ask(_ lua: LuaPluginState, _ use: LuaUse, _ answers: inout [Bool]) throws(LuaFailure) {
+    private func ask(_ lua: LuaPluginState, _ use: LuaUse, upTo most: Int, _ answers: inout [Bool]) throws(LuaFailure) {
         var failure: LuaFailure?
         documents.withUnsafeBufferPointer { documents in
             do throws(LuaFailure) {
                 try lua.callFilter(
-                    hook, about: UnsafeBufferPointer(rebasing: documents[verdicts.count...]), use: use, limits: call.limits,
+                    hook, about: UnsafeBufferPointer(rebasing: documents[verdicts.count...].prefix(most)), use: use, limits: call.limits,
                     answers: &answers)
             } catch {
                 failure = error

@@ -15,9 +15,12 @@ final class LogThrottle: Sendable {
     }
 
     private let window = Mutex(Window())
-    private let linesPerSecond: Int
+    private let limit: Atomic<Int>
 
-    init(linesPerSecond: Int) { self.linesPerSecond = linesPerSecond }
+    init(linesPerSecond: Int) { limit = Atomic(linesPerSecond) }
+
+    /// For the lines from now on.
+    func allow(_ linesPerSecond: Int) { limit.store(linesPerSecond, ordering: .relaxed) }
 
     func ask(now nanoseconds: UInt64 = monotonicNanoseconds()) -> Answer {
         window.withLock { window in
@@ -26,7 +29,7 @@ final class LogThrottle: Sendable {
                 window.second = second
                 window.lines = 0
             }
-            guard window.lines < linesPerSecond else {
+            guard window.lines < limit.load(ordering: .relaxed) else {
                 window.untold += 1
                 return .drop
             }

@@ -22,6 +22,11 @@ final class PasswordJob: PluginJob {
     func refuse(_ error: PluginError) { continuation.resume(returning: .failed(call.refused(error))) }
 
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
+        guard call.breaker.admit() != .none else {
+            call.record.statistics.notAsked(1, call.hook)
+            continuation.resume(returning: .failed(call.notAsked()))
+            return true
+        }
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
         let before = monotonicNanoseconds()
@@ -39,13 +44,14 @@ final class PasswordJob: PluginJob {
                 if principal.name == nil { principal.name = String(decoding: username, as: UTF8.self) }
                 verdict = .accepted(principal)
             }
+            call.succeeded()
             state.dropIfSpent()
         } catch {
             verdict = .failed(call.failed(error))
             state.dropIfSpent(after: error)
         }
         counts.took(monotonicNanoseconds() &- before)
-        call.record.statistics.add(counts)
+        call.record.statistics.add(counts, call.hook)
         continuation.resume(returning: verdict)
         return true
     }

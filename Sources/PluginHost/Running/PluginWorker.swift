@@ -27,6 +27,8 @@ final class VersionState {
     private let contextLimit: Int
     private var contexts: [Prepared] = []
     private(set) var lua: LuaPluginState?
+    /// What the record has been told that this state holds.
+    private var told = 0
 
     private struct Prepared {
         var serial: Int
@@ -41,6 +43,16 @@ final class VersionState {
         self.record = record
         contextLimit = max(1, contexts)
         host = StateHost(record)
+    }
+
+    deinit { tell(0) }
+
+    /// Tells the record what the state holds now.
+    func tellMemory() { tell(lua?.memoryBytes ?? 0) }
+
+    private func tell(_ bytes: Int) {
+        if bytes != told { record.statistics.holds(bytes - told, states: (bytes > 0 ? 1 : 0) - (told > 0 ? 1 : 0)) }
+        told = bytes
     }
 
     var isReferred: Bool { version != nil }
@@ -67,6 +79,7 @@ final class VersionState {
     /// Drops the state if it has run out of memory or is about to; the next call makes a new one. True if it did.
     @discardableResult
     func dropIfSpent(after failure: LuaFailure? = nil) -> Bool {
+        defer { if failure == nil { tellMemory() } }
         guard let lua, failure?.kind == .memory || lua.needsRebuild else { return false }
         self.lua = nil
         contexts = []

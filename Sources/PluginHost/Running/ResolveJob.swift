@@ -18,6 +18,11 @@ final class ResolveJob: PluginJob {
     func refuse(_ error: PluginError) { continuation.resume(returning: .failed(call.refused(error))) }
 
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
+        guard call.breaker.admit() != .none else {
+            call.record.statistics.notAsked(1, call.hook)
+            continuation.resume(returning: .failed(call.notAsked()))
+            return true
+        }
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
         let before = monotonicNanoseconds()
@@ -36,13 +41,14 @@ final class ResolveJob: PluginJob {
             case .delete: .delete
             case .merged(let body): .merged(body)
             }
+            call.succeeded()
             state.dropIfSpent()
         } catch {
-            decision = .failed(call.failed(error))
+            decision = .failed(call.failed(error, sample: call.sample(conflict)))
             state.dropIfSpent(after: error)
         }
         counts.took(monotonicNanoseconds() &- before)
-        call.record.statistics.add(counts)
+        call.record.statistics.add(counts, call.hook)
         continuation.resume(returning: decision)
         return true
     }

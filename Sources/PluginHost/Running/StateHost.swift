@@ -89,6 +89,9 @@ final class PluginMetrics: Sendable {
             }
             for member in members {
                 guard Self.isName(member.key) else { throw LuaHostRefusal("label \"\(member.key.prefix(100))\" must be letters, digits and _") }
+                guard member.key != "plugin", !member.key.utf8.starts(with: "__".utf8) else {
+                    throw LuaHostRefusal("label \"\(member.key)\" is the agent's: use another name")
+                }
                 pairs.append((member.key, member.value.text.map { String($0.prefix(100)) } ?? member.value.shortText))
             }
         default: throw LuaHostRefusal("labels of metric \"\(name)\" must be a table of names and values")

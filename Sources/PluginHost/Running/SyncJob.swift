@@ -26,9 +26,15 @@ final class SyncJob: PluginJob, @unchecked Sendable {
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
-        defer { call.record.statistics.add(counts) }
+        defer { call.record.statistics.add(counts, call.hook) }
         var before = monotonicNanoseconds()
         while verdicts.count < requests.count {
+            guard call.breaker.admit() != .none else {
+                let left = requests.count - verdicts.count
+                call.record.statistics.notAsked(left, call.hook)
+                verdicts += Array(repeating: .failed(call.notAsked()), count: left)
+                break
+            }
             let request = requests[verdicts.count]
             do throws(LuaFailure) {
                 let entered = try state.enter(call.prepared, call.context)
@@ -41,6 +47,7 @@ final class SyncJob: PluginJob, @unchecked Sendable {
                     counts.rejected += 1
                     verdicts.append(.rejected(reason: reason))
                 }
+                call.succeeded()
                 state.dropIfSpent()
             } catch {
                 verdicts.append(.failed(call.failed(error)))

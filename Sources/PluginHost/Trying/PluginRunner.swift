@@ -10,6 +10,8 @@ public enum PluginRunner {
         case document([UInt8], old: [UInt8]? = nil)
         /// JSON text of an array of certificates for authenticate_certificate, the peer's own first, or of one certificate.
         case chain([UInt8])
+        /// Several such documents, one after the other in one state: a look at what a filter would do to real ones.
+        case documents([[UInt8]])
         /// JSON text `{ "local_doc": …, "remote_doc": …, "base_doc": … }` for resolve, each optional or null.
         case conflict([UInt8])
         case login(username: String, password: String)
@@ -63,6 +65,8 @@ public enum PluginRunner {
 
     /// One call.
     public struct Report: Sendable {
+        /// The document's id, where there are several.
+        public var id: String?
         /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
         /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. Nil where the
         /// call failed.
@@ -78,6 +82,7 @@ public enum PluginRunner {
         /// `{"result", "error": {"kind", "message"}, "log", "time_ms", "memory_bytes"}`, and "decision" for resolve and sync.
         public var json: JSONValue {
             var object = JSONObject()
+            if let id { object["id"] = .string(id) }
             object["result"] = result ?? .null
             if let decision { object["decision"] = .string(decision) }
             object["error"] = failure.map { ["kind": .string($0.kind.rawValue), "message": .string($0.message)] } ?? .null
@@ -102,14 +107,14 @@ public enum PluginRunner {
     /// - Throws: `PluginError` where nothing can be called (no such plugin or hook, wrong parameters), `InputProblem` for the input.
     ///   A plugin that does not load gives one report with that failure.
     public static func run(_ request: Request) async throws -> [Report] {
-        let input = try PreparedInput(request)
+        let inputs = try PreparedInput.all(request)
         let outcome = try await PluginThread.run(name: "plugin-run", stackBytes: request.limits.stackBytes) {
-            Result { () throws(PluginError) in try runHere(request, input) }
+            Result { () throws(PluginError) in try runHere(request, inputs) }
         }
         return try outcome.get()
     }
 
-    private static func runHere(_ request: Request, _ input: PreparedInput) throws(PluginError) -> [Report] {
+    private static func runHere(_ request: Request, _ inputs: [PreparedInput]) throws(PluginError) -> [Report] {
         let folder = AbsolutePath.make(request.folder)
         let scan = FolderScan.read(folder, request.limits)
         if let problem = scan.refused[request.plugin] {
@@ -121,11 +126,17 @@ public enum PluginRunner {
                 plugin: request.plugin, folder: folder,
                 nearest: PluginName.nearest(to: request.plugin, among: scan.sources.keys.sorted()))
         }
-        let trial = Trial(source, request.limits.limits(for: source.name))
+        // What the plugin asks for itself; what is wrong with that is found when the hook is prepared.
+        var limits = request.limits.limits(for: source.name)
+        if case .success(let version) = VersionLoader.load(source, host: request.limits, pool: nil) { limits = version.limits }
+        let trial = Trial(source, limits)
         var reports: [Report] = []
-        for _ in 0..<max(1, request.times) {
+        let rounds = max(1, request.times)
+        for number in 0..<rounds * inputs.count {
+            let input = inputs[number / rounds]
             let begun = monotonicNanoseconds()
             var report = Report()
+            if case .documents = request.input { report.id = input.document?.id }
             var unusable: PluginError?
             do throws(LuaFailure) {
                 let lua = try trial.state()
@@ -160,7 +171,7 @@ public enum PluginRunner {
 
 extension PluginRunner.Report {
     init(failure: LuaFailure? = nil) {
-        self.init(result: nil, decision: nil, failure: failure, log: [], milliseconds: 0, memoryBytes: 0)
+        self.init(id: nil, result: nil, decision: nil, failure: failure, log: [], milliseconds: 0, memoryBytes: 0)
     }
 }
 
@@ -175,6 +186,18 @@ struct PreparedInput: Sendable {
     var login: (username: [UInt8], password: [UInt8])?
     /// The sides of a conflict as they were given.
     var sides: [String: JSONValue] = [:]
+
+    static func all(_ request: PluginRunner.Request) throws(PluginRunner.InputProblem) -> [PreparedInput] {
+        guard case .documents(let documents) = request.input else { return [try PreparedInput(request)] }
+        var inputs: [PreparedInput] = []
+        inputs.reserveCapacity(documents.count)
+        for document in documents {
+            var one = request
+            one.input = .document(document)
+            inputs.append(try PreparedInput(one))
+        }
+        return inputs
+    }
 
     init(_ request: PluginRunner.Request) throws(PluginRunner.InputProblem) {
         switch (request.hook, request.input) {

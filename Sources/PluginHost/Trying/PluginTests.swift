@@ -8,67 +8,106 @@ public enum PluginTests {
         /// Nil if the case passed.
         public var failure: LuaFailure?
         public var milliseconds: Double
+        /// For a failed `t.equal`: where the two differ, a field a line, like "tags[2]: got 1, expected 2".
+        public var differences: [String]
+
+        /// The failure with its place.
+        public var problem: PluginProblem? {
+            failure.map { PluginProblem(plugin: plugin, luaMessage: $0.message, fallbackFile: "") }
+        }
+    }
+
+    /// The tests of one plugin.
+    public struct Suite: Sendable, Equatable {
+        public var plugin: String
+        /// Nil where there are none.
+        public var file: String?
+        public var outcomes: [Outcome]
+        /// Plugin or tests do not load, or the tests' time is spent; `outcomes` are those before.
+        public var problem: PluginProblem?
+
+        public var isPassed: Bool { problem == nil && outcomes.allSatisfy { $0.failure == nil } }
     }
 
     /// Every case of one candidate, ascending by name. Needs a thread with a large stack.
-    ///
-    /// - Throws: where plugin or tests do not load.
-    static func run(_ candidate: PluginCandidate) throws(LuaFailure) -> [Outcome] {
-        guard let tests = candidate.tests else { return [] }
-        let host = LoadHost()
-        let state = try LuaPluginState(
-            name: candidate.name, chunkName: candidate.file, source: candidate.source, modules: candidate.modules, host: host,
-            limits: candidate.limits.state)
-        // A case that gives no params sees the defaults.
-        let defaults = (try? ParameterDeclarations(state.parameterDeclarations))?.completed(.missing) ?? []
-        let context = LuaContext(
-            params: .object(defaults), database: "test", scope: "_default", collection: "_default", remote: "test", plugin: candidate.name,
-            version: candidate.version)
-        var outcomes: [Outcome] = []
-        for name in try state.loadTests(chunkName: tests.file, source: tests.source) {
-            let begun = monotonicNanoseconds()
-            var outcome = Outcome(plugin: candidate.name, name: name, failure: nil, milliseconds: 0)
-            host.passwords.newTurn()
-            do throws(LuaFailure) {
-                try state.runTest(name, context: context, limits: candidate.limits.resolver)
-            } catch {
-                outcome.failure = error
+    static func run(_ candidate: PluginCandidate) -> Suite {
+        var suite = Suite(plugin: candidate.name, file: candidate.tests?.file, outcomes: [], problem: nil)
+        guard let tests = candidate.tests else { return suite }
+        let host = LoadHost(isTest: true)
+        do throws(LuaFailure) {
+            let state = try LuaPluginState(
+                name: candidate.name, chunkName: candidate.file, source: candidate.source, modules: candidate.modules, host: host,
+                limits: candidate.limits.state)
+            // A case that gives no params sees the defaults.
+            let defaults = (try? ParameterDeclarations(state.parameterDeclarations))?.completed(.missing) ?? []
+            let context = LuaContext(
+                params: .object(defaults), database: "test", scope: "_default", collection: "_default", remote: "test",
+                plugin: candidate.name, version: candidate.version)
+            let names = try state.loadTests(chunkName: tests.file, source: tests.source)
+            let start = threadNanoseconds()
+            for name in names {
+                let begun = monotonicNanoseconds()
+                guard threadNanoseconds() - start < UInt64(max(1, candidate.testMilliseconds)) * 1_000_000 else {
+                    suite.problem = PluginProblem(
+                        plugin: candidate.name, file: tests.file,
+                        message: "its tests take more processor time than tests = \(candidate.testMilliseconds) ms; "
+                            + "\(names.count - suite.outcomes.count) of \(names.count) were not run")
+                    break
+                }
+                host.passwords.newTurn()
+                var outcome = Outcome(plugin: candidate.name, name: name, failure: nil, milliseconds: 0, differences: [])
+                do throws(LuaFailure) {
+                    try state.runTest(name, context: context, limits: candidate.limits.resolver)
+                } catch {
+                    outcome.failure = error
+                    if let difference = state.lastDifference {
+                        outcome.differences = ValueDifference.lines(got: difference["got"], expected: difference["expected"])
+                    }
+                }
+                outcome.milliseconds = Double(monotonicNanoseconds() &- begun) / 1e6
+                suite.outcomes.append(outcome)
             }
-            outcome.milliseconds = Double(monotonicNanoseconds() &- begun) / 1e6
-            outcomes.append(outcome)
+        } catch {
+            suite.problem = PluginProblem(plugin: candidate.name, luaMessage: error.message, fallbackFile: tests.file)
         }
-        return outcomes
+        return suite
     }
 
-    /// Runs the tests of these plugins of a folder, or of all.
+    /// Runs the tests of these plugins of a folder, or of all, ascending by name.
     ///
-    /// - Throws: `unknown` for a name that is not there, `refused` where a plugin or its test file does not load.
+    /// - Throws: `unknown` for a name that is not there, `system` where the folder cannot be read.
     public static func run(
         folder: String, plugins names: [String] = [], limits: PluginHostLimits = PluginHostLimits()
-    ) async throws(PluginError) -> [Outcome] {
+    ) async throws(PluginError) -> [Suite] {
         let folder = AbsolutePath.make(folder)
         let result = try await PluginThread.run(name: "plugin-test", stackBytes: limits.stackBytes) {
             Result { () throws(PluginError) in
                 let scan = FolderScan.read(folder, limits)
                 if let failure = scan.failure { throw .system(failure) }
-                var outcomes: [Outcome] = []
-                for name in names.isEmpty ? scan.sources.keys.sorted() : names {
-                    if let problem = scan.refused[name] { throw .refused(plugin: name, problem: problem) }
-                    guard let source = scan.sources[name] else {
-                        throw .unknown(
-                            plugin: name, folder: folder, nearest: PluginName.nearest(to: name, among: scan.sources.keys.sorted()))
-                    }
-                    do throws(LuaFailure) {
-                        outcomes += try run(PluginCandidate(source, limits.limits(for: name)))
-                    } catch {
-                        throw .refused(
-                            plugin: name, problem: PluginProblem(plugin: name, luaMessage: error.message, fallbackFile: source.main.path))
+                let all = Set(scan.sources.keys).union(scan.refused.keys).sorted()
+                var suites: [Suite] = []
+                for name in names.isEmpty ? all : names {
+                    if let problem = scan.refused[name] {
+                        suites.append(Suite(plugin: name, file: nil, outcomes: [], problem: problem))
+                    } else if let source = scan.sources[name] {
+                        suites.append(run(source, limits))
+                    } else {
+                        guard PluginName.isValid(name) else { throw .invalidName(name) }
+                        throw .unknown(plugin: name, folder: folder, nearest: PluginName.nearest(to: name, among: all))
                     }
                 }
-                return outcomes
+                return suites
             }
         }
         return try result.get()
+    }
+
+    /// A plugin without tests is loaded at least.
+    private static func run(_ source: PluginSource, _ limits: PluginHostLimits) -> Suite {
+        switch VersionLoader.load(source, host: limits, pool: nil) {
+        case .failure(let problem): Suite(plugin: source.name, file: source.tests?.path, outcomes: [], problem: problem)
+        case .success(let version): run(PluginCandidate(version, limits))
+        }
     }
 }
 
@@ -77,14 +116,12 @@ public struct ProofByTests: PluginProof {
     public init() {}
 
     public func prove(_ candidate: PluginCandidate) -> PluginProblem? {
-        let file = candidate.tests?.file ?? candidate.file
-        do {
-            guard let failed = try PluginTests.run(candidate).first(where: { $0.failure != nil }), let failure = failed.failure else { return nil }
-            var problem = PluginProblem(plugin: candidate.name, luaMessage: failure.message, fallbackFile: file)
-            problem.message = "test \"\(failed.name)\" failed: \(problem.message)"
-            return problem
-        } catch {
-            return PluginProblem(plugin: candidate.name, luaMessage: error.message, fallbackFile: file)
-        }
+        let suite = PluginTests.run(candidate)
+        if let problem = suite.problem { return problem }
+        guard let failed = suite.outcomes.first(where: { $0.failure != nil }), let failure = failed.failure else { return nil }
+        var problem = PluginProblem(
+            plugin: candidate.name, luaMessage: failure.message, fallbackFile: candidate.tests?.file ?? candidate.file)
+        problem.message = "test \"\(failed.name)\" failed: \(problem.message)"
+        return problem
     }
 }

@@ -42,6 +42,11 @@ final class Trial {
         } catch {
             throw refused(PluginProblem(plugin: source.name, file: source.main.path, message: error.description))
         }
+        do {
+            _ = try DeclaredLimits.effective(lua.limitDeclarations, plugin: source.name, host: request.limits)
+        } catch {
+            throw refused(PluginProblem(plugin: source.name, file: source.main.path, message: error.description))
+        }
         let version = LoadedVersion(
             source: source, description: lua.description, hooks: lua.hooks, declarations: declarations, limits: limits, pool: nil)
         let prepared = try UsePreparation(

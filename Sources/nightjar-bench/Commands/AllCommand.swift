@@ -17,6 +17,9 @@ struct AllCommand: AsyncParsableCommand {
             ("push", { try await PushScenario(documents: documents, rounds: rounds).run($0) }),
             ("push-filter", { try await PushFilterScenario(documents: documents, rounds: rounds).run($0) }),
             ("filter", { _ in try FilterScenario(calls: quick ? 30_000 : 300_000).run() }),
+            ("resolver", { _ in try ResolverScenario(calls: quick ? 300 : 3_000, plugins: try agent.pluginsPath()).run() }),
+            ("reload", { try await ReloadScenario(seconds: quick ? 3 : 20).run($0) }),
+            ("reload-storm", { try await ReloadStormScenario(reloads: quick ? 100 : 1_000).run($0) }),
             ("million", { try await MillionScenario(documents: documents * 10).run($0) }),
             ("million, random ids", { try await MillionScenario(documents: documents * 10, hasRandomIDs: true).run($0) }),
             ("memory", {

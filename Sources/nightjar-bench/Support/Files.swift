@@ -33,6 +33,11 @@ enum Files {
         }
     }
 
+    /// Puts a file in the place of another one in one step.
+    static func move(_ from: String, to path: String) throws {
+        guard rename(from, path) == 0 else { throw failure(path) }
+    }
+
     static func makeFolder(_ path: String) throws {
         guard mkdir(path, 0o755) == 0 || errno == EEXIST else { throw failure(path) }
     }

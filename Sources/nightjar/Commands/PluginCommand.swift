@@ -7,8 +7,11 @@ import PluginHost
 
 struct PluginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "plugin", abstract: "Lists, checks, reloads and tries out plugins.",
-        subcommands: [List.self, Check.self, Reload.self, PluginRunCommand.self])
+        commandName: "plugin", abstract: "Makes, tests, tries out, lists and steers plugins.",
+        subcommands: [
+            List.self, PluginNewCommand.self, Check.self, PluginTestCommand.self, PluginRunCommand.self, PluginReloadCommand.self,
+            PluginRollbackCommand.self, PluginRetryCommand.self,
+        ])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -39,8 +42,8 @@ struct PluginCommand: AsyncParsableCommand {
 
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "check", abstract: "Loads every plugin of the folder in a sandbox. Exit status 1 if one is wrong.",
-            discussion: "The command \"nightjar check\" looks at their use by the configuration too.")
+            commandName: "check", abstract: "Loads every plugin of the folder in a sandbox and runs its tests. Exit status 1 if one is wrong.",
+            discussion: "What is wrong here is what a running agent would refuse. The command \"nightjar check\" looks at their use by the configuration too.")
 
         @OptionGroup var location: ConfigurationOptions
         @Flag(help: "Print JSON.") var json = false
@@ -63,32 +66,6 @@ struct PluginCommand: AsyncParsableCommand {
         }
     }
 
-    struct Reload: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "reload", abstract: "Makes the running agent read the plugins folder now. Exit status 1 if a version is refused.")
-
-        @OptionGroup var location: LocationOptions
-        @Argument(help: "One plugin; all if absent.") var name: String?
-        @Flag(help: "Print JSON.") var json = false
-
-        func run() async throws {
-            try await Failure.reporting {
-                let path = name.map { "/api/plugins/\(PercentEncoding.encode($0))/reload" } ?? "/api/plugins/reload"
-                let verdicts = try await location.agent().request("POST", path)
-                if json { Output.json(verdicts) }
-                var isRefused = false
-                for verdict in verdicts.asArray ?? [] {
-                    let outcome = verdict["outcome"]?.asString ?? ""
-                    isRefused = isRefused || outcome == "refused" || outcome == "missing"
-                    guard !json else { continue }
-                    let error = verdict["error"]?.asString.map { ": \($0)" } ?? ""
-                    Output.line(TextTable.printable("\(verdict["plugin"]?.asString ?? ""): \(outcome), version \(verdict["version"]?.asString ?? "none") serves\(error)"))
-                }
-                if isRefused { throw ExitCode(Failure.failed) }
-            }
-        }
-    }
-
     /// The folder that a configuration or `--plugins` names.
     static func folder(_ settings: AgentSettings) throws -> String {
         if let folder = settings.plugins?.value { return folder }
@@ -97,7 +74,8 @@ struct PluginCommand: AsyncParsableCommand {
 
     static func check(_ settings: AgentSettings) async throws -> PluginCheck {
         try await PluginCheck.run(
-            folder: try folder(settings), configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
+            folder: try folder(settings), configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
+            proof: ProofByTests())
     }
 
     static func show(_ plugins: [PluginListing]) {

@@ -3,16 +3,22 @@ import AgentConfiguration
 import ArgumentParser
 import Documents
 import LuaRuntime
+import NIOPosix
 import PluginHost
 
 struct PluginRunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Calls one hook of a plugin in the real sandbox and shows the result.",
-        discussion: "Exit status 1 if a call failed. A \"no\" of a filter is not a failure.")
+        discussion: """
+            Exit status 1 if a call failed. A "no" of a filter is not a failure. With --last N DB a filter is called for the last N \
+            documents that changed in a database, of a running agent or of the data folder: a look at what it would do, which changes nothing.
+            """)
 
     @OptionGroup var location: ConfigurationOptions
     @Argument(help: "The plugin's name.") var name: String
     @Argument(help: "push_filter, pull_filter, resolve, authenticate_password, authenticate_certificate or sync.") var hook: LuaHook
+    @Argument(help: "With --last: DB, DB.COLLECTION or DB.SCOPE.COLLECTION.") var database: String?
+    @Option(help: ArgumentHelp("For a filter: the last documents of a database.", valueName: "n")) var last: Int?
     @Option(
         help: ArgumentHelp(
             "The document of a filter or of sync, the chain (an array of certificates) of authenticate_certificate; - for standard input.",
@@ -32,8 +38,17 @@ struct PluginRunCommand: AsyncParsableCommand {
 
     func validate() throws {
         if times < 1 || times > Self.maximumTimes { throw ValidationError("--times is 1 to \(Self.maximumTimes), not \(times)") }
+        if let last {
+            guard [.pushFilter, .pullFilter].contains(hook) else { throw ValidationError("--last goes with filters, not with \(hook.rawValue)") }
+            if !(1...DocumentPlace.maximumLast).contains(last) { throw ValidationError("--last is 1 to \(DocumentPlace.maximumLast), not \(last)") }
+            if database == nil { throw ValidationError("--last needs a database: DB, DB.COLLECTION or DB.SCOPE.COLLECTION") }
+            if doc != nil { throw ValidationError("--doc and --last exclude each other") }
+        } else if let database {
+            throw ValidationError("\(database): a database goes with --last N")
+        }
         switch hook {
-        case .pushFilter, .pullFilter, .sync, .authenticateCertificate: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
+        case .pushFilter, .pullFilter: if doc == nil, last == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE, or --last N DB") }
+        case .sync, .authenticateCertificate: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
         case .resolve: if conflict == nil { throw ValidationError("resolve needs --conflict FILE") }
         case .authenticatePassword:
             if username == nil || password == nil { throw ValidationError("authenticate_password needs --username and --password") }
@@ -52,10 +67,11 @@ struct PluginRunCommand: AsyncParsableCommand {
         try await Failure.reporting {
             let settings = try location.read()
             var request = PluginRunner.Request(
-                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try input(), params: try parameters(),
+                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(settings), params: try parameters(),
                 times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
             request.user = username
             (request.roles, request.channels, request.isAdmin) = (role, channel, admin)
+            if let database { request.database = String(database.split(separator: ".", maxSplits: 1).first ?? "") }
             let reports: [PluginRunner.Report]
             do {
                 reports = try await PluginRunner.run(request)
@@ -67,12 +83,17 @@ struct PluginRunCommand: AsyncParsableCommand {
                 ])
                 throw ExitCode(Failure.failed)
             }
-            for report in reports { if json { Output.json(report.json) } else { show(report) } }
+            if last != nil, !json { showTable(reports) } else { for report in reports { if json { Output.json(report.json) } else { show(report) } } }
             if reports.contains(where: { $0.failure != nil }) { throw ExitCode(Failure.failed) }
         }
     }
 
-    private func input() throws -> PluginRunner.Input {
+    private func input(_ settings: AgentSettings) async throws -> PluginRunner.Input {
+        if let last, let database {
+            let place = try await DocumentPlace.find(database, settings: settings, group: MultiThreadedEventLoopGroup.singleton)
+            defer { place.close() }
+            return .documents(try await place.last(last))
+        }
         func bytes(_ path: String) throws -> [UInt8] {
             let file = try InputFile(path)
             defer { file.close() }
@@ -91,6 +112,25 @@ struct PluginRunCommand: AsyncParsableCommand {
         } catch {
             throw AgentError(.invalid, "--params is no JSON: \(error)")
         }
+    }
+
+    private func showTable(_ reports: [PluginRunner.Report]) {
+        var table = TextTable(["ID", "RESULT", "MS", ""], alignsRight: [2])
+        var (passed, rejected, failed, milliseconds, slowest) = (0, 0, 0, 0.0, 0.0)
+        for report in reports {
+            milliseconds += report.milliseconds
+            slowest = max(slowest, report.milliseconds)
+            var word = "failed"
+            if report.failure != nil { failed += 1 } else if report.result?.asBool == true { (passed, word) = (passed + 1, "passes") } else { (rejected, word) = (rejected + 1, "rejected") }
+            table.add([
+                report.id ?? "", word, StatusText.decimal(report.milliseconds, 3),
+                report.failure.map { "\($0.kind.rawValue): \($0.message)" } ?? report.log.map(\.message).joined(separator: "; "),
+            ])
+        }
+        if !table.isEmpty { Output.write(1, table.text) }
+        Output.line(
+            "\(reports.count) documents: \(passed) pass, \(rejected) rejected, \(failed) failed; "
+                + "\(StatusText.decimal(milliseconds, 1)) ms, the slowest \(StatusText.decimal(slowest, 3)) ms")
     }
 
     private func show(_ report: PluginRunner.Report) {

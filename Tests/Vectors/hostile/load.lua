@@ -66,8 +66,8 @@ nightjar.get("x") return { push_filter = function() return true end }
 --# load-31 a shebang line and a comment | load | true
 #!/usr/bin/lua
 return { push_filter = function() return true end }
---# load-32 limits in the plugin's own table | load | load ~ plugin_limits
-return { limits = { memory = 1 << 50, cpu = 1 << 50, instructions = 1 << 60 }, push_filter = function() while true do end end }
+--# load-32 limits in the plugin's own table that are no table | load | load ~ 'limits' must be a table
+return { limits = 1 << 50, push_filter = function() while true do end end }
 --# load-33 a metatable on the environment at load time serves the calls | load | times 2 | true
 setmetatable(_G, { __index = function(_, name) return "default " .. name end })
 return { push_filter = function() return undefined == "default undefined" and getmetatable(_G) ~= nil end }

@@ -1,0 +1,131 @@
+import Documents
+import Hummingbird
+import NIOCore
+import PluginHost
+
+/// `/api/plugins`: what there is, and what an operator does to it.
+struct PluginRoutes: Sendable {
+    let agent: Agent
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.get("api/plugins") { _, _ in Answer.json(.array((agent.plugins?.status() ?? []).map { Agent.report($0) })) }
+        router.post("api/plugins/reload") { _, _ in try await reload(nil) }
+        router.post("api/plugins/retry") { _, _ in try await retry(nil) }
+        router.post("api/plugins/:name/reload") { _, context in try await reload(try context.parameters.require("name")) }
+        router.post("api/plugins/:name/retry") { _, context in try await retry(try context.parameters.require("name")) }
+        router.post("api/plugins/:name/rollback") { request, context in
+            try await rollBack(try context.parameters.require("name"), request.uri.queryParameters["to"].map(String.init))
+        }
+    }
+
+    private func plugins() throws(AgentError) -> PluginHost {
+        guard let plugins = agent.plugins else { throw AgentError(.notFound, "there is no plugins folder") }
+        return plugins
+    }
+
+    private func reload(_ name: String?) async throws -> Response {
+        let verdicts = try await plugins().reload(name)
+        if let name, verdicts.isEmpty { throw AgentError(.notFound, "there is no plugin \"\(name)\"") }
+        return Answer.json(.array(verdicts.map { Agent.report($0) }))
+    }
+
+    /// What is held is asked about again, and so are the conflicts that wait for a resolver.
+    private func retry(_ name: String?) async throws -> Response {
+        let asked: [(plugin: String, uses: Int)]
+        do { asked = try plugins().retry(name) } catch let error as PluginError { throw AgentError(error) }
+        await agent.retryConflicts()
+        return Answer.json(
+            .array(asked.map { JSONOutput.object(["plugin": .string($0.plugin), "uses": JSONOutput.number($0.uses)]) }), status: .accepted)
+    }
+
+    private func rollBack(_ name: String, _ version: String?) async throws -> Response {
+        do { return Answer.json(Agent.report(try await plugins().rollBack(name, to: version))) } catch let error as PluginError { throw AgentError(error) }
+    }
+}
+
+extension AgentError {
+    /// A plugin that is not there is told apart from what cannot be done with one that is.
+    init(_ error: PluginError) {
+        switch error {
+        case .unknown, .invalidName: self.init(.notFound, "\(error)")
+        case .noVersion, .refused: self.init(.conflict, "\(error)")
+        default: self.init(.failed, "\(error)")
+        }
+    }
+}
+
+extension Agent {
+    static func report(_ verdict: ReloadVerdict) -> JSONValue {
+        var outcome = "unchanged"
+        var error: String?
+        var rollback: PluginRollback?
+        switch verdict.outcome {
+        case .unchanged: break
+        case .reloaded: outcome = "reloaded"
+        case .missing: outcome = "missing"
+        case .rolledBack(let done): (outcome, rollback) = ("rolled_back", done)
+        case .refused(let problem): (outcome, error) = ("refused", problem.description)
+        }
+        return JSONOutput.object([
+            "plugin": .string(verdict.plugin), "outcome": .string(outcome), "version": JSONOutput.text(verdict.version),
+            "generation": JSONOutput.number(verdict.generation), "error": JSONOutput.text(error), "rolled_back": report(rollback),
+        ])
+    }
+
+    static func report(_ rollback: PluginRollback?) -> JSONValue {
+        rollback.map { JSONOutput.object(["from": .string($0.from), "to": .string($0.to)]) } ?? .null
+    }
+
+    static func report(_ plugin: PluginStatus) -> JSONValue {
+        func milliseconds(_ value: Double?) -> JSONValue { value.map { JSONOutput.number($0) } ?? .null }
+        return JSONOutput.object([
+            "name": .string(plugin.name),
+            "description": JSONOutput.text(plugin.description),
+            "version": JSONOutput.text(plugin.version),
+            "generation": JSONOutput.number(plugin.generation),
+            "state": .string(plugin.state.rawValue),
+            "hooks": .array(plugin.hooks.map { .string($0) }),
+            "used_by": .array(plugin.usedBy.map { .string($0) }),
+            "calls": JSONOutput.number(plugin.calls),
+            "errors": JSONOutput.number(plugin.errors),
+            "rejected": JSONOutput.number(plugin.rejected),
+            "not_asked": JSONOutput.number(plugin.notAsked),
+            "p99_ms": milliseconds(plugin.p99Milliseconds),
+            "memory_bytes": JSONOutput.number(plugin.memoryBytes),
+            "states": JSONOutput.number(plugin.states),
+            "per_hook": .array(
+                plugin.perHook.map { hook in
+                    JSONOutput.object([
+                        "hook": .string(hook.name), "calls": JSONOutput.number(hook.calls), "rejected": JSONOutput.number(hook.rejected),
+                        "not_asked": JSONOutput.number(hook.notAsked),
+                        "errors": .object(JSONObject(hook.errors.map { .init(key: $0.kind, value: JSONOutput.number($0.count)) })),
+                        "p50_ms": milliseconds(hook.p50Milliseconds), "p99_ms": milliseconds(hook.p99Milliseconds),
+                    ])
+                }),
+            "last_failure": JSONOutput.text(plugin.lastFailure),
+            "limits_hit": JSONOutput.object([
+                "timeouts": JSONOutput.number(plugin.limitHits.timeouts),
+                "memory": JSONOutput.number(plugin.limitHits.memory),
+                "results": JSONOutput.number(plugin.limitHits.results),
+                "log_lines_dropped": JSONOutput.number(plugin.limitHits.logLinesDropped),
+                "states_rebuilt": JSONOutput.number(plugin.limitHits.statesRebuilt),
+            ]),
+            "refused": plugin.refused.map {
+                JSONOutput.object(["version": .string($0.version), "error": .string($0.error)])
+            } ?? .null,
+            "rolled_back": report(plugin.rolledBack),
+            "kept_versions": .array(
+                plugin.keptVersions.map {
+                    JSONOutput.object(["version": .string($0.version), "since": .string(Timestamp.format($0.since))])
+                }),
+            "failing": .array(
+                plugin.failing.map {
+                    JSONOutput.object([
+                        "used_by": .string($0.usedBy), "failures": JSONOutput.number($0.failures), "seconds": JSONOutput.number($0.seconds),
+                        "error": .string($0.error),
+                    ])
+                }),
+            "parameter_problems": .array(plugin.parameterProblems.map { .string($0) }),
+        ])
+    }
+}

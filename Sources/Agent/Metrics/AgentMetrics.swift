@@ -1,0 +1,79 @@
+import DocumentStore
+import PluginHost
+import Replication
+
+/// `/metrics`: the agent's figures in Prometheus' text format.
+extension Agent {
+    public nonisolated func metrics() async -> String {
+        var text = PrometheusText()
+        text.add(.gauge, "nightjar_build_info", "The version that runs.", [("version", AgentVersion.number)], 1)
+        let uptime = uptimeStart.duration(to: .now).components
+        text.add(.gauge, "nightjar_uptime_seconds", "Since the start.", [], Double(uptime.seconds) + Double(uptime.attoseconds) / 1e18)
+        text.add(.gauge, "process_resident_memory_bytes", "Resident memory.", [], System.residentBytes)
+        for database in databases { await Self.add(database, to: &text) }
+        for listener in listeners {
+            let labels = [("listener", listener.settings.name.value)]
+            let peers = listener.peers
+            text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
+            text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sent or send something.", labels, peers.count { $0.isActive })
+        }
+        for replicator in replicators { Self.add(replicator, to: &text) }
+        for plugin in plugins?.status() ?? [] { Self.add(plugin, to: &text) }
+        meters.write(to: &text)
+        return text.text
+    }
+
+    private static func add(_ database: Database, to text: inout PrometheusText) async {
+        text.add(.gauge, "nightjar_database_size_bytes", "The file and its log, without blobs.", [("database", database.name)], database.sizeBytes())
+        for collection in (try? await database.statistics()) ?? [] {
+            let labels = [("database", database.name), ("collection", collection.name.description)]
+            text.add(.gauge, "nightjar_documents", "Documents, without deleted ones.", labels, collection.documents)
+            text.add(.gauge, "nightjar_documents_deleted", "Tombstones.", labels, collection.deleted)
+            text.add(.gauge, "nightjar_last_sequence", "Number of the last change.", labels, collection.lastSequence)
+            text.add(.gauge, "nightjar_conflicts_pending", "Conflicts that wait for their resolver.", labels, collection.conflictsPending)
+            text.add(.gauge, "nightjar_documents_held", "Documents whose filter failed.", labels, collection.held)
+        }
+    }
+
+    private static func add(_ replicator: Replicator, to text: inout PrometheusText) {
+        let labels = [("replicator", replicator.configuration.name)]
+        let status = replicator.status
+        text.add(.gauge, "nightjar_replicator_activity", "1 for what it does now.", labels + [("activity", status.activity.rawValue)], 1)
+        text.add(.gauge, "nightjar_replicator_attempt", "Failed attempts to connect in a row.", labels, status.attempt)
+        text.add(.gauge, "nightjar_replicator_error", "1 while the last attempt's error stands.", labels, status.error == nil ? 0 : 1)
+        text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent.", labels, status.counts.pushed)
+        text.add(.counter, "nightjar_replicator_pulled_total", "Documents received.", labels, status.counts.pulled)
+        text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter said no to.", labels, status.counts.rejected)
+        text.add(.counter, "nightjar_replicator_held_total", "Documents held because a filter failed.", labels, status.counts.held)
+        text.add(.counter, "nightjar_replicator_failed_total", "Documents that could not be moved.", labels, status.counts.failed)
+        text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided.", labels, status.counts.resolved)
+    }
+
+    private static func add(_ plugin: PluginStatus, to text: inout PrometheusText) {
+        let labels = [("plugin", plugin.name)]
+        text.add(
+            .gauge, "nightjar_plugin_info", "1 for the version in force and its state.",
+            labels + [("version", plugin.version ?? ""), ("state", plugin.state.rawValue)], 1)
+        text.add(.gauge, "nightjar_plugin_generation", "Versions that came into force.", labels, plugin.generation)
+        text.add(.gauge, "nightjar_plugin_refused", "1 while the version in the folder is not taken.", labels, plugin.refused == nil ? 0 : 1)
+        text.add(.gauge, "nightjar_plugin_failing_uses", "Uses that are not called because they keep failing.", labels, plugin.failing.count)
+        text.add(.gauge, "nightjar_plugin_memory_bytes", "Held by its Lua states.", labels, plugin.memoryBytes)
+        text.add(.gauge, "nightjar_plugin_states", "Its Lua states.", labels, plugin.states)
+        let hits = plugin.limitHits
+        for (limit, count) in [
+            ("time", hits.timeouts), ("memory", hits.memory), ("result", hits.results), ("log_lines", hits.logLinesDropped),
+        ] {
+            text.add(.counter, "nightjar_plugin_limits_hit_total", "How often a limit was reached.", labels + [("limit", limit)], count)
+        }
+        for hook in plugin.perHook {
+            let labels = labels + [("hook", hook.name)]
+            text.add(.counter, "nightjar_plugin_calls_total", "Calls of a hook.", labels, hook.calls)
+            text.add(.counter, "nightjar_plugin_rejected_total", "Calls that said no.", labels, hook.rejected)
+            text.add(.counter, "nightjar_plugin_not_asked_total", "What was held without a call while the plugin kept failing.", labels, hook.notAsked)
+            for (kind, count) in hook.errors {
+                text.add(.counter, "nightjar_plugin_errors_total", "Calls that failed.", labels + [("kind", kind)], count)
+            }
+            text.add("nightjar_plugin_call_duration_seconds", "Time of a call.", labels, buckets: hook.durations, sum: hook.seconds)
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import LuaRuntime
+
+/// A plugin's breakers, one for each use.
+extension PluginRecord {
+    /// A use has failed too often in a row.
+    func opened(_ opened: Breaker.Opened, use: Int, version: String) {
+        let usedBy = read { $0.uses[use]?.usedBy } ?? "a use that has ended"
+        send(.failing(
+            plugin: name, version: version, usedBy: usedBy, failures: opened.failures,
+            message: "\(opened.failure.kind.rawValue): \(opened.failure.message)"))
+        tellBreakerOpened()
+    }
+
+    /// A failing use has answered: what it held is looked at again.
+    func recovered(use: Int, version: String) {
+        guard let registration = read({ $0.uses[use] }) else { return }
+        send(.recovered(plugin: name, version: version, usedBy: registration.usedBy))
+        registration.versions.send(version)
+    }
+
+    /// Makes every use ask again about what it holds, also those that were failing.
+    ///
+    /// - Returns: how many uses there are.
+    @discardableResult
+    func retry() -> Int {
+        let listeners = change { fields -> [(EventHub<String>, String)] in
+            for number in Array(fields.uses.keys) { fields.uses[number]?.breaker = newBreaker() }
+            return fields.uses.compactMap { number, use in fields.prepared[number].map { (use.versions, $0.version) } }
+        }
+        for (versions, version) in listeners { versions.send(version) }
+        return listeners.count
+    }
+
+    var hasOpenBreaker: Bool { read { $0.uses.values.contains { $0.breaker.opened != nil } } }
+
+    /// Tries a call for each failing use whose time has come. Called on the supervisor's thread.
+    func probe(_ pool: WorkerPool) {
+        for (number, use) in read({ $0.uses }) {
+            let due = use.breaker.takeDue()
+            guard due.isDue else { continue }
+            switch due.sample {
+            case .document(let document, let context):
+                guard let call = call(number, context) else { continue }
+                Task { _ = await withCheckedContinuation { pool.submit(FilterJob(call, use.hook, [document], $0)) } }
+            case .conflict(let conflict, let context):
+                guard let call = call(number, context) else { continue }
+                Task { _ = await withCheckedContinuation { pool.submit(ResolveJob(call, conflict, $0)) } }
+            case nil:
+                // Too large to be kept: whoever holds it offers it again, and the first one is the call.
+                if let version = read({ $0.prepared[number]?.version }) { use.versions.send(version) }
+            }
+        }
+    }
+}

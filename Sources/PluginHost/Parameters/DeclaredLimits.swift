@@ -1,0 +1,80 @@
+import LuaRuntime
+
+/// `limits` of a plugin's returned table: what it asks for itself, in the words of the configuration's `plugin_limits`.
+enum DeclaredLimits {
+    private static let names = ["memory", "cpu_ms", "instructions", "resolver_cpu_ms", "resolver_instructions", "log_lines"]
+    /// Less than this a state or call cannot do anything with.
+    private static let leastMemory = 1 << 20
+    private static let leastInstructions = 10_000
+
+    /// The limits of one plugin: its own where it declares them, else the configuration's or the host's.
+    ///
+    /// - Throws: for what is no limit, no whole number, or beyond the host's ceiling. A value of the configuration is the
+    ///   operator's last word: a plugin that asks for more gets just that.
+    static func effective(_ declared: LuaValue, plugin: String, host: PluginHostLimits) throws(ParameterProblem) -> PluginLimits {
+        var limits = host.limits(for: plugin)
+        if limits.logLinesPerSecond == nil { limits.logLinesPerSecond = host.logLinesPerSecond }
+        guard declared != .missing else { return limits }
+        guard case .object(let members) = declared else {
+            if declared == .array([]) { return limits }
+            throw ParameterProblem(parameter: "limits", message: "limits must be a table of names and numbers, not \(declared.typeName)")
+        }
+        let configured = host.perPlugin[plugin]
+        for member in members {
+            guard names.contains(member.key) else {
+                throw ParameterProblem(
+                    parameter: member.key, message: "unknown limit \"\(member.key)\": expected \(names.joined(separator: ", "))",
+                    nearest: PluginName.nearest(to: member.key, among: names))
+            }
+            guard let number = member.value.integer, let wanted = Int(exactly: number), wanted >= least(member.key) else {
+                throw ParameterProblem(
+                    parameter: member.key,
+                    message: "limits.\(member.key) must be a whole number of at least \(least(member.key)), not \(member.value.shortText)")
+            }
+            func take(_ path: WritableKeyPath<PluginLimits, Int>) throws(ParameterProblem) {
+                let (usual, ceiling) = (host.plugin[keyPath: path], host.ceiling[keyPath: path])
+                if let set = configured?[keyPath: path], set != usual {
+                    limits[keyPath: path] = min(wanted, set)
+                } else if wanted > max(ceiling, usual) {
+                    throw ParameterProblem(
+                        parameter: member.key,
+                        message: "limits.\(member.key) = \(wanted) is beyond the host's ceiling of \(max(ceiling, usual)); "
+                            + "plugin_limits of the configuration can give more")
+                } else {
+                    limits[keyPath: path] = wanted
+                }
+            }
+            switch member.key {
+            case "memory": try take(\.state.memoryBytes)
+            case "cpu_ms":
+                try take(\.filter.cpuMilliseconds)
+                try take(\.authenticator.cpuMilliseconds)
+            case "instructions":
+                try take(\.filter.instructions)
+                try take(\.authenticator.instructions)
+            case "resolver_cpu_ms": try take(\.resolver.cpuMilliseconds)
+            case "resolver_instructions": try take(\.resolver.instructions)
+            default:
+                let ceiling = max(host.ceiling.logLinesPerSecond ?? 0, host.logLinesPerSecond)
+                if let set = configured?.logLinesPerSecond {
+                    limits.logLinesPerSecond = min(wanted, set)
+                } else if wanted > ceiling {
+                    throw ParameterProblem(
+                        parameter: member.key, message: "limits.log_lines = \(wanted) is beyond the host's ceiling of \(ceiling)")
+                } else {
+                    limits.logLinesPerSecond = wanted
+                }
+            }
+        }
+        return limits
+    }
+
+    private static func least(_ name: String) -> Int {
+        switch name {
+        case "memory": leastMemory
+        case "instructions", "resolver_instructions": leastInstructions
+        case "log_lines": 0
+        default: 1
+        }
+    }
+}

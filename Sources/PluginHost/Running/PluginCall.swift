@@ -1,0 +1,53 @@
+import LuaRuntime
+import Replication
+
+/// What every call needs: the version it is made on, the use it is made for, and where it comes from.
+struct PluginCall: Sendable {
+    let record: PluginRecord
+    /// The use's number in the record.
+    let use: Int
+    let hook: LuaHook
+    let version: LoadedVersion
+    let prepared: PreparedUse
+    let breaker: Breaker
+    let context: CallContext
+    let limits: LuaCallLimits
+    let sampleBytes: Int
+
+    /// Counts a failure and puts it into the policy's words.
+    func failed(_ failure: LuaFailure, sample: @autoclosure () -> Breaker.Sample? = nil) -> PolicyFailure {
+        record.failed(failure, hook: hook, version: prepared.version)
+        if let opened = breaker.failed(failure, sample: sample()) { record.opened(opened, use: use, version: prepared.version) }
+        return PolicyFailure(plugin: record.name, version: prepared.version, kind: failure.kind.rawValue, message: failure.message)
+    }
+
+    /// To be told of each call that did not fail.
+    @inline(__always)
+    func succeeded() {
+        if breaker.succeeded() { record.recovered(use: use, version: prepared.version) }
+    }
+
+    /// The host could not even ask.
+    func refused(_ error: PluginError) -> PolicyFailure {
+        PolicyFailure(plugin: record.name, version: prepared.version, kind: LuaFailureKind.error.rawValue, message: "\(error)")
+    }
+
+    /// The plugin is not asked, because it keeps failing.
+    func notAsked() -> PolicyFailure {
+        let opened = breaker.opened
+        let failures = opened.map { "\($0.failures)" } ?? "too many"
+        let last = opened?.failure
+        return PolicyFailure(
+            plugin: record.name, version: prepared.version, kind: (last?.kind ?? .error).rawValue,
+            message: "\(last?.message ?? "failing") (not called: it has failed \(failures) times in a row; one call is tried from time to time)")
+    }
+
+    func sample(_ document: PolicyDocument) -> Breaker.Sample? {
+        document.body.count <= sampleBytes ? .document(document, context) : nil
+    }
+
+    func sample(_ conflict: PolicyConflict) -> Breaker.Sample? {
+        let bytes = [conflict.local, conflict.remote, conflict.base].reduce(0) { $0 + ($1?.body.count ?? 0) }
+        return bytes <= sampleBytes ? .conflict(conflict, context) : nil
+    }
+}

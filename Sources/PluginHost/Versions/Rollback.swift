@@ -1,0 +1,97 @@
+import Glibc
+
+/// Versions that were in force before: kept, put back by the operator, and served when there is nothing better.
+extension Reloader {
+    /// Puts a kept version into force. It holds until the plugin's files change or a reload names the plugin.
+    func rollBack(_ name: String, to wanted: String?) throws(PluginError) -> ReloadVerdict {
+        guard let record = core.record(named: name), let inForce = record.read({ $0.inForce })?.source.version else {
+            throw .unknown(
+                plugin: name, folder: core.folder, nearest: PluginName.nearest(to: name, among: core.allRecords().map(\.name)))
+        }
+        let versions = store.index(name).kept.map(\.version)
+        let target: String?
+        if let wanted {
+            let matches = versions.filter { !wanted.isEmpty && $0.utf8.starts(with: wanted.utf8) }
+            target = matches.count == 1 ? matches.first : nil
+        } else {
+            target = versions.firstIndex(of: inForce).flatMap { $0 > 0 ? versions[$0 - 1] : nil }
+        }
+        guard let target else { throw .noVersion(plugin: name, wanted: wanted, kept: versions) }
+        func verdict(_ outcome: ReloadVerdict.Outcome) -> ReloadVerdict {
+            ReloadVerdict(plugin: name, generation: record.read { $0.generation }, version: target, outcome: outcome)
+        }
+        if target == inForce { return verdict(.unchanged) }
+        let source: PluginSource
+        do { source = try store.source(name, target) } catch { throw .system("plugin \"\(name)\": \(error.message)") }
+        switch VersionLoader.load(source, host: core.limits, pool: core.pool) {
+        case .failure(let problem): throw .refused(plugin: name, problem: problem)
+        case .success(let version):
+            if let (problem, _) = putIntoForce(version, record) { throw .refused(plugin: name, problem: problem) }
+        }
+        do {
+            try store.rolledBack(to: source, from: inForce, identity: identities[name] ?? "")
+        } catch {
+            record.send(.notKept(plugin: name, version: target, message: error.message))
+        }
+        let rollback = PluginRollback(from: inForce, to: target)
+        show(record, rollback)
+        record.send(.rolledBack(plugin: name, from: inForce, to: target))
+        return verdict(.rolledBack(rollback))
+    }
+
+    /// The rollback holds: its version is in force, or at a start comes into force instead of the file's.
+    ///
+    /// - Returns: nil if that version cannot be had any more; the file's is taken then.
+    func hold(_ rollback: PluginRollback, _ record: PluginRecord, _ demand: Demand) -> ReloadVerdict.Outcome? {
+        if record.read({ $0.inForce?.source.version }) == rollback.to {
+            show(record, rollback)
+            return unchanged(record, demand)
+        }
+        do throws(FileRefusal) {
+            let source = try store.source(record.name, rollback.to)
+            switch VersionLoader.load(source, host: core.limits, pool: core.pool) {
+            case .failure(let problem): throw FileRefusal(message: problem.description)
+            case .success(let version):
+                if let (problem, _) = putIntoForce(version, record, proves: false) { throw FileRefusal(message: problem.description) }
+            }
+        } catch {
+            record.send(.notKept(plugin: record.name, version: rollback.to, message: error.message))
+            endRollback(record)
+            return nil
+        }
+        show(record, rollback)
+        return .reloaded
+    }
+
+    func endRollback(_ record: PluginRecord) {
+        do { try store.endRollback(record.name) } catch {
+            record.send(.notKept(plugin: record.name, version: "", message: error.message))
+        }
+        show(record, nil)
+    }
+
+    /// The version in force is kept from now on.
+    func keep(_ source: PluginSource, _ record: PluginRecord) {
+        do { try store.cameIntoForce(source, now: Int64(time(nil))) } catch {
+            record.send(.notKept(plugin: record.name, version: source.version, message: error.message))
+        }
+        show(record, nil)
+    }
+
+    /// At a start whose file is refused, the version that was in force last serves on. Its tests have passed when it was taken.
+    func serveLast(_ record: PluginRecord) {
+        guard record.read({ $0.inForce == nil }), let last = store.index(record.name).current,
+            let source = try? store.source(record.name, last),
+            case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool)
+        else { return }
+        if putIntoForce(version, record, proves: false) == nil { show(record, nil) }
+    }
+
+    private func show(_ record: PluginRecord, _ rollback: PluginRollback?) {
+        let kept = store.index(record.name).kept
+        record.change { fields in
+            fields.kept = kept
+            fields.rollback = rollback
+        }
+    }
+}

@@ -1,0 +1,195 @@
+import Digests
+import Documents
+import Glibc
+
+/// A version that was in force and is kept.
+public struct KeptVersion: Sendable, Equatable {
+    public var version: String
+    /// Unix seconds when it came into force, the last time it did.
+    public var since: Int64
+}
+
+/// A rollback that holds: `to` is in force although the folder holds another version.
+public struct PluginRollback: Sendable, Equatable {
+    public var from: String
+    public var to: String
+
+    public init(from: String, to: String) {
+        self.from = from
+        self.to = to
+    }
+}
+
+/// The last versions of each plugin that were in force, as files of the agent's data, so that a rollback works after a restart and
+/// without the plugins folder. Confined to the supervisor's thread.
+///
+/// A folder for each plugin: `VERSION.json` for the sources of one version, and `index.json`, written last, for their order.
+final class VersionStore {
+    struct Index: Equatable {
+        /// In the order they came into force, the newest last.
+        var kept: [KeptVersion] = []
+        /// The version in force; somewhere in the middle after a rollback.
+        var current: String?
+        var rollback: PluginRollback?
+        /// Of the files in the plugins folder when it was rolled back: other files end the rollback.
+        var rollbackIdentity = ""
+    }
+
+    private let folder: String?
+    private let limits: PluginHostLimits
+    private var indexes: [String: Index] = [:]
+
+    /// - Parameter folder: nil keeps nothing.
+    init(folder: String?, limits: PluginHostLimits) {
+        self.folder = folder
+        self.limits = limits
+    }
+
+    /// Empty where nothing is kept, or it cannot be read.
+    func index(_ plugin: String) -> Index {
+        if let known = indexes[plugin] { return known }
+        let read = folder.flatMap { _ in readIndex(plugin) } ?? Index()
+        indexes[plugin] = read
+        return read
+    }
+
+    /// The sources of a kept version, as they were.
+    func source(_ plugin: String, _ version: String) throws(FileRefusal) -> PluginSource {
+        guard folder != nil else { throw FileRefusal(message: "no versions are kept here") }
+        // Base64 adds a third, names and quotes a little.
+        let bytes = try DurableFile.read(path(plugin, version), limit: limits.pluginBytes * 4 + (1 << 20))
+        guard let json = try? JSONValue(parsing: bytes), let main = Self.file(json["main"]) else {
+            throw FileRefusal(message: "\(path(plugin, version)) is no kept version")
+        }
+        var modules: [String: PluginSource.File] = [:]
+        for member in json["modules"]?.asObject?.members ?? [] { modules[member.key] = Self.file(member.value) }
+        let source = PluginSource(name: plugin, main: main, own: modules, library: [:], tests: Self.file(json["tests"]))
+        guard source.version == version else {
+            throw FileRefusal(message: "\(path(plugin, version)) does not hold version \(version) but \(source.version)")
+        }
+        return source
+    }
+
+    /// A version has come into force, from the folder or at a start.
+    func cameIntoForce(_ source: PluginSource, now: Int64) throws(FileRefusal) {
+        var index = index(source.name)
+        if index.current == source.version, index.rollback == nil, isStored(source) { return }
+        if index.current != source.version {
+            // The version that was in force until now is the one before, also after a rollback.
+            if let current = index.current, let at = index.kept.firstIndex(where: { $0.version == current }) {
+                index.kept.append(index.kept.remove(at: at))
+            }
+            index.kept.removeAll { $0.version == source.version }
+            index.kept.append(KeptVersion(version: source.version, since: now))
+        } else if index.kept.isEmpty {
+            index.kept.append(KeptVersion(version: source.version, since: now))
+        }
+        index.current = source.version
+        index.rollback = nil
+        index.kept.removeFirst(max(0, index.kept.count - max(1, limits.keptVersions)))
+        try store(index, source)
+    }
+
+    /// An older version is in force by the operator's word.
+    func rolledBack(to source: PluginSource, from: String, identity: String) throws(FileRefusal) {
+        var index = index(source.name)
+        index.current = source.version
+        index.rollback = PluginRollback(from: from, to: source.version)
+        index.rollbackIdentity = identity
+        try store(index, source)
+    }
+
+    /// The rollback holds no longer; the version stays in force until another one is taken.
+    func endRollback(_ plugin: String) throws(FileRefusal) {
+        var index = index(plugin)
+        guard index.rollback != nil else { return }
+        index.rollback = nil
+        try store(index, nil, plugin)
+    }
+
+    // MARK: Files
+
+    private func path(_ plugin: String, _ version: String) -> String { "\(folder ?? "")/\(plugin)/\(version).json" }
+
+    private func isStored(_ source: PluginSource) -> Bool {
+        guard folder != nil, let stored = try? self.source(source.name, source.version) else { return folder == nil }
+        return stored.identity == source.identity
+    }
+
+    private func store(_ index: Index, _ source: PluginSource?, _ plugin: String? = nil) throws(FileRefusal) {
+        guard let name = source?.name ?? plugin else { return }
+        // In force even if the disk refuses: the error is reported, and a restart begins with what is stored.
+        indexes[name] = index
+        guard let folder else { return }
+        try DurableFile.makeFolder(folder)
+        if access("\(folder)/\(name)", F_OK) != 0 { makeRoom(in: folder) }
+        try DurableFile.makeFolder("\(folder)/\(name)")
+        if let source, !isStored(source) { try DurableFile.write(Self.encode(source), to: path(name, source.version)) }
+        try DurableFile.write(Self.encode(index), to: path(name, "index"))
+        let wanted = Set(index.kept.map { "\($0.version).json" } + ["index.json"])
+        for file in Self.names(in: "\(folder)/\(name)") where !wanted.contains(file) { unlink("\(folder)/\(name)/\(file)") }
+    }
+
+    /// Plugins come and go over the years: those that came into force longest ago make room.
+    private func makeRoom(in folder: String) {
+        let names = Self.names(in: folder)
+        guard names.count >= 2 * limits.plugins else { return }
+        let byAge = names.map { name in (readIndex(name)?.kept.last?.since ?? 0, name) }.sorted { $0.0 < $1.0 }
+        for (_, name) in byAge.prefix(names.count - 2 * limits.plugins + 1) where indexes[name]?.current == nil {
+            for file in Self.names(in: "\(folder)/\(name)") { unlink("\(folder)/\(name)/\(file)") }
+            rmdir("\(folder)/\(name)")
+        }
+    }
+
+    private func readIndex(_ plugin: String) -> Index? {
+        guard let bytes = try? DurableFile.read(path(plugin, "index"), limit: 1 << 20), let json = try? JSONValue(parsing: bytes) else { return nil }
+        var index = Index()
+        for entry in json["kept"]?.asArray ?? [] {
+            // Names of files are made of it.
+            guard let version = entry["version"]?.asString, Hex.decode(version) != nil else { continue }
+            index.kept.append(KeptVersion(version: version, since: entry["since"]?.asInt64 ?? 0))
+        }
+        index.current = json["current"]?.asString.flatMap { current in index.kept.contains { $0.version == current } ? current : nil }
+        if let rollback = json["rolled_back"], let from = rollback["from"]?.asString, let to = rollback["to"]?.asString, to == index.current {
+            index.rollback = PluginRollback(from: from, to: to)
+            index.rollbackIdentity = rollback["identity"]?.asString ?? ""
+        }
+        return index
+    }
+
+    private static func encode(_ index: Index) -> [UInt8] {
+        var object = JSONObject()
+        object["kept"] = .array(index.kept.map { ["version": .string($0.version), "since": .int($0.since)] })
+        object["current"] = index.current.map { .string($0) } ?? .null
+        object["rolled_back"] = index.rollback.map {
+            ["from": .string($0.from), "to": .string($0.to), "identity": .string(index.rollbackIdentity)]
+        } ?? .null
+        return JSONValue.object(object).serialize()
+    }
+
+    private static func encode(_ source: PluginSource) -> [UInt8] {
+        func json(_ file: PluginSource.File) -> JSONValue { ["path": .string(file.path), "base64": .string(Base64.encode(file.bytes))] }
+        var modules = JSONObject()
+        for (name, file) in source.modules.sorted(by: { $0.key < $1.key }) { modules[name] = json(file) }
+        return JSONValue.object(JSONObject([
+            .init(key: "version", value: .string(source.version)), .init(key: "main", value: json(source.main)),
+            .init(key: "modules", value: .object(modules)), .init(key: "tests", value: source.tests.map(json) ?? .null),
+        ])).serialize()
+    }
+
+    private static func file(_ json: JSONValue?) -> PluginSource.File? {
+        guard let path = json?["path"]?.asString, let text = json?["base64"]?.asString, let bytes = Base64.decode(text) else { return nil }
+        return PluginSource.File(path: path, bytes: bytes)
+    }
+
+    private static func names(in folder: String) -> [String] {
+        guard let stream = opendir(folder) else { return [] }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { raw in String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self) }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+}

@@ -1,0 +1,60 @@
+import Agent
+import ArgumentParser
+import Glibc
+import LuaRuntime
+import PluginHost
+
+struct PluginNewCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "new", abstract: "Writes a commented starting point for a plugin, with a test that passes.",
+        discussion: "Nothing that is there is overwritten. The folder is made if it does not exist.")
+
+    /// A hook, or the word that people have for what it makes.
+    enum Kind: String, ExpressibleByArgument, CaseIterable {
+        case filter, resolver, authenticator
+        case pushFilter = "push_filter"
+        case pullFilter = "pull_filter"
+        case resolve
+        case authenticatePassword = "authenticate_password"
+        case authenticateCertificate = "authenticate_certificate"
+        case sync
+
+        var hook: LuaHook {
+            switch self {
+            case .filter, .pushFilter: .pushFilter
+            case .pullFilter: .pullFilter
+            case .resolver, .resolve: .resolve
+            case .authenticator, .authenticatePassword: .authenticatePassword
+            case .authenticateCertificate: .authenticateCertificate
+            case .sync: .sync
+            }
+        }
+    }
+
+    @OptionGroup var location: ConfigurationOptions
+    @Argument(help: "A hook, like push_filter or resolve; or filter, resolver or authenticator.") var kind: Kind
+    @Argument(help: "The plugin's name: lower case letters, digits, _ and -.") var name: String
+
+    func run() async throws {
+        try await Failure.reporting {
+            let folder = try location.read().plugins?.value ?? "plugins"
+            let files = try PluginTemplate.files(kind.hook, name: name)
+            for path in files.map(\.path) + ["\(name)/init.lua"] where access("\(folder)/\(path)", F_OK) == 0 {
+                throw AgentError(.conflict, "\(folder)/\(path) is there already; nothing was written")
+            }
+            if mkdir(folder, 0o755) != 0, errno != EEXIST {
+                throw AgentError(.failed, "cannot make the plugins folder \(folder): \(String(cString: strerror(errno)))")
+            }
+            for file in files { try write(file.text, to: "\(folder)/\(file.path)") }
+            for file in files.reversed() { Output.line("\(folder)/\(file.path)") }
+        }
+    }
+
+    /// Never over a file that has come meanwhile.
+    private func write(_ text: String, to path: String) throws {
+        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
+        guard file >= 0 else { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }
+        defer { close(file) }
+        try Array(text.utf8).withUnsafeBytes { try Output.writeAll(file, $0) }
+    }
+}

@@ -1,0 +1,83 @@
+import Agent
+import ArgumentParser
+import Documents
+
+struct PluginReloadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload", abstract: "Makes the running agent read the plugins folder now. Exit status 1 if a version is refused.",
+        discussion: "A plugin that is named leaves a rollback. Documents and conflicts that a plugin could not decide are tried again.")
+
+    @OptionGroup var location: LocationOptions
+    @Argument(help: "One plugin; all if absent.") var name: String?
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        try await Failure.reporting {
+            let path = name.map { "/api/plugins/\(PercentEncoding.encode($0))/reload" } ?? "/api/plugins/reload"
+            let verdicts = try await location.agent().request("POST", path)
+            if json { Output.json(verdicts) }
+            var isRefused = false
+            for verdict in verdicts.asArray ?? [] {
+                let outcome = verdict["outcome"]?.asString ?? ""
+                isRefused = isRefused || outcome == "refused" || outcome == "missing"
+                if !json { Verdict.show(verdict) }
+            }
+            if isRefused { throw ExitCode(Failure.failed) }
+        }
+    }
+}
+
+struct PluginRollbackCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rollback", abstract: "Makes the running agent use the version of a plugin that was in force before.",
+        discussion: """
+            Nothing is written into the plugins folder. The older version holds, also over a restart, until a file of the plugin \
+            changes or "plugin reload NAME" names it. "plugin list --json" shows the versions that are kept.
+            """)
+
+    @OptionGroup var location: LocationOptions
+    @Argument(help: "The plugin.") var name: String
+    @Option(help: "The beginning of a kept version; the one before if absent.") var to: String?
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        try await Failure.reporting {
+            let query = to.map { "?to=\(PercentEncoding.encode($0))" } ?? ""
+            let verdict = try await location.agent().request("POST", "/api/plugins/\(PercentEncoding.encode(name))/rollback\(query)")
+            if json { Output.json(verdict) } else { Verdict.show(verdict) }
+        }
+    }
+}
+
+struct PluginRetryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "retry", abstract: "Tries again what is held or pending because a plugin failed, also where it is not called any more.")
+
+    @OptionGroup var location: LocationOptions
+    @Argument(help: "One plugin; all if absent.") var name: String?
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        try await Failure.reporting {
+            let path = name.map { "/api/plugins/\(PercentEncoding.encode($0))/retry" } ?? "/api/plugins/retry"
+            let asked = try await location.agent().request("POST", path)
+            if json { return Output.json(asked) }
+            for row in asked.asArray ?? [] {
+                Output.line(TextTable.printable("\(row["plugin"]?.asString ?? ""): tried again in \(row["uses"]?.text ?? "0") places"))
+            }
+        }
+    }
+}
+
+/// What happened to one plugin, as a line.
+private enum Verdict {
+    static func show(_ verdict: JSONValue) {
+        let outcome = (verdict["outcome"]?.asString ?? "").split(separator: "_").joined(separator: " ")
+        let error = verdict["error"]?.asString.map { ": \($0)" } ?? ""
+        let from = verdict["rolled_back"]?["from"]?.asString.map { " from version \($0)" } ?? ""
+        let generation = verdict["generation"]?.text ?? "0"
+        Output.line(TextTable.printable(
+            "\(verdict["plugin"]?.asString ?? ""): \(outcome)\(from), version \(verdict["version"]?.asString ?? "none") serves "
+                + "(generation \(generation))\(error)"))
+    }
+}

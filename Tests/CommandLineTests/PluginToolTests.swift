@@ -1,0 +1,115 @@
+import Documents
+import TestSupport
+import Testing
+
+@Suite("plugin new, test, run --last")
+struct PluginToolTests {
+    @Test(arguments: ["filter", "push_filter", "pull_filter", "resolve", "resolver", "authenticator", "authenticate_password"])
+    func aNewPluginPassesItsTests(kind: String) async throws {
+        let folder = try TemporaryFolder()
+        // The folder is made as well.
+        let made = try await NightjarExecutable.run("plugin", "new", kind, "mine", "--plugins", folder.path("p"))
+        #expect(made.status == 0 && made.lines == [folder.path("p/mine.lua"), folder.path("p/mine.test.lua")], "\(made)")
+        let tests = try await NightjarExecutable.run("plugin", "test", "--plugins", folder.path("p"))
+        #expect(tests.status == 0 && tests.output.contains(" 0 failed, 1 plugins"), "\(tests)")
+        #expect(try await NightjarExecutable.run("plugin", "check", "--plugins", folder.path("p")).status == 0)
+
+        try folder.write("p/mine.lua", "mine")
+        let again = try await NightjarExecutable.run("plugin", "new", kind, "mine", "--plugins", folder.path("p"))
+        #expect(again.status == 1 && again.errors.contains("is there already; nothing was written"), "\(again)")
+        #expect(try folder.text("p/mine.lua") == "mine")
+    }
+
+    @Test func namesAndKindsAreChecked() async throws {
+        let folder = try TemporaryFolder()
+        let name = try await NightjarExecutable.run("plugin", "new", "filter", "../up", "--plugins", folder.path("p"))
+        #expect(name.status == 1 && name.errors.contains("cannot be the name of a plugin"), "\(name)")
+        #expect(!folder.exists("p"))
+        #expect(try await NightjarExecutable.run("plugin", "new", "thing", "x", "--plugins", folder.path("p")).status == 64)
+    }
+
+    private func failing() throws -> TemporaryFolder {
+        let folder = try TemporaryFolder()
+        try folder.write("p/a.lua", "return { resolve = function() return { price = 1, tags = { 'x' } } end }")
+        try folder.write("p/a.test.lua", """
+            return {
+              ["sums <up> & \\"quotes\\""] = function(t)
+                t.equal(t.resolve { local_doc = {}, remote_doc = {} }, { price = 2, tags = { 'x' } })
+              end,
+              fine = function(t) end,
+            }
+            """)
+        try folder.write("p/b.lua", "return {")
+        try folder.write("p/c.lua", "return { push_filter = function() return true end }")
+        return folder
+    }
+
+    @Test func aFailedTestShowsPlaceAndFields() async throws {
+        let folder = try failing()
+        let outcome = try await NightjarExecutable.run("plugin", "test", "--plugins", folder.path("p"))
+        #expect(outcome.status == 1)
+        for text in ["ok    fine (", "FAIL  sums <up>", "a.test.lua:3: got {", "          price: got 1, expected 2", "FAIL  b.lua:1:", "c: no tests", "1 passed, 2 failed, 3 plugins"] {
+            #expect(outcome.output.contains(text), "\(text): \(outcome)")
+        }
+        #expect(!outcome.output.contains("tags: got"))
+        #expect(try await NightjarExecutable.run("plugin", "test", "c", "--plugins", folder.path("p")).status == 0)
+        let unknown = try await NightjarExecutable.run("plugin", "test", "d", "--plugins", folder.path("p"))
+        #expect(unknown.status == 1 && unknown.errors.contains("there is no plugin \"d\""), "\(unknown)")
+    }
+
+    @Test func resultsAreJSONAndJUnit() async throws {
+        let folder = try failing()
+        let outcome = try await NightjarExecutable.run(
+            "plugin", "test", "--plugins", folder.path("p"), "--json", "--junit", folder.path("report.xml"))
+        #expect(outcome.status == 1)
+        let report = try outcome.json
+        #expect(report["ok"] == false && report["passed"]?.asInt64 == 1 && report["failed"]?.asInt64 == 2)
+        let test = report["plugins"]?.asArray?.first?["tests"]?.asArray?.last
+        #expect(test?["file"] == "a.test.lua" && test?["line"]?.asInt64 == 3 && test?["differences"] == ["price: got 1, expected 2"], "\(outcome)")
+        #expect(test?["error"]?["kind"] == "plugin_error" && test?["time_ms"]?.asDouble != nil)
+        let xml = try folder.text("report.xml")
+        for text in [
+            "<testsuite name=\"a\" tests=\"2\" failures=\"1\" errors=\"0\"", "name=\"sums &lt;up&gt; &amp; &quot;quotes&quot;\"", "<failure message=\"a.test.lua:3:",
+            "price: got 1, expected 2</failure>", "<testsuite name=\"b\" tests=\"1\" failures=\"0\" errors=\"1\"", "<error message=\"b.lua:1:",
+        ] { #expect(xml.contains(text), "\(text): \(xml)") }
+    }
+
+    @Test(arguments: Place.allCases)
+    func theLastDocumentsOfADatabaseAreTried(place: Place) async throws {
+        let documents = try await Documents.at(place)
+        var lines = ""
+        for number in 0..<40 { lines += "{\"_id\":\"d\(number)\",\"n\":\(number % 20)}\n" }
+        let imported = try await documents.run("import", "main", "-", input: .text(lines))
+        #expect(imported.status == 0, "\(imported)")
+        // Sequences with gaps.
+        for number in 0..<5 {
+            let rev = try await documents.run("doc", "get", "main", "d\(number)").json["_rev"]?.asString ?? ""
+            #expect(try await documents.run("doc", "put", "main", "d\(number)", "{\"_rev\":\"\(rev)\",\"n\":100}").status == 0)
+        }
+        try documents.folder.write("plugins/cut.lua", """
+            return { push_filter = function(doc)
+              if doc.n == 19 then error("odd") end
+              return doc.n >= 15
+            end }
+            """)
+        let plugins = documents.folder.path("plugins")
+        let table = try await documents.run("plugin", "run", "cut", "push_filter", "--last", "12", "main", "--plugins", plugins)
+        // The five that changed last, and before them d33 to d39: 13 … 19.
+        #expect(table.status == 1, "\(table)")
+        #expect(table.output.contains("12 documents: 9 pass, 2 rejected, 1 failed;"), "\(table)")
+        #expect(table.output.contains("plugin_error: cut.lua:2: odd"))
+        let json = try await documents.run("plugin", "run", "cut", "push_filter", "--last", "3", "main", "--plugins", plugins, "--json")
+        #expect(json.status == 0)
+        let calls = try json.lines.map { try JSONValue(parsing: $0) }
+        #expect(calls.map { $0["id"]?.asString } == ["d2", "d3", "d4"])
+        #expect(calls.allSatisfy { $0["result"] == true && $0["error"]?.isNull == true && $0["time_ms"]?.asDouble != nil })
+        let all = try await documents.run("plugin", "run", "cut", "push_filter", "--last", "1000", "main", "--plugins", plugins, "--json")
+        #expect(all.lines.count == 40)
+        // Nothing was changed by it.
+        #expect(try await documents.run("doc", "get", "main", "d4").json["n"]?.asInt64 == 100)
+        #expect(try await documents.run("plugin", "run", "cut", "push_filter", "--last", "3", "--plugins", plugins).status == 64)
+        #expect(try await documents.run("plugin", "run", "cut", "resolve", "--last", "3", "main", "--plugins", plugins).status == 64)
+        let unknown = try await documents.run("plugin", "run", "cut", "push_filter", "--last", "3", "nowhere", "--plugins", plugins)
+        #expect(unknown.status == 1 && unknown.errors.contains("no database \"nowhere\""), "\(unknown)")
+    }
+}

@@ -1,0 +1,156 @@
+import LuaRuntime
+import PluginHost
+import Replication
+import Synchronization
+import Testing
+
+/// A plugin that keeps failing is not called any more, and comes back by itself.
+@Suite(.timeLimit(.minutes(1)))
+struct BreakerTests {
+    /// Fails for documents with `bad`, as long as the other database says so.
+    private static let source = """
+        return { push_filter = function(doc)
+          if nightjar.state.broken then error("broken") end
+          return true
+        end }
+        """
+
+    private final class Services: PluginServices {
+        let isBroken = Mutex(true)
+        let asked = Mutex(0)
+        func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+            asked.withLock { $0 += 1 }
+            return isBroken.withLock { $0 } ? .bool(true) : .missing
+        }
+        /// How often the hook has run since the last look.
+        func calls() -> Int { asked.withLock { asked in defer { asked = 0 }; return asked } }
+    }
+
+    private final class Clock: Sendable {
+        let now = Mutex(UInt64(1_000_000_000))
+        func advance(_ seconds: UInt64) { now.withLock { $0 += seconds * 1_000_000_000 } }
+    }
+
+    private func withBreaker(_ body: (PluginHost, Services, Clock, any DocumentFilter, Folder, inout Events) async throws -> Void) async throws {
+        let folder = Folder()
+        folder.write("a.lua", Self.source)
+        let services = Services()
+        let clock = Clock()
+        try await withHost(folder.path, services: services, clock: { clock.now.withLock { $0 } }) { host, events in
+            let filter = try host.filter("a")
+            try await body(host, services, clock, filter, folder, &events)
+        }
+    }
+
+    private func failing(_ events: inout Events) async throws -> Int {
+        guard case .failing(_, _, _, let failures, let message) = try await events.wait({ if case .failing = $0 { true } else { false } }) else { return 0 }
+        #expect(message == "plugin_error: a.lua:2: broken")
+        return failures
+    }
+
+    @Test func afterFiftyFailuresItIsNotCalled() async throws {
+        try await withBreaker { host, services, clock, filter, _, events in
+            let batch = (0..<120).map { document("{\"n\":\($0)}") }
+            let verdicts = await filter.evaluate(batch, push)
+            #expect(services.calls() == 50)
+            #expect(try await failing(&events) == 50)
+            for verdict in verdicts {
+                guard case .failed(let failure) = verdict else {
+                    Issue.record("a failing filter must not let anything pass")
+                    return
+                }
+                // Also what was not asked says where it fails.
+                #expect(failure.message.hasPrefix("a.lua:2: broken"))
+            }
+            if case .failed(let last) = verdicts[119] { #expect(last.message.contains("not called: it has failed 50 times in a row"), "\(last)") }
+            let status = try #require(host.status("a"))
+            #expect(status.state == .failing)
+            #expect(status.failing.first?.usedBy == "replicator hub push_filter")
+            #expect(status.errors == 50)
+            #expect(status.notAsked == 70)
+            #expect(status.calls == 50)
+            clock.advance(59)
+            _ = await filter.evaluate(batch, push)
+            #expect(services.calls() == 0)
+        }
+    }
+
+    @Test func oneCallAMinuteIsTriedAndTellsWhenItWorksAgain() async throws {
+        try await withBreaker { host, services, clock, filter, _, events in
+            let batch = (0..<60).map { document("{\"n\":\($0)}") }
+            _ = await filter.evaluate(batch, push)
+            _ = try await failing(&events)
+            _ = services.calls()
+            // Nobody asks: the host tries the document that opened it by itself, once for each minute.
+            for minute in 1...3 {
+                clock.advance(60)
+                while services.asked.withLock({ $0 }) == 0 { try await Task.sleep(for: .milliseconds(5)) }
+                while host.status("a")?.errors != UInt64(50 + minute) { try await Task.sleep(for: .milliseconds(5)) }
+                _ = await filter.evaluate(batch, push)
+                #expect(services.calls() == 1)
+            }
+            #expect(host.status("a")?.state == .failing)
+            var versions = filter.versionChanges().makeAsyncIterator()
+            services.isBroken.withLock { $0 = false }
+            clock.advance(60)
+            _ = try await events.wait { if case .recovered("a", _, "replicator hub push_filter") = $0 { true } else { false } }
+            // Whoever holds something is told to ask again.
+            #expect(await versions.next() == host.status("a")?.version)
+            #expect(host.status("a")?.state == .active)
+            #expect(await filter.evaluate(batch, push).allSatisfy { $0 == .pass })
+        }
+    }
+
+    @Test func successesInBetweenKeepItClosed() async throws {
+        try await withBreaker { host, services, _, filter, _, _ in
+            for _ in 0..<5 {
+                services.isBroken.withLock { $0 = true }
+                _ = await filter.evaluate((0..<49).map { document("{\"n\":\($0)}") }, push)
+                services.isBroken.withLock { $0 = false }
+                #expect(await filter.judge("{}") == [.pass])
+            }
+            #expect(host.status("a")?.state == .active)
+            #expect(host.status("a")?.notAsked == 0)
+        }
+    }
+
+    @Test func aReloadOrARetryCallsItAgain() async throws {
+        try await withBreaker { host, services, _, filter, folder, events in
+            let batch = (0..<60).map { document("{\"n\":\($0)}") }
+            _ = await filter.evaluate(batch, push)
+            #expect(host.status("a")?.state == .failing)
+            var versions = filter.versionChanges().makeAsyncIterator()
+            #expect(try host.retry("a").map(\.uses) == [1])
+            #expect(await versions.next() != nil)
+            #expect(host.status("a")?.state == .active)
+            _ = await filter.evaluate(batch, push)
+            #expect(host.status("a")?.state == .failing)
+            _ = await host.reload("a")
+            #expect(await versions.next() != nil)
+            #expect(host.status("a")?.state == .active)
+            _ = await filter.evaluate(batch, push)
+            folder.save("a.lua", passes("true"))
+            try await events.reloaded("a")
+            #expect(host.status("a")?.state == .active)
+            #expect(await filter.judge("{}") == [.pass])
+            #expect(throws: PluginError.self) { try host.retry("b") }
+            _ = services
+        }
+    }
+
+    @Test func eachUseHasItsOwn() async throws {
+        let folder = Folder()
+        folder.write("a.lua", """
+            return { params = { fails = { type = "boolean", default = false } },
+              push_filter = function(doc, ctx) if ctx.params.fails then error("x") end return true end }
+            """)
+        try await withHost(folder.path) { host, _ in
+            let good = try host.filter("a")
+            let bad = try host.pushFilter(plugin: "a", params: .members([("fails", .bool(true))]), usedBy: "listener edge push_filter")
+            let batch = (0..<60).map { document("{\"n\":\($0)}") }
+            _ = await bad.evaluate(batch, push)
+            #expect(host.status("a")?.failing.map(\.usedBy) == ["listener edge push_filter"])
+            #expect(await good.evaluate(batch, push).allSatisfy { $0 == .pass })
+        }
+    }
+}
