@@ -25,7 +25,7 @@ public enum TLSLimits {
 
 /// Bounds of one connection, settable because networks differ. Errors name the property.
 public struct TLSConnectionLimits: Sendable, Equatable {
-    /// `handshake_time`, in nanoseconds of the event loop's clock: from the accepted or made connection to the end of the
+    /// `handshake_time`, by the event loop's clock: from the accepted or made connection to the end of the
     /// handshake. A handshake takes two round trips; a satellite link has 0.6 s each, and slow gateways sign for 0.1 s.
     public var handshakeTime: TimeAmount = .seconds(10)
     /// `linger_time`: how long a client that spoke plain HTTP may go on sending, so that it can read the refusal.

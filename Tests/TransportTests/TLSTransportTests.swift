@@ -61,6 +61,7 @@ import Testing
             let connection = try #require(transport as? WebSocketConnection)
             #expect(connection.securePeer?.certificates == [try identity.leaf.der])
             #expect(connection.securePeer?.summary.hasPrefix("TLSv1.3 ") == true)
+            #expect(connection.securePeer?.trust == .pinnedCertificate)
             accepted.receiver.echoes = true
             // Several records each, and many small ones.
             let messages = (0..<200).map { [UInt8](repeating: UInt8($0), count: $0 % 10 == 0 ? 100_000 : $0) }

@@ -31,7 +31,9 @@ final class TLSEngine {
     /// - Parameter endpoint: for a client; nil for a server.
     init(_ context: TLSContext, endpoint: TLSEndpoint?) throws(TLSError) {
         OpenSSLErrors.clear()
-        guard let ssl = SSL_new(context.handle) else { throw TLSError(.configuration, "no TLS connection can be made", reason: OpenSSLErrors.text(otherwise: "out of memory")) }
+        guard let ssl = SSL_new(context.handle) else {
+            throw TLSError(.configuration, "no TLS connection can be made", reason: OpenSSLErrors.text(otherwise: "out of memory"))
+        }
         self.context = context
         self.endpoint = endpoint
         self.ssl = ssl
@@ -69,7 +71,9 @@ final class TLSEngine {
     /// may have expired since.
     private func resumedServerIsRefused() -> Progress? {
         guard endpoint != nil, SSL_session_reused(ssl) == 1 else { return nil }
-        guard let leaf = SSL_get0_peer_certificate(ssl) else { return .failed(TLSError(.handshakeFailed, "a resumed session without the server's certificate")) }
+        guard let leaf = SSL_get0_peer_certificate(ssl) else {
+            return .failed(TLSError(.handshakeFailed, "a resumed session without the server's certificate"))
+        }
         return judgeServer(leaf: leaf, chain: SSL_get_peer_cert_chain(ssl)) ? nil : .failed(failure())
     }
 

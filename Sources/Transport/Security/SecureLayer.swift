@@ -1,4 +1,5 @@
 import NIOCore
+import TLS
 
 /// What slips between the socket and HTTP, on either side: TLS.
 ///
@@ -26,9 +27,12 @@ public struct SecurePeer: Sendable, Equatable {
     public var certificates: [[UInt8]]
     /// Protocol version and cipher, for status.
     public var summary: String
+    /// On what ground a client accepted its server; nil at a listener.
+    public var trust: ServerTrust?
 
-    public init(certificates: [[UInt8]], summary: String) {
+    public init(certificates: [[UInt8]], summary: String, trust: ServerTrust? = nil) {
         self.certificates = certificates
         self.summary = summary
+        self.trust = trust
     }
 }

@@ -38,7 +38,8 @@ private final class TLSLayerAdapter: ChannelInboundHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard let completed = event as? TLSHandshakeCompleted else { return context.fireUserInboundEventTriggered(event) }
-        context.fireUserInboundEventTriggered(SecurePeer(certificates: completed.certificates.map(\.der), summary: completed.summary))
+        context.fireUserInboundEventTriggered(
+            SecurePeer(certificates: completed.certificates.map(\.der), summary: completed.summary, trust: completed.trust))
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

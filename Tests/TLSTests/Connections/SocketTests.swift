@@ -12,7 +12,7 @@ import Testing
     @Test(arguments: [true, false]) func aSlowReaderHoldsUpItsPeer(clientSends: Bool) async throws {
         let servers = try TestServers.get()
         let children = Mutex<[any Channel]>([])
-        let server = try await TLSTestServer.start(servers.serverContext(), echoes: false, keeps: false) { channel, _ in
+        let server = try await TLSTestServer.start(servers.serverContext(), echoes: false) { channel, _ in
             children.withLock { $0.append(channel) }
         }
         let (client, tap) = try await connectTLS(server.port, servers.clientContext(), keeps: false)
@@ -82,7 +82,7 @@ import Testing
 
     /// Clients that vanish at every stage leave nothing behind.
     @Test func connectKillCyclesLeaveNothing() async throws {
-        let cycles = 3000
+        let cycles = 10_000
         let servers = try TestServers.get()
         let context = try servers.serverContext()
         let clientContext = try servers.clientContext { $0.serverAuthentication = ServerAuthentication(unsafelySkipsVerification: true) }

@@ -52,6 +52,33 @@ import Testing
         pair.finish()
     }
 
+    /// Who holds back his reads must not be read for; who asked once waits for a record that may come in many pieces.
+    @Test func readsAreAskedForOnlyAsLongAsNoPlainBytesCame() throws {
+        final class ReadCounter: ChannelOutboundHandler {
+            typealias OutboundIn = ByteBuffer
+            var count = 0
+
+            func read(context: ChannelHandlerContext) {
+                count += 1
+                context.read()
+            }
+        }
+        let pair = try pair()
+        let counter = ReadCounter()
+        try pair.server.channel.pipeline.syncOperations.addHandler(counter, position: .first)
+        try pair.pump()
+        pair.client.send(Array(repeating: 1, count: 1000))
+        let record = try pair.client.output()
+        pair.server.channel.read()
+        counter.count = 0
+        pair.server.input(Array(record[..<500]))
+        #expect(counter.count == 1)
+        pair.server.input(Array(record[500...]))
+        #expect(pair.server.recorder.bytes.count == 1000)
+        #expect(counter.count == 1)
+        pair.finish()
+    }
+
     @Test func smallWritesShareARecordAndAllPromisesAreKept() throws {
         let pair = try pair()
         try pair.pump()

@@ -115,7 +115,9 @@ final class TLSTestServer: Sendable {
         let all = Mutex<[Tap]>([])
     }
 
-    /// - Parameter onChild: told of every accepted channel and its handler.
+    /// - Parameters:
+    ///   - keeps: the bytes that come, and ``accepted``.
+    ///   - onChild: told of every accepted channel and its handler.
     static func start(
         _ context: TLSContext, echoes: Bool = true, keeps: Bool = true, onChild: @escaping @Sendable (any Channel, TLSHandler) -> Void = { _, _ in }
     ) async throws -> TLSTestServer {
@@ -127,7 +129,7 @@ final class TLSTestServer: Sendable {
                 channel.eventLoop.makeCompletedFuture {
                     let handler = try TLSHandler(server: current.value)
                     let tap = Tap(echoes: echoes, keeps: keeps)
-                    taps.all.withLock { $0.append(tap) }
+                    if keeps { taps.all.withLock { $0.append(tap) } }
                     onChild(channel, handler)
                     try channel.pipeline.syncOperations.addHandlers([handler, tap])
                 }
