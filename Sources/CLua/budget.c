@@ -29,9 +29,16 @@ bool nj_past_deadline(nj_state *S) {
         && nj_cpu_now() - S->cpu_start >= S->budget.cpu_nanoseconds;
 }
 
+static void hook(lua_State *L, lua_Debug *ar);
+
 void nj_mark_timeout(lua_State *L, nj_state *S) {
     S->limit = NJ_TIMEOUT;
-    if (L != NULL) nj_note_where(L, S);
+    if (L != NULL) {
+        nj_note_where(L, S);
+        // Not after the hundred instructions that may be left: each may be a costly one. Only stores fields.
+        lua_sethook(L, hook, LUA_MASKCOUNT, 1);
+        S->hook_count = NJ_HOOK_COUNT;
+    }
     char text[120];
     int n = S->instructions > S->budget.instructions
         ? snprintf(text, sizeof text, "stopped after %lld instructions", (long long)S->budget.instructions)

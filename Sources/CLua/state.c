@@ -28,7 +28,12 @@ static void *allocate(void *context, void *block, size_t old, size_t new) {
     if (new > old && !S->unlimited) {
         if (new > (size_t)S->limits.block || S->used - old + new > (size_t)S->limits.memory) {
             S->refused = true;
-            if (S->in_call && S->limit == NJ_OK && S->running != NULL) nj_note_where(S->running, S);
+            // Lua collects all garbage before it gives up, and goes on without the block where it can: once its table of texts is
+            // as large as a block, every new text costs that.
+            if (S->in_call && S->limit == NJ_OK && S->running != NULL) {
+                if (nj_past_deadline(S)) nj_mark_timeout(S->running, S);
+                else nj_note_where(S->running, S);
+            }
             return NULL;
         }
         if (new >= NJ_LARGE_BLOCK && S->in_call && (S->limit != NJ_OK || nj_past_deadline(S))) {
