@@ -54,7 +54,6 @@ import Testing
             "data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n    pull_filter: { plugin: wants, params: { name: x } }\n    interface: lo\n",
             "7:28", "pull_filter"
         ),
-        ("data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    interface: lo\n", "4:5", "disable_tls"),
         ("data: data\ndatabases: { main: {} }\nlisteners:\n  - name: e\n    databases: [ main ]\n    disable_tls: true\n", "4:5", "authenticator: none"),
         ("data: [ unfinished\n", "2:1", ""),
     ])

@@ -1,5 +1,4 @@
 import Glibc
-import Synchronization
 import TLS
 import TestSupport
 import Testing
@@ -67,28 +66,6 @@ import Testing
         tool.folder.remove("a.pem")
         #expect(fileError { _ = try roots.reload() }?.kind == .missing)
         #expect(roots.current.count == 2)
-    }
-
-    @Test func changesAreSeenWithoutAsking() async throws {
-        let folder = try TemporaryFolder()
-        let store = KeyStore(dataFolder: folder.path)
-        let label = try IdentityLabel("gateway")
-        _ = try store.create(label, IdentityRequest())
-        let source = try IdentitySource(.label(label), store: store)
-        let told = Mutex<[Result<Void, TLSFileError>]>([])
-        let watch = Task { await source.watch(every: .milliseconds(5)) { result in told.withLock { $0.append(result) } } }
-        let second = try store.create(label, IdentityRequest(), replaces: true)
-        try await eventually("the new identity is in force") { source.current.leaf == second.leaf }
-        try folder.write("identities/gateway.pem", "garbage")
-        try await eventually("the damage is told") { told.withLock { $0.count } == 2 }
-        watch.cancel()
-        await watch.value
-        // Once each: a file that stays broken fills no log.
-        let results = told.withLock { $0 }
-        #expect(results.count == 2)
-        if case .failure = results[0] { Issue.record("a good identity was refused: \(results)") }
-        if case .success = results[1] { Issue.record("garbage was taken") }
-        #expect(source.current.leaf == second.leaf)
     }
 
     @Test func anEndThatIsNearIsSaid() throws {

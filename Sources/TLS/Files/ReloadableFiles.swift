@@ -56,34 +56,6 @@ public final class ReloadableFiles<Value: Sendable>: Sendable {
     }
 }
 
-/// Looks for changes again and again until the task is cancelled.
-public enum FileWatch {
-    /// Seconds between two looks at the files: a `stat` each, so that nothing is lost on file systems that notify nobody, and
-    /// soon enough for tools that replace a certificate hours before it ends.
-    public static let seconds: Int64 = 5
-
-    static func run<E: Error>(every pause: Duration, _ reload: () throws(E) -> Bool, _ tell: (Result<Void, E>) async -> Void) async {
-        while !Task.isCancelled {
-            try? await Task.sleep(for: pause)
-            guard !Task.isCancelled else { return }
-            do throws(E) {
-                if try reload() { await tell(.success(())) }
-            } catch { await tell(.failure(error)) }
-        }
-    }
-}
-
-extension ReloadableFiles {
-    /// Reloads when the files change, until the task is cancelled.
-    ///
-    /// - Parameter tell: called when ``current`` is another value, and with what is wrong where a change cannot be used.
-    public func watch(
-        every pause: Duration = .seconds(FileWatch.seconds), _ tell: @Sendable (Result<Void, TLSFileError>) async -> Void
-    ) async {
-        await FileWatch.run(every: pause, { () throws(TLSFileError) in try reload() }, tell)
-    }
-}
-
 extension ReloadableFiles where Value == [Certificate] {
     /// The certificates of several PEM files: roots, pins.
     public static func certificates(_ paths: [String]) throws(TLSFileError) -> ReloadableFiles<[Certificate]> {

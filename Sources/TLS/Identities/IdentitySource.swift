@@ -31,15 +31,6 @@ public final class IdentitySource: Sendable {
         return after.chain != before.chain
     }
 
-    /// Reloads when the files change or the anonymous identity is about to expire, until the task is cancelled.
-    ///
-    /// - Parameter tell: called when ``current`` is another identity, and with what is wrong where a change cannot be used.
-    public func watch(
-        every pause: Duration = .seconds(FileWatch.seconds), _ tell: @Sendable (Result<Void, TLSFileError>) async -> Void
-    ) async {
-        await FileWatch.run(every: pause, { () throws(TLSFileError) in try reload() }, tell)
-    }
-
     /// The anonymous identity is renewed before it ends.
     private var isDue: Bool {
         let isAnonymous =
