@@ -63,6 +63,7 @@ public actor Agent {
             let settings = shared.withLock { $0.settings }
             let obstacles = ConfigurationCheck.obstacles(settings)
             guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
+            for problem in ConfigurationCheck.tlsFiles(settings, .dates) { logs.logger(.listener).error("\(problem)") }
             try Folders.make(settings.data.value)
             folderLock = try DataFolderLock(folder: settings.data.value)
             for database in settings.databases { try open(database, settings) }

@@ -46,10 +46,10 @@ public final class PeerListener: ListenerDelegate {
     private let policies: ListenerPolicies
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
+    private let authentication: PeerAuthentication
     private let logger: Logger
     private let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
-    private let logins = Mutex(LoginGuard())
 
     init(
         settings: ListenerSettings, policies: ListenerPolicies, security: ListenerSecurity?,
@@ -62,6 +62,8 @@ public final class PeerListener: ListenerDelegate {
         var logger = logger
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
+        authentication = PeerAuthentication(
+            listener: settings.name.value, policies: policies, checksCertificates: security?.checksClients ?? false, logger: logger)
     }
 
     /// Binds the port and begins to accept.
@@ -113,31 +115,10 @@ public final class PeerListener: ListenerDelegate {
     // MARK: - Connections
 
     public func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
-        var principal = Principal.anonymous
-        if let authenticator = policies.authenticator {
-            guard let credentials = request.basicCredentials else { return Self.loginRequired }
-            let origin = request.origin
-            if let wait = logins.withLock({ $0.wait(origin, at: Self.now) }) { return Self.tooManyFailures(wait) }
-            let verdict = await authenticator.authenticate(
-                username: credentials.username, password: credentials.password, listener: settings.name.value,
-                remote: request.remoteAddress)
-            switch verdict {
-            case .accepted(let accepted):
-                logins.withLock { $0.succeeded(origin) }
-                principal = accepted
-                if principal.name == nil { principal.name = credentials.username }
-            case .refused:
-                let wait = logins.withLock { $0.failed(origin, at: Self.now) }
-                logger.notice(
-                    "login refused\(wait.map { "; logins from \(origin) are not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
-                    metadata: ["user": "\(credentials.username)", "peer": "\(request.remoteAddress)"])
-                return Self.loginRequired
-            case .failed(let failure):
-                logger.error(
-                    "the authenticator failed: \(failure.kind): \(failure.message)",
-                    metadata: ["plugin": "\(failure.plugin)", "peer": "\(request.remoteAddress)"])
-                return .refuse(status: 503, reason: "logins cannot be checked now")
-            }
+        let principal: Principal
+        switch await authentication.authenticate(request) {
+        case .accepted(let accepted): principal = accepted
+        case .refused(let decision): return decision
         }
         guard settings.databases.contains(where: { $0.value.utf8.elementsEqual(request.database.utf8) }),
             let database = databases(request.database)
@@ -145,25 +126,6 @@ public final class PeerListener: ListenerDelegate {
             return .refuse(status: 404, reason: "there is no database \"\(request.database)\" here")
         }
         return .accept(context: Admission(database: database, principal: principal))
-    }
-
-    private static var loginRequired: UpgradeDecision {
-        .refuse(
-            status: 401, reason: "a user name and the right password are needed",
-            headers: ["WWW-Authenticate": "Basic realm=\"Nightjar\""])
-    }
-
-    /// 429 is transient for Couchbase Lite: a rightful client behind the same address comes back.
-    private static func tooManyFailures(_ wait: Double) -> UpgradeDecision {
-        let seconds = Int(wait.rounded(.up))
-        return .refuse(
-            status: 429, reason: "too many failed logins from this address; try again in \(seconds) s", headers: ["Retry-After": "\(seconds)"])
-    }
-
-    /// Monotonic seconds.
-    private static var now: Double {
-        let now = NIODeadline.now().uptimeNanoseconds
-        return Double(now) / 1e9
     }
 
     public func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {

@@ -13,7 +13,7 @@ public enum ConfigurationCheck {
 
     public static func run(_ settings: AgentSettings) async throws -> Report {
         var report = Report()
-        for problem in obstacles(settings) { report.problems.append(problem.description) }
+        for problem in obstacles(settings) + tlsFiles(settings, .dates) { report.problems.append(problem.description) }
         guard let folder = settings.plugins?.value else {
             for (reference, _, usedBy) in uses(settings) {
                 report.problems.append(

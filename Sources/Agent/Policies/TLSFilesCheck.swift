@@ -3,13 +3,24 @@ import TLS
 
 /// The files with certificates and keys that a configuration names, and the identities that it expects in the key store.
 extension ConfigurationCheck {
-    /// Everything that is wrong with them, at the place that names them. Makes and changes nothing.
-    static func tlsFiles(_ settings: AgentSettings) -> [ConfigurationProblem] {
+    /// Which problems are asked for.
+    enum Gravity {
+        /// Only that a certificate is not valid today. An agent starts all the same and warns: a gateway whose clock is not set yet, or
+        /// whose certificate ended unnoticed, still collects its data, and peers judge the certificate.
+        case dates
+        /// What keeps TLS from working.
+        case obstacles
+
+        func covers(_ kind: TLSFileError.Kind) -> Bool { (kind == .expired || kind == .notYetValid) == (self == .dates) }
+    }
+
+    /// What is wrong with them, at the place that names them. Makes and changes nothing.
+    static func tlsFiles(_ settings: AgentSettings, _ gravity: Gravity) -> [ConfigurationProblem] {
         let store = KeyStore(dataFolder: settings.data.value)
         let now = Timestamp.seconds()
         var problems: [ConfigurationProblem] = []
         func report(_ found: [TLSFileError], _ what: String, at position: SourcePosition) {
-            problems += found.map { ConfigurationProblem(at: position, "\(what): \($0)") }
+            problems += found.filter { gravity.covers($0.kind) }.map { ConfigurationProblem(at: position, "\(what): \($0)") }
         }
         func report(_ reference: IdentityReference, _ what: String) {
             do throws(TLSFileError) {
@@ -37,7 +48,7 @@ extension ConfigurationCheck {
     }
 
     /// What keeps an agent from starting: files that are wrong, and settings that this version cannot carry out.
-    static func obstacles(_ settings: AgentSettings) -> [ConfigurationProblem] { unavailable(settings) + tlsFiles(settings) }
+    static func obstacles(_ settings: AgentSettings) -> [ConfigurationProblem] { unavailable(settings) + tlsFiles(settings, .obstacles) }
 }
 
 extension IdentitySetting {

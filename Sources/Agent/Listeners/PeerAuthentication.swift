@@ -1,0 +1,107 @@
+import Logging
+import NIOCore
+import Replication
+import Synchronization
+import TLS
+import Transport
+
+/// Finds out who a peer is, by what the listener asks for: nothing, a certificate, or a name and a password.
+///
+/// The TLS handshake has proved by then that the peer holds the key of its certificate and, where the listener has `roots`, that
+/// one of them vouches for it.
+final class PeerAuthentication: Sendable {
+    enum Outcome: Sendable {
+        case accepted(Principal)
+        case refused(UpgradeDecision)
+    }
+
+    private let listener: String
+    private let policies: ListenerPolicies
+    private let checksCertificates: Bool
+    private let logins = Mutex(LoginGuard())
+    private let logger: Logger
+
+    /// - Parameter checksCertificates: the TLS layer has held a shown certificate against the listener's `roots`.
+    init(listener: String, policies: ListenerPolicies, checksCertificates: Bool, logger: Logger) {
+        self.listener = listener
+        self.policies = policies
+        self.checksCertificates = checksCertificates
+        self.logger = logger
+    }
+
+    func authenticate(_ request: UpgradeRequest) async -> Outcome {
+        let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
+        if let authenticator = policies.certificateAuthenticator {
+            guard !chain.isEmpty else {
+                logger.notice("a peer without a certificate is refused", metadata: ["peer": "\(request.remoteAddress)"])
+                return .refused(.refuse(status: 401, reason: "a client certificate is needed"))
+            }
+            return await guarded(request, user: chain[0].commonName ?? chain[0].subject) {
+                await authenticator.authenticate(chain: chain.map { PeerCertificate($0) }, listener: listener, remote: request.remoteAddress)
+            }
+        }
+        if let authenticator = policies.authenticator {
+            guard let credentials = request.basicCredentials else { return .refused(Self.loginRequired) }
+            return await guarded(request, user: credentials.username) {
+                await authenticator.authenticate(
+                    username: credentials.username, password: credentials.password, listener: listener, remote: request.remoteAddress)
+            }
+        }
+        if checksCertificates, let leaf = chain.first { return .accepted(Principal(name: leaf.commonName ?? leaf.subject)) }
+        return .accepted(.anonymous)
+    }
+
+    /// Asks, unless too many logins from there have failed.
+    private func guarded(
+        _ request: UpgradeRequest, user: String, _ ask: () async -> AuthenticationVerdict
+    ) async -> Outcome {
+        let origin = request.origin
+        if let wait = logins.withLock({ $0.wait(origin, at: Self.now) }) { return .refused(Self.tooManyFailures(wait)) }
+        switch await ask() {
+        case .accepted(var principal):
+            logins.withLock { $0.succeeded(origin) }
+            if principal.name == nil { principal.name = user }
+            return .accepted(principal)
+        case .refused:
+            let wait = logins.withLock { $0.failed(origin, at: Self.now) }
+            logger.notice(
+                "login refused\(wait.map { "; logins from \(origin) are not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
+                metadata: ["user": "\(user)", "peer": "\(request.remoteAddress)"])
+            return .refused(
+                policies.certificateAuthenticator == nil
+                    ? Self.loginRequired : .refuse(status: 401, reason: "this client certificate is not let in"))
+        case .failed(let failure):
+            logger.error(
+                "the authenticator failed: \(failure.kind): \(failure.message)",
+                metadata: ["plugin": "\(failure.plugin)", "peer": "\(request.remoteAddress)"])
+            return .refused(.refuse(status: 503, reason: "logins cannot be checked now"))
+        }
+    }
+
+    private static var loginRequired: UpgradeDecision {
+        .refuse(
+            status: 401, reason: "a user name and the right password are needed",
+            headers: ["WWW-Authenticate": "Basic realm=\"Nightjar\""])
+    }
+
+    /// 429 is transient for Couchbase Lite: a rightful client behind the same address comes back.
+    private static func tooManyFailures(_ wait: Double) -> UpgradeDecision {
+        let seconds = Int(wait.rounded(.up))
+        return .refuse(
+            status: 429, reason: "too many failed logins from this address; try again in \(seconds) s", headers: ["Retry-After": "\(seconds)"])
+    }
+
+    /// Monotonic seconds.
+    private static var now: Double { Double(NIODeadline.now().uptimeNanoseconds) / 1e9 }
+}
+
+extension PeerCertificate {
+    /// As plugins get it.
+    init(_ certificate: Certificate) {
+        let names = certificate.alternativeNames
+        self.init(
+            subject: certificate.subject, commonName: certificate.commonName, dnsNames: names.dns, ipAddresses: names.ip, emails: names.email,
+            uris: names.uri, serial: certificate.serialNumber, sha256: certificate.sha256, spkiSHA256: certificate.spkiSHA256,
+            notBefore: certificate.notBefore, notAfter: certificate.notAfter, der: certificate.der)
+    }
+}
