@@ -18,12 +18,19 @@ public final class ReloadableFiles<Value: Sendable>: Sendable {
     private let reloading = Mutex(())
 
     /// Reads the files for the first time.
-    public init(paths: [String], load: @escaping @Sendable () throws(TLSFileError) -> Value) throws(TLSFileError) {
+    public static func reading(
+        _ paths: [String], load: @escaping @Sendable () throws(TLSFileError) -> Value
+    ) throws(TLSFileError) -> ReloadableFiles {
         // Before reading: what changes while it is read is seen next time.
         let stamps = FileStamp.all(paths)
+        return ReloadableFiles(paths: paths, stamps: stamps, value: try load(), load: load)
+    }
+
+    /// Does not throw: Swift 6.3 crashes when it optimises the way out of an initialiser past a `Mutex`.
+    private init(paths: [String], stamps: [FileStamp?], value: Value, load: @escaping @Sendable () throws(TLSFileError) -> Value) {
         self.paths = paths
         self.load = load
-        state = Mutex(State(value: try load(), stamps: stamps, failure: nil))
+        state = Mutex(State(value: value, stamps: stamps, failure: nil))
     }
 
     public var current: Value { state.withLock { $0.value } }
@@ -59,7 +66,7 @@ public final class ReloadableFiles<Value: Sendable>: Sendable {
 extension ReloadableFiles where Value == [Certificate] {
     /// The certificates of several PEM files: roots, pins.
     public static func certificates(_ paths: [String]) throws(TLSFileError) -> ReloadableFiles<[Certificate]> {
-        try ReloadableFiles(paths: paths) { () throws(TLSFileError) in
+        try .reading(paths) { () throws(TLSFileError) in
             var all: [Certificate] = []
             for path in paths { all += try CertificateFile.read(path) }
             return all

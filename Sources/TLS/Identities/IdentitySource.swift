@@ -8,7 +8,7 @@ public final class IdentitySource: Sendable {
     public init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
         self.setting = setting
         self.store = store
-        files = try ReloadableFiles(paths: setting.paths(store)) { () throws(TLSFileError) in try setting.load(store) }
+        files = try .reading(setting.paths(store)) { () throws(TLSFileError) in try setting.load(store) }
     }
 
     public var current: Identity { files.current }
