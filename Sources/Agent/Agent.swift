@@ -158,8 +158,9 @@ public actor Agent {
     private func startListener(_ settings: ListenerSettings) async throws {
         let source = policies()
         let name = "listener \(settings.name.value)"
-        let password = settings.authenticatorHook == .authenticatePassword ? settings.authenticator : nil
-        let certificate = settings.authenticatorHook == .authenticateCertificate ? settings.authenticator : nil
+        let hook = settings.authenticatorHook(plugins?.list() ?? [])
+        let password = hook == .authenticatePassword ? settings.authenticator : nil
+        let certificate = hook == .authenticateCertificate ? settings.authenticator : nil
         let listener = PeerListener(
             settings: settings,
             policies: ListenerPolicies(

@@ -15,7 +15,7 @@ public enum ConfigurationCheck {
         var report = Report()
         for problem in obstacles(settings) + tlsFiles(settings, .dates) { report.problems.append(problem.description) }
         guard let folder = settings.plugins?.value else {
-            for (reference, _, usedBy) in uses(settings) {
+            for (reference, _, usedBy) in uses(settings, []) {
                 report.problems.append(
                     ConfigurationProblem(
                         at: reference.plugin.position, "\(usedBy): there is no plugins folder that could hold \"\(reference.plugin.value)\""
@@ -28,7 +28,7 @@ public enum ConfigurationCheck {
             proof: ProofByTests())
         report.plugins = check.plugins
         report.problems += check.problems.map(\.description)
-        for (reference, hook, usedBy) in uses(settings) {
+        for (reference, hook, usedBy) in uses(settings, check.plugins) {
             if let error = check.problem(
                 plugin: reference.plugin.value, hook: hook, params: LuaValue(reference.params), usedBy: usedBy)
             {
@@ -41,14 +41,16 @@ public enum ConfigurationCheck {
     }
 
     /// Each place that names a plugin, with the hook it needs.
-    static func uses(_ settings: AgentSettings) -> [(PluginReference, LuaHook, String)] {
+    ///
+    /// - Parameter plugins: those that load; which of its hooks an authenticator is asked by depends on what it has.
+    static func uses(_ settings: AgentSettings, _ plugins: [PluginListing]) -> [(PluginReference, LuaHook, String)] {
         var uses: [(PluginReference, LuaHook, String)] = []
         for database in settings.databases {
             if let resolver = database.conflictResolver { uses += resolvers(resolver, "database \(database.name.value)") }
         }
         for listener in settings.listeners {
             let name = "listener \(listener.name.value)"
-            if let reference = listener.authenticator { uses.append((reference, listener.authenticatorHook, "\(name) authenticator")) }
+            if let reference = listener.authenticator { uses.append((reference, listener.authenticatorHook(plugins), "\(name) authenticator")) }
             if let reference = listener.sync { uses.append((reference, .sync, "\(name) sync")) }
             if let reference = listener.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
             if let reference = listener.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
@@ -122,6 +124,12 @@ public enum ConfigurationCheck {
 }
 
 extension ListenerSettings {
-    /// What the authenticator is asked: for certificates where clients show them, else for names and passwords.
-    var authenticatorHook: LuaHook { clientCertificates.value == .none ? .authenticatePassword : .authenticateCertificate }
+    /// What the authenticator is asked for: the certificate, where clients show one and the plugin judges certificates; else name and
+    /// password, beside a certificate that `roots` vouch for.
+    func authenticatorHook(_ plugins: [PluginListing]) -> LuaHook {
+        guard clientCertificates.value != .none, let name = authenticator?.plugin.value else { return .authenticatePassword }
+        let offered = plugins.first { $0.name.utf8.elementsEqual(name.utf8) }?.hooks ?? []
+        let judgesOnlyPasswords = offered.contains(LuaHook.authenticatePassword.rawValue) && !offered.contains(LuaHook.authenticateCertificate.rawValue)
+        return judgesOnlyPasswords && !roots.isEmpty ? .authenticatePassword : .authenticateCertificate
+    }
 }
