@@ -50,6 +50,7 @@ struct CredentialTests {
             Configuration.secureEdge(zip(expected, servers).map { wanted, server in
                 (wanted.name, "wss://127.0.0.1:\(server.port)/main", "pinned_server_certificate: \(certificates.path("alone.pem")), \(wanted.options)")
             }, log: "trace"), in: folder, environment: ["HUB_PASSWORD": "env-hunter-1"])
+        let events = try await EventProbe(edge)
         for (wanted, server) in zip(expected, servers) {
             let request = try await server.request()
             #expect(request.contains { $0 == "GET /main/_blipsync HTTP/1.1" })
@@ -65,6 +66,8 @@ struct CredentialTests {
             let error = try await edge.refusal(wanted.name)
             #expect(error["public_code"]?.asInt64 == 10403 && error["transient"]?.asBool == false, "\(wanted.name): \(error.text)")
         }
+        try await events.wait("the refusals") { $0.contains("10403") }
+        seen.append(events.text)
         for path in ["/api/status", "/api/replicators", "/health", "/metrics"] { seen.append(try await edge.admin.get(path).text) }
         let status = try await NightjarExecutable.run(
             "status", "--config", edge.configuration, environment: ["HUB_PASSWORD": "env-hunter-1"], folder: folder.path)
