@@ -199,10 +199,12 @@ public actor Agent {
     private nonisolated var tlsFiles: SecurityWatch {
         SecurityWatch(
             listeners: { [weak self, logger = logs.logger(.listener)] in
-                (self?.listeners ?? []).compactMap { listener in listener.security.map { ($0, logger) } }
+                (self?.listeners ?? []).compactMap { listener in
+                    listener.security.map { ($0, logger.with("listener", listener.settings.name.value)) }
+                }
             },
             replicators: { [weak self, logger = logs.logger(.replicator)] in
-                self?.shared.withLock { $0.replicatorSecurity.values.map { ($0, logger) } } ?? []
+                self?.shared.withLock { $0.replicatorSecurity.map { ($0.value, logger.with("replicator", $0.key)) } } ?? []
             })
     }
 

@@ -146,7 +146,7 @@ private struct Desk: Sendable {
             (["d/absent.nightjar", "ws://127.0.0.1:\(port)/main"], ["there is no database in d/absent.nightjar"]),
             (["ws://127.0.0.1:\(port)/main", "ws://127.0.0.1:\(port)/main"], ["both URLs"]),
             (["d/main", "ws://127.0.0.1:\(port)/main"], ["d/main", ".nightjar"]),
-            (["d/main.nightjar", "wss://127.0.0.1:\(port)/main"], ["tls/6", "speaks plain HTTP, not TLS"]),
+            (["d/main.nightjar", "wss://127.0.0.1:\(port)/main"], ["tls/11", "speaks plain HTTP, not TLS"]),
             (["d/main.nightjar", "exec:ssh hub nightjar pipe main"], ["exec"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "skip-draft"], ["did you mean skip-drafts"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner"], ["missing parameter \"name\""]),

@@ -34,6 +34,7 @@ public enum NightjarExecutable {
 
     /// The root of the package, found from where this file was compiled; for shipped plugins and examples.
     public static func package(_ file: String = #filePath) -> String {
-        file.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+        let parts = file.split(separator: "/", omittingEmptySubsequences: false)
+        return parts.prefix(upTo: parts.lastIndex(of: "Tests") ?? parts.startIndex).joined(separator: "/")
     }
 }

@@ -128,7 +128,7 @@ import Testing
     @Test func tlsClientsAtAPlainPort() async throws {
         try await withTLSListener(tls: false) { listener, _, lines in
             let error = try #require(await connectionError(webSocket(listener.port, pinned())))
-            #expect(error.domain == .tls && error.publicCode == 5006)
+            #expect(error.domain == .tls && error.publicCode == 5011)
             #expect(error.message.contains("localhost port \(listener.port) speaks plain HTTP, not TLS; use ws: or http:"))
             #expect(await lines.contains("a client spoke TLS to this port"))
             // Others go on.

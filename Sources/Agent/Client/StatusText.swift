@@ -36,7 +36,12 @@ public enum StatusText {
     private static func listeners(_ listeners: [JSONValue]) -> String {
         var table = TextTable(["LISTENER", "URL", "CONNECTIONS", "ACTIVE"], alignsRight: [2, 3])
         var peers = TextTable(["PEER", "USER", "DATABASE", "SINCE", "PULLED", "PUSHED"], alignsRight: [4, 5])
+        var notes = ""
         for listener in listeners {
+            if let tls = listener["tls"], !tls.isNull {
+                notes += "\(string(listener["name"])): identity \(string(tls["label"])), \(string(tls["pin"])), until \(string(tls["expires_at"]))\n"
+                notes += warning(tls, of: listener)
+            }
             let urls = rows(listener, "urls")
             for (number, url) in (urls.isEmpty ? [.string("-")] : urls).enumerated() {
                 table.add(
@@ -51,7 +56,12 @@ public enum StatusText {
                 ])
             }
         }
-        return section(table, "no listeners") + (peers.isEmpty ? "" : "\n\(peers.text)")
+        return section(table, "no listeners") + notes + (peers.isEmpty ? "" : "\n\(peers.text)")
+    }
+
+    /// What is wrong with an identity, or soon will be.
+    private static func warning(_ identity: JSONValue?, of owner: JSONValue) -> String {
+        identity?["warning"]?.asString.map { "\(string(owner["name"])): WARNING: \(TextTable.printable($0))\n" } ?? ""
     }
 
     /// Also for `replicator list`.
@@ -74,6 +84,10 @@ public enum StatusText {
                 if let next = replicator["next_retry_at"]?.asString { notes += ", next attempt at \(TextTable.printable(next))" }
                 notes += "\n"
             }
+            if replicator["tls"]?["unsafe"]?.asBool == true {
+                notes += "\(string(replicator["name"])): WARNING: takes any server certificate (unsafe_skip_server_certificate_verification)\n"
+            }
+            notes += warning(replicator["tls"]?["identity"], of: replicator)
         }
         return section(table, "no replicators") + notes
     }

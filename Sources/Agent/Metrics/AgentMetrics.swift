@@ -16,8 +16,14 @@ extension Agent {
             let peers = listener.peers
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
             text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sent or send something.", labels, peers.count { $0.isActive })
+            if let security = listener.security {
+                text.add(
+                    .gauge, "nightjar_listener_certificate_expires_seconds", "End of its certificate, since 1970.", labels,
+                    security.identity.current.leaf.notAfter)
+            }
         }
-        for replicator in replicators { Self.add(replicator, to: &text) }
+        let security = shared.withLock { $0.replicatorSecurity }
+        for replicator in replicators { Self.add(replicator, security[replicator.configuration.name], to: &text) }
         for plugin in plugins?.status() ?? [] { Self.add(plugin, to: &text) }
         meters.write(to: &text)
         return text.text
@@ -35,7 +41,7 @@ extension Agent {
         }
     }
 
-    private static func add(_ replicator: Replicator, to text: inout PrometheusText) {
+    private static func add(_ replicator: Replicator, _ security: ReplicatorSecurity?, to text: inout PrometheusText) {
         let labels = [("replicator", replicator.configuration.name)]
         let status = replicator.status
         text.add(.gauge, "nightjar_replicator_activity", "1 for what it does now.", labels + [("activity", status.activity.rawValue)], 1)
@@ -47,6 +53,14 @@ extension Agent {
         text.add(.counter, "nightjar_replicator_held_total", "Documents held because a filter failed.", labels, status.counts.held)
         text.add(.counter, "nightjar_replicator_failed_total", "Documents that could not be moved.", labels, status.counts.failed)
         text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided.", labels, status.counts.resolved)
+        text.add(
+            .gauge, "nightjar_unsafe_skip_server_certificate_verification", "1 where any server certificate is accepted.", labels,
+            security?.isUnsafe == true ? 1 : 0)
+        if let server = security?.server {
+            text.add(
+                .gauge, "nightjar_replicator_server_certificate_expires_seconds", "End of the certificate of the server met last, since 1970.", labels,
+                server.certificate.notAfter)
+        }
     }
 
     private static func add(_ plugin: PluginStatus, to text: inout PrometheusText) {

@@ -23,3 +23,12 @@ struct SecurityWatch: Sendable {
         for (security, logger) in replicators() { security.refresh(logger) }
     }
 }
+
+extension Logger {
+    /// The same with one more field.
+    func with(_ key: String, _ value: String) -> Logger {
+        var logger = self
+        logger[metadataKey: key] = "\(value)"
+        return logger
+    }
+}

@@ -77,7 +77,13 @@ struct ConnectionAttempt: Sendable {
                     channel.close(promise: nil)
                 }
             case .failure(let error):
-                promise.fail(NetworkErrors.replicationError(error, target: target))
+                var failure = NetworkErrors.replicationError(error, target: target)
+                if failure.domain == .network, failure.code == ReplicationError.NetworkCode.addressNotAvailable.rawValue,
+                    let interface = configuration.networkInterface
+                {
+                    failure.message += " (network_interface \(interface))"
+                }
+                promise.fail(failure)
             }
         }
         promise.futureResult.whenComplete { _ in timer.cancel() }

@@ -22,10 +22,11 @@ extension ReplicationError {
         case .certificateUntrusted, .certificateNotYetValid: 8
         case .certificateRequired: 9
         case .certificateRejected: 10
-        case .unknownRoot: 11
+        // The field's number for a server without TLS, too: there is no root to trust.
+        case .unknownRoot, .notTLS, .plainHTTP: 11
         case .certificateRevoked: 14
         case .nameMismatch: 15
-        case .handshakeFailed, .notTLS, .plainHTTP, .limitExceeded, .configuration, .timedOut, .closedInHandshake, .truncated: 6
+        case .handshakeFailed, .limitExceeded, .configuration, .timedOut, .closedInHandshake, .truncated: 6
         }
     }
 }

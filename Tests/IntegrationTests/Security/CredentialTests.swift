@@ -1,0 +1,120 @@
+import Digests
+import Documents
+import TestSupport
+import Testing
+
+/// What a replicator tells a server about itself, read at the server.
+@Suite("Credentials on the wire")
+struct CredentialTests {
+    /// A TLS server that shows what comes and answers what the test types.
+    private struct TLSServer {
+        let process: Subprocess
+        let port: Int
+
+        init(_ certificates: Certificates) async throws {
+            process = try Subprocess(
+                "/usr/bin/openssl",
+                ["s_server", "-accept", "127.0.0.1:0", "-cert", certificates.path("alone.pem"), "-key", certificates.path("alone.key"), "-naccept", "1"],
+                input: .open)
+            let line = try await process.line(containing: "ACCEPT 127.0.0.1:")
+            guard let port = line.split(separator: ":").last.flatMap({ Int($0) }) else { throw SupportError("no port in \(line)") }
+            self.port = port
+        }
+
+        /// The head of the request, once it is there.
+        func request() async throws -> [String] {
+            let text = try await eventually("the request") {
+                let text = process.output
+                return text.contains("\r\n\r\n") && text.contains("GET /") ? text : nil
+            }
+            return text.replacing("\r\n", with: "\n").split(separator: "\n").map(String.init)
+        }
+    }
+
+    @Test("over TLS everything goes with the first request, as it was configured")
+    func overTLS() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        try folder.write("token.txt", "file-hunter-2\n")
+        let expected: [(name: String, options: String, lines: [String], not: [String])] = [
+            ("basic", "authenticator: { username: ada, password: \"${HUB_PASSWORD}\" }",
+                ["Authorization: Basic \(Base64.encode(Array("ada:env-hunter-1".utf8)))"], ["Cookie:"]),
+            ("bearer", "authenticator: { bearer: \"${file:token.txt}\" }", ["Authorization: Bearer file-hunter-2"], ["Cookie:"]),
+            ("session", "authenticator: { session: cookie-hunter-3 }", ["Cookie: SyncGatewaySession=cookie-hunter-3"], ["Authorization:"]),
+            ("cookie", "authenticator: { session: cookie-hunter-3, cookie: AuthSession }", ["Cookie: AuthSession=cookie-hunter-3"], ["Authorization:"]),
+            ("headers", "headers: { X-Site: plant-7, X-Token: header-hunter-4 }", ["X-Site: plant-7", "X-Token: header-hunter-4"], ["Authorization:", "Cookie:"]),
+        ]
+        var servers: [TLSServer] = []
+        for _ in expected { servers.append(try await TLSServer(certificates)) }
+        let edge = try await AgentProcess.start(
+            Configuration.secureEdge(zip(expected, servers).map { wanted, server in
+                (wanted.name, "wss://127.0.0.1:\(server.port)/main", "pinned_server_certificate: \(certificates.path("alone.pem")), \(wanted.options)")
+            }, log: "trace"), in: folder, environment: ["HUB_PASSWORD": "env-hunter-1"])
+        let events = try await EventProbe(edge)
+        for (wanted, server) in zip(expected, servers) {
+            let request = try await server.request()
+            #expect(request.contains { $0 == "GET /main/_blipsync HTTP/1.1" })
+            #expect(request.contains { $0.hasPrefix("User-Agent: nightjar/") })
+            for line in wanted.lines { #expect(request.contains(line), "\(wanted.name): \(request)") }
+            for name in wanted.not { #expect(!request.contains { $0.hasPrefix(name) }, "\(wanted.name): \(request)") }
+            // What a proxy with a grudge would do: give it all back in the refusal.
+            server.process.write(
+                "HTTP/1.1 403 Forbidden\r\nContent-Length: 7\r\nConnection: close\r\n\r\nnot you")
+        }
+        var seen: [String] = []
+        for wanted in expected {
+            let error = try await edge.refusal(wanted.name)
+            #expect(error["public_code"]?.asInt64 == 10403 && error["transient"]?.asBool == false, "\(wanted.name): \(error.text)")
+        }
+        try await events.wait("the refusals") { $0.contains("10403") }
+        seen.append(events.text)
+        for path in ["/api/status", "/api/replicators", "/health", "/metrics"] { seen.append(try await edge.admin.get(path).text) }
+        let status = try await NightjarExecutable.run(
+            "status", "--config", edge.configuration, environment: ["HUB_PASSWORD": "env-hunter-1"], folder: folder.path)
+        #expect(status.status == 0, "\(status)")
+        seen.append(status.output)
+        let end = try await edge.stop()
+        seen += [end.output, end.errors]
+        #expect(end.errors.contains("HTTP 403"))
+        for text in seen {
+            #expect(!text.isEmpty)
+            for secret in ["env-hunter-1", "file-hunter-2", "cookie-hunter-3", "header-hunter-4", Base64.encode(Array("ada:env-hunter-1".utf8))] {
+                #expect(!text.contains(secret), "\(secret) in \(text)")
+            }
+        }
+    }
+
+    @Test("in clear text a password goes only when it is asked for")
+    func inClearText() async throws {
+        let server = try ServerSocket()
+        let edge = try await AgentProcess.start(
+            Configuration.secureEdge([("hub", "ws://127.0.0.1:\(server.port)/main", "authenticator: { username: ada, password: hunter }")]))
+        let login = "Authorization: Basic \(Base64.encode(Array("ada:hunter".utf8)))\r\n"
+        let first = try await server.serve("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n")
+        #expect(!first.contains("Authorization:"), "\(first)")
+        let second = try await server.serve("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+        #expect(second.contains(login), "\(second)")
+        let error = try await edge.refusal("hub")
+        #expect(error["public_code"]?.asInt64 == 10401 && error["transient"]?.asBool == false, "\(error.text)")
+        #expect(try await edge.stop().status == 0)
+    }
+
+    @Test("connections leave by the interface that is named, by name or by address")
+    func interface() async throws {
+        let hub = try await AgentProcess.start(Configuration.secureHub([("edge", "")]))
+        let target = try hub.target("edge")
+        let options = ["name": "lo", "address": "127.0.0.3", "unknown": "nosuch0", "foreign": "192.0.2.1"].mapValues {
+            "accept_only_self_signed_server_certificate: true, network_interface: \($0)"
+        }
+        let edge = try await AgentProcess.start(Configuration.secureEdge(options.map { ($0.key, target, $0.value) }))
+        for name in ["name", "address"] { try await edge.connects(name) }
+        let addresses = try await hub.listener("edge")["peers"]?.asArray?.compactMap { $0["address"]?.asString?.split(separator: ":").first.map(String.init) }
+        #expect(addresses?.sorted() == ["127.0.0.1", "127.0.0.3"], "\(String(describing: addresses))")
+        for (name, code, words) in [("unknown", 5027, "nosuch0 is no network interface"), ("foreign", 5025, "192.0.2.1")] as [(String, Int64, String)] {
+            try await edge.waits("\(code)", replicator: name) { $0["error"]?["public_code"]?.asInt64 == code }
+            let error = try await edge.replicator(name)["error"]
+            #expect(error?["message"]?.asString?.contains(words) == true, "\(name): \(error?.text ?? "")")
+        }
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+}
