@@ -104,10 +104,9 @@ void nj_tick(nj_state *S) {
         if (S->wall_start == 0) S->wall_start = now(CLOCK_MONOTONIC) - spent;
         if (S->cpu_start == 0) S->cpu_start = nj_cpu_now() - spent;
     }
-    // Again at every tick: a function that was just being entered may miss it.
-    lua_State *L = S->running;
-    if (lua_gethookcount(L) == 1) return; // a spent limit is being raised
-    lua_sethook(L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
+    // Again at every tick: a function that was just being entered may miss it. At the next instruction, which puts the count back:
+    // setting it begins the count anew, and a hundred costly instructions may take longer than the time between two ticks.
+    lua_sethook(S->running, hook, LUA_MASKCOUNT, 1);
     S->hook_count = NJ_HOOK_COUNT;
 }
 

@@ -94,6 +94,7 @@ struct nj_state {
     int64_t wall_start, cpu_start;
     int hook_count;        // what the main thread's hook counts to; 0: none is set
     uint32_t ticks;        // of the thread's watch in this call
+    nj_state *watched_before; // the state whose call this one runs inside of; NULL: none
     nj_budget budget;
     int documents;
     int lookups;
@@ -134,7 +135,7 @@ static inline nj_state *nj_of(lua_State *L) { return *(nj_state **)lua_getextras
 
 // watch.c
 bool nj_watch_begin(nj_state *S); // false: this thread has no watch, the hook has to stand
-void nj_watch_end(void);
+void nj_watch_end(nj_state *S);
 
 // budget.c
 void nj_choose_hook(nj_state *S);

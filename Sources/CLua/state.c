@@ -190,7 +190,7 @@ void nj_next_question(nj_state *S) {
 
 int nj_end(nj_state *S, int status, int kind_of_error) {
     S->in_call = false;
-    nj_watch_end();
+    nj_watch_end(S);
     S->loading = false;
     end_question(S);
     if (__builtin_expect(status == LUA_OK && S->limit == NJ_OK, 1)) return NJ_OK;

@@ -81,8 +81,18 @@ bool nj_watch_begin(nj_state *S) {
         if (watch.kind == UNTRIED) watch.kind = start();
         if (watch.kind != TICKING) return false;
     }
+    // A call of one state may come to run inside a call of another, through a function of the host: then the inner one is watched,
+    // and the outer one again after it.
+    S->watched_before = atomic_load_explicit(&watch.in_charge, memory_order_relaxed);
     atomic_store_explicit(&watch.in_charge, S, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst); // the handler runs on this thread: only the compiler has to keep the order
     return true;
 }
 
-void nj_watch_end(void) { atomic_store_explicit(&watch.in_charge, NULL, memory_order_relaxed); }
+void nj_watch_end(nj_state *S) {
+    // Not in charge: its hook stands, and another state may be.
+    if (atomic_load_explicit(&watch.in_charge, memory_order_relaxed) != S) return;
+    atomic_store_explicit(&watch.in_charge, S->watched_before, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    S->watched_before = NULL;
+}

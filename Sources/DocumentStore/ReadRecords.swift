@@ -150,7 +150,9 @@ extension ReadTransaction {
             let statement = try session.cached("""
                 SELECT documents, deleted, last_sequence, (SELECT count(*) FROM conflicts_\(n)), \
                 (SELECT count(*) FROM exclusions_\(n) WHERE kind = 1), \
-                (SELECT count(*) FROM exclusions_\(n) WHERE kind = 0) FROM collections WHERE id = \(n)
+                (SELECT count(*) FROM exclusions_\(n) WHERE kind = 0), \
+                (SELECT count(*) FROM routes INDEXED BY routes_failed WHERE collection = \(n) AND error <> '') \
+                FROM collections WHERE id = \(n)
                 """)
             defer { statement.reset() }
             guard try session.step(statement) else { continue }
@@ -161,7 +163,8 @@ extension ReadTransaction {
                 lastSequence: SequenceNumber(clamping: statement.integer(2)),
                 conflictsPending: Int(clamping: statement.integer(3)),
                 held: Int(clamping: statement.integer(4)),
-                rejected: Int(clamping: statement.integer(5))
+                rejected: Int(clamping: statement.integer(5)),
+                unrouted: Int(clamping: statement.integer(6))
             ))
         }
         return found

@@ -66,6 +66,8 @@ public struct CollectionStatistics: Sendable, Equatable {
     public var held: Int
     /// Excluded documents a filter or a peer refused.
     public var rejected: Int
+    /// Documents that a sync function could not put into channels, see ``DocumentRoute/error``.
+    public var unrouted = 0
 }
 
 /// What a compaction achieved.

@@ -4,7 +4,10 @@ import Testing
 
 @Suite("plugin new, test, run --last")
 struct PluginToolTests {
-    @Test(arguments: ["filter", "push_filter", "pull_filter", "resolve", "resolver", "authenticator", "authenticate_password"])
+    @Test(arguments: [
+        "filter", "push_filter", "pull_filter", "resolve", "resolver", "authenticator", "authenticate_password",
+        "authenticate_certificate", "sync",
+    ])
     func aNewPluginPassesItsTests(kind: String) async throws {
         let folder = try TemporaryFolder()
         // The folder is made as well.
@@ -105,6 +108,22 @@ struct PluginToolTests {
         #expect(calls.allSatisfy { $0["result"] == true && $0["error"]?.isNull == true && $0["time_ms"]?.asDouble != nil })
         let all = try await documents.run("plugin", "run", "cut", "push_filter", "--last", "1000", "main", "--plugins", plugins, "--json")
         #expect(all.lines.count == 40)
+        // nightjar.get looks at that database, and at its collections only; without one it says so.
+        try documents.folder.write("plugins/look.lua", """
+            return { push_filter = function(doc)
+              if doc.n == 1 then return nightjar.get("nowhere", "d0") ~= nil end
+              assert(nightjar.get("_default", "d0").n == 100 and nightjar.get("none") == nil)
+              return nightjar.get(doc._id)._rev == doc._rev
+            end }
+            """)
+        let looked = try await documents.run("plugin", "run", "look", "push_filter", "--last", "3", "main", "--plugins", plugins, "--json")
+        #expect(looked.status == 0 && looked.lines.count == 3, "\(looked)")
+        #expect(try looked.lines.allSatisfy { try JSONValue(parsing: $0)["result"] == true }, "\(looked)")
+        let file = try documents.folder.write("one.json", "{\"_id\":\"d4\",\"_rev\":\"1-a\",\"n\":1}")
+        let wrong = try await documents.run("plugin", "run", "look", "push_filter", "--doc", file, "main", "--plugins", plugins)
+        #expect(wrong.status == 1 && wrong.output.contains("database \"main\" has no collection _default.nowhere"), "\(wrong)")
+        let blind = try await documents.run("plugin", "run", "look", "push_filter", "--doc", file, "--plugins", plugins)
+        #expect(blind.status == 1 && blind.output.contains("look.lua:2: get is not available here: there is no database"), "\(blind)")
         // Nothing was changed by it.
         #expect(try await documents.run("doc", "get", "main", "d4").json["n"]?.asInt64 == 100)
         #expect(try await documents.run("plugin", "run", "cut", "push_filter", "--last", "3", "--plugins", plugins).status == 64)

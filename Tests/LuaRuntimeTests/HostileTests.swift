@@ -51,6 +51,13 @@ struct HostileTests {
         "while true do nightjar.log.info('x') end", "while true do print('x') end", "while true do nightjar.base64.encode(('x'):rep(100000)) end",
         "while true do pcall(error, setmetatable({}, { __tostring = function() while true do end end })) end",
         "while true do pcall(require, 'x') end", "while true do setmetatable({}, { __index = {} }) end",
+        // Every instruction is a costly one: a hundred take longer than the time between two looks at the clock.
+        "local s, r = ('a'):rep(1000000), ('a'):rep(1000000) local t, x = { [s] = 1 } while true do \(String(repeating: "x = t[r] ", count: 400)) end",
+        "local s, r = ('a'):rep(1000000), ('a'):rep(1000000) while true do \(String(repeating: "if s ~= r then return end ", count: 200)) end",
+        """
+        local s, r = ('\\0'):rep(1000000), ('\\0'):rep(1000000)
+        coroutine.wrap(function() while true do \(String(repeating: "if s < r then return end ", count: 200)) end end)()
+        """,
     ])
     func endless(_ body: String) throws {
         let document = "{\"a\":1,\"list\":[\(String(repeating: "1,", count: 3000))1]}"

@@ -69,6 +69,31 @@ struct ChannelTests {
         }
     }
 
+    @Test func whatCouldNotBeRoutedIsTriedAgainWhenTheSameVersionIsToldAgain() async throws {
+        let hub = try await RoutedHub()
+        func failing(_ ids: String...) -> TestSync.Rule {
+            { object, request in
+                if !ids.contains(request.document.id.text) { return TestSync.byFields(object, request) }
+                let message = "sync.lua:1: no channel for \(request.document.id)"
+                return .failed(PolicyFailure(plugin: "test-sync", version: "1", kind: "plugin_error", message: message))
+            }
+        }
+        hub.function.become("1", failing("a", "b"))
+        for id in ["a", "b", "c"] { try await hub.put(id, in: "red") }
+        #expect(try await hub.database.database.statistics().map(\.unrouted) == [2])
+        let device = try TestDatabase("device")
+        await replicate(device, hub.hub("anna", ["red"]), .pull)
+        #expect(try await ids(device) == ["c"])
+        // An operator asks for it, or the plugin answers again: no new version, and yet a reason to ask again.
+        hub.function.become("1", failing("b"))
+        try await hub.database.wait { try await $0.database.statistics().map(\.unrouted) == [1] }
+        await replicate(device, hub.hub("anna", ["red"]), .pull)
+        #expect(try await ids(device) == ["a", "c"])
+        let collection = try hub.database.collection()
+        let left = try await hub.database.database.read { try $0.unassigned(collection, limit: 10) }
+        #expect(left.map(\.0.text) == ["b"] && left.first?.1.error.contains("no channel for b") == true)
+    }
+
     @Test func aPrincipalsChannelsBindItAlsoWithoutASyncFunction() async throws {
         let database = try TestDatabase("hub")
         try await database.put("a", "{\"in\":[\"red\"]}")

@@ -55,6 +55,11 @@ struct DocumentRoutes: Sendable {
             for row in try await access(context).last(count) { DocumentLines.append(row, to: &buffer) }
             return Response(status: .ok, headers: [.contentType: "application/x-ndjson"], body: .init(byteBuffer: buffer))
         }
+        router.get("api/databases/:db/unrouted") { request, context in
+            let after = request.uri.queryParameters["after"].map { PercentEncoding.decode(String($0)) }
+            let rows = try await access(context).unrouted(after: after)
+            return Answer.json(.array(rows))
+        }
         router.post("api/databases/:db/import") { request, context in
             let access = try access(context)
             var counts = DocumentAccess.ImportCounts()

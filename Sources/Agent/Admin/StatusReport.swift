@@ -49,10 +49,12 @@ extension Agent {
                         "last_sequence": JSONOutput.number(collection.lastSequence),
                         "conflicts_pending": JSONOutput.number(collection.conflictsPending),
                         "held": JSONOutput.number(collection.held),
+                        "unrouted": JSONOutput.number(collection.unrouted),
                     ])
                 }),
             "conflicts_pending": JSONOutput.number(statistics.reduce(0) { $0 + $1.conflictsPending }),
             "held": JSONOutput.number(statistics.reduce(0) { $0 + $1.held }),
+            "unrouted": JSONOutput.number(statistics.reduce(0) { $0 + $1.unrouted }),
             "conflicts_decided": ConflictReports.json(history),
         ])
     }

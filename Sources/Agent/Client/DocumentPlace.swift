@@ -192,6 +192,23 @@ public enum DocumentPlace: Sendable {
         }
     }
 
+    /// Documents that the sync function could not put into channels: `{"id", "rev", "plugin", "version", "error"}` each.
+    public func unrouted(_ each: (JSONValue) throws -> Void) async throws {
+        var after: String?
+        while true {
+            let rows: [JSONValue]
+            switch self {
+            case .agent(let client, let name):
+                let query = after.map { "?after=\(PercentEncoding.encode($0))" } ?? ""
+                rows = try await client.request("GET", "/api/databases/\(PercentEncoding.encode(name))/unrouted\(query)").asArray ?? []
+            case .folder(let access): rows = try await access.unrouted(after: after)
+            }
+            for row in rows { try each(row) }
+            guard rows.count >= DocumentAccess.unroutedPage, let last = rows.last?["id"]?.asString else { return }
+            after = last
+        }
+    }
+
     /// Every document as a line of JSON, in pieces of whole or broken lines.
     public func export(includesDeleted: Bool, _ write: @escaping @Sendable (ByteBuffer) throws -> Void) async throws {
         switch self {

@@ -12,6 +12,10 @@ public enum StatusText {
         for problem in rows(status, "plugin_folder_problems") { text += "plugins folder: \(string(problem))\n" }
         let pending = rows(status, "databases").reduce(0) { $0 + ($1["conflicts_pending"]?.asInt64 ?? 0) }
         text += "\nconflicts pending: \(pending)\n"
+        for database in rows(status, "databases") {
+            guard let unrouted = database["unrouted"]?.asInt64, unrouted > 0 else { continue }
+            text += "in no channel, because sync failed: \(unrouted) documents (nightjar doc unrouted \(string(database["name"])))\n"
+        }
         let shadows = ["differs", "failed"].map { key in
             rows(status, "databases").reduce(0) { $0 + ($1["conflicts_decided"]?["shadow"]?[key]?.asInt64 ?? 0) }
         }

@@ -167,6 +167,25 @@ public struct DocumentAccess: Sendable {
         }
     }
 
+    /// `max_unrouted`: rows of one answer about documents without channels; the rest is asked for with the last id.
+    public static let unroutedPage = 1_000
+
+    /// Documents that the sync function could not put into channels, in the order of their ids.
+    ///
+    /// - Parameter after: the last id of the page before.
+    /// - Returns: objects of `id`, `rev`, `plugin`, `version` and `error`, at most ``unroutedPage``.
+    public func unrouted(after: String?) async throws -> [JSONValue] {
+        let start = try after.map { text throws(AgentError) in try documentID(text) }
+        return try await database.read { [collection] transaction in
+            try transaction.unassigned(collection, after: start, limit: Self.unroutedPage).map { id, route in
+                JSONOutput.object([
+                    "id": .string(id.text), "rev": JSONOutput.text(try transaction.routedRevision(collection, id)?.text),
+                    "plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error),
+                ])
+            }
+        }
+    }
+
     /// The outcome of an import.
     public struct ImportCounts: Sendable, Equatable {
         public var lines = 0

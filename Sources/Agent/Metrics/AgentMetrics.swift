@@ -38,6 +38,7 @@ extension Agent {
             text.add(.gauge, "nightjar_last_sequence", "Number of the last change.", labels, collection.lastSequence)
             text.add(.gauge, "nightjar_conflicts_pending", "Conflicts that wait for their resolver.", labels, collection.conflictsPending)
             text.add(.gauge, "nightjar_documents_held", "Documents whose filter failed.", labels, collection.held)
+            text.add(.gauge, "nightjar_documents_unrouted", "Documents that sync could not put into channels.", labels, collection.unrouted)
         }
     }
 

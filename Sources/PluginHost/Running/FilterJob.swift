@@ -24,15 +24,23 @@ final class FilterJob: PluginJob, @unchecked Sendable {
 
     var line: Int { call.record.number }
 
-    func refuse(_ error: PluginError) { finish(with: call.refused(error)) }
+    func refuse(_ error: PluginError) {
+        fill(with: call.refused(error))
+        continuation.resume(returning: verdicts)
+    }
 
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
-        defer {
-            call.record.statistics.add(counts, hook)
-            state.dropIfSpent()
-        }
+        let isDone = work(state, until: deadline, &counts)
+        // Before the answer: who has it finds its calls in the status.
+        call.record.statistics.add(counts, hook)
+        if isDone { continuation.resume(returning: verdicts) }
+        state.dropIfSpent()
+        return isDone
+    }
+
+    private func work(_ state: VersionState, until deadline: UInt64, _ counts: inout TurnCounts) -> Bool {
         var admission = call.breaker.admit()
         if admission == .none { return holdTheRest() }
         var before = monotonicNanoseconds()
@@ -45,7 +53,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
                 // Without a state there is no asking again: the rest of the batch would only fail the same way, slowly.
                 counts.calls += 1
                 state.dropIfSpent(after: error)
-                finish(with: call.failed(error, sample: call.sample(documents[verdicts.count])))
+                fill(with: call.failed(error, sample: call.sample(documents[verdicts.count])))
                 return true
             }
             // Until the state has to be made anew or the turn is over.
@@ -73,14 +81,13 @@ final class FilterJob: PluginJob, @unchecked Sendable {
                 if spent { break }
             }
         }
-        continuation.resume(returning: verdicts)
         return true
     }
 
     private func holdTheRest() -> Bool {
         let left = documents.count - verdicts.count
         if left > 0 { call.record.statistics.notAsked(left, hook) }
-        finish(with: call.notAsked())
+        fill(with: call.notAsked())
         return true
     }
 
@@ -106,9 +113,8 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         if let failure { throw failure }
     }
 
-    private func finish(with failure: PolicyFailure) {
+    private func fill(with failure: PolicyFailure) {
         while verdicts.count < documents.count { verdicts.append(.failed(failure)) }
-        continuation.resume(returning: verdicts)
     }
 }
 

@@ -26,7 +26,14 @@ final class SyncJob: PluginJob, @unchecked Sendable {
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
-        defer { call.record.statistics.add(counts, call.hook) }
+        let isDone = work(state, until: deadline, &counts)
+        // Before the answer: who has it finds its calls in the status.
+        call.record.statistics.add(counts, call.hook)
+        if isDone { continuation.resume(returning: verdicts) }
+        return isDone
+    }
+
+    private func work(_ state: VersionState, until deadline: UInt64, _ counts: inout TurnCounts) -> Bool {
         var before = monotonicNanoseconds()
         while verdicts.count < requests.count {
             guard call.breaker.admit() != .none else {
@@ -58,7 +65,6 @@ final class SyncJob: PluginJob, @unchecked Sendable {
             before = after
             if after >= deadline && verdicts.count < requests.count { return false }
         }
-        continuation.resume(returning: verdicts)
         return true
     }
 }

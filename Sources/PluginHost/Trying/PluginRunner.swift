@@ -30,6 +30,9 @@ public enum PluginRunner {
         public var limits: PluginHostLimits
         /// What `ctx` holds beside params.
         public var database = "trial"
+        public var collection = CollectionName.default
+        /// What `nightjar.get` looks at; the rest of it is not asked.
+        public var services: any PluginServices = NoPluginServices()
         public var user: String?
         /// What the caller of sync holds.
         public var roles: [String] = []
@@ -130,6 +133,7 @@ public enum PluginRunner {
         var limits = request.limits.limits(for: source.name)
         if case .success(let version) = VersionLoader.load(source, host: request.limits, pool: nil) { limits = version.limits }
         let trial = Trial(source, limits)
+        trial.host.look(at: request.services, request.database, request.collection)
         var reports: [Report] = []
         let rounds = max(1, request.times)
         for number in 0..<rounds * inputs.count {

@@ -4,24 +4,21 @@ import LuaRuntime
 public enum PluginTemplate {
     /// The files of a new plugin, their paths relative to the plugins folder; the tests first, so that a running agent finds both.
     ///
-    /// - Throws: `invalidName`, or `noHook` for a hook that this version does not call.
+    /// - Throws: `invalidName`.
     public static func files(_ hook: LuaHook, name: String) throws(PluginError) -> [(path: String, text: String)] {
         guard PluginName.isValid(name) else { throw .invalidName(name) }
-        guard let (plugin, tests) = texts(hook, name) else {
-            throw .system(
-                "\(hook.rawValue) is not called by this version; there are starting points for "
-                    + LuaHook.allCases.filter { texts($0, name) != nil }.map(\.rawValue).joined(separator: ", "))
-        }
+        let (plugin, tests) = texts(hook, name)
         return [("\(name).test.lua", tests), ("\(name).lua", plugin)]
     }
 
-    private static func texts(_ hook: LuaHook, _ name: String) -> (plugin: String, tests: String)? {
+    private static func texts(_ hook: LuaHook, _ name: String) -> (plugin: String, tests: String) {
         switch hook {
         case .pushFilter: (filter(name, "push_filter", "leave"), filterTests("push_filter"))
         case .pullFilter: (filter(name, "pull_filter", "enter"), filterTests("pull_filter"))
         case .resolve: (resolver(name), resolverTests)
         case .authenticatePassword: (authenticator(name), authenticatorTests)
-        case .authenticateCertificate, .sync: nil
+        case .authenticateCertificate: (ListenerTemplates.certificates(name), ListenerTemplates.certificateTests)
+        case .sync: (ListenerTemplates.sync(name), ListenerTemplates.syncTests)
         }
     }
 

@@ -52,7 +52,8 @@ final class Trial {
         let prepared = try UsePreparation(
             version, hook: request.hook, params: request.params, usedBy: "plugin run", files: files).prepared
         var context = LuaContext(
-            params: prepared.params, database: request.database, scope: "_default", collection: "_default", remote: "trial",
+            params: prepared.params, database: request.database, scope: request.collection.scope, collection: request.collection.name,
+            remote: "trial",
             user: request.user, plugin: source.name, version: prepared.version)
         switch request.hook {
         case .pushFilter: (context.direction, context.replicator) = ("push", "trial")
@@ -116,10 +117,28 @@ extension JSONValue {
     }
 }
 
-/// Services of a trial: log lines are kept for the report, metrics go nowhere, state lasts for the trial, there is no database.
+/// Services of a trial: log lines are kept for the report, metrics go nowhere, state lasts for the trial. There is a database only
+/// where one was named.
 final class TrialHost: LuaHost {
     private let lines = Mutex<[PluginRunner.LogLine]>([])
     private let load = LoadHost()
+    private let sight = Mutex<(services: any PluginServices, database: String, collection: CollectionName)?>(nil)
+
+    func look(at services: any PluginServices, _ database: String, _ collection: CollectionName) {
+        sight.withLock { $0 = (services, database, collection) }
+    }
+
+    func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {
+        guard let sight = sight.withLock({ $0 }) else { return try load.get(collection: collection, id: id) }
+        do {
+            let name = try collection.map { try CollectionName(parsing: $0) } ?? sight.collection
+            return try sight.services.document(database: sight.database, collection: name, id: try DocumentID(id)).map { LuaDocument($0) }
+        } catch let refusal as PluginServiceRefusal {
+            throw LuaHostRefusal(refusal.message)
+        } catch {
+            throw LuaHostRefusal("\(error)")
+        }
+    }
 
     /// Of the call that has ended.
     func takeLines() -> [PluginRunner.LogLine] {

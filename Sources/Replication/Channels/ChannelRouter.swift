@@ -35,8 +35,9 @@ public actor ChannelRouter {
                 for await _ in signal { await self?.catchUp() }
             },
             Task { [weak self] in
-                await self?.retry(all: true)
-                for await _ in versions { await self?.retry(all: false) }
+                await self?.retry()
+                // The same version comes again when an operator asks for it, or the function answers again after it kept failing.
+                for await _ in versions { await self?.retry() }
             },
         ]
     }
@@ -80,7 +81,7 @@ public actor ChannelRouter {
                 }
                 if found.isEnd { return }
                 if !found.documents.isEmpty || found.through - found.stored > Self.lag {
-                    try await assign(found.documents, through: found.through, again: false)
+                    try await assign(found.documents, through: found.through)
                 }
                 self.reached = max(self.reached, found.through)
             }
@@ -91,21 +92,21 @@ public actor ChannelRouter {
     }
 
     /// What could not be assigned is tried again; what succeeds now moves to a new sequence, because peers have passed the old one.
-    private func retry(all: Bool) async {
+    private func retry() async {
         do {
             var after: DocumentID?
             repeat {
-                let (collection, start, version) = (collection, after, function.version)
-                let (documents, next) = try await database.read { transaction -> ([PolicyDocument], DocumentID?) in
+                let (collection, start) = (collection, after)
+                let (documents, known, next) = try await database.read { transaction -> ([PolicyDocument], [DocumentID: DocumentRoute], DocumentID?) in
                     let page = try transaction.unassigned(collection, after: start, limit: Self.batch)
-                    let documents = try page.compactMap { id, route -> PolicyDocument? in
-                        guard all || route.version != version, let document = try transaction.document(collection, id) else { return nil }
+                    let documents = try page.compactMap { id, _ -> PolicyDocument? in
+                        guard let document = try transaction.document(collection, id) else { return nil }
                         return PolicyDocument(id: id, revision: document.revision, isDeleted: document.isDeleted, body: document.body)
                     }
-                    return (documents, page.count < Self.batch ? nil : page.last?.0)
+                    return (documents, Dictionary(page) { first, _ in first }, page.count < Self.batch ? nil : page.last?.0)
                 }
                 after = next
-                try await assign(documents, through: nil, again: true)
+                try await assign(documents, through: nil, again: known)
             } while after != nil && !Task.isCancelled
         } catch StoreError.closed {
         } catch {
@@ -113,7 +114,10 @@ public actor ChannelRouter {
         }
     }
 
-    private func assign(_ documents: [PolicyDocument], through: SequenceNumber?, again: Bool) async throws {
+    /// - Parameter again: what is stored of documents that could not be assigned before.
+    private func assign(
+        _ documents: [PolicyDocument], through: SequenceNumber?, again: [DocumentID: DocumentRoute] = [:]
+    ) async throws {
         let (plugin, version, collection) = (function.pluginName, function.version, collection)
         let verdicts = await function.assign(documents.map { SyncRequest(document: $0, old: nil, caller: .admin) }, context)
         var routes: [(PolicyDocument, DocumentRoute)] = []
@@ -132,13 +136,23 @@ public actor ChannelRouter {
             for (document, route) in routes {
                 // A newer revision is assigned in its own turn.
                 guard try transaction.document(collection, document.id)?.revision == document.revision else { continue }
-                if again, route.error.isEmpty { try transaction.touch(collection, document.id) }
+                if let known = again[document.id] {
+                    // Asking in vain writes nothing: that may happen each minute.
+                    if Self.isSameFailure(known, route) { continue }
+                    if route.error.isEmpty { try transaction.touch(collection, document.id) }
+                }
                 try transaction.route(collection, document.id, document.revision, route)
                 isChanged = true
             }
             if let through { try Self.setPlace(through, collection, transaction) }
             if isChanged { try transaction.signalChange(collection) }
         }
+    }
+
+    /// The stored text may have been cut, and that of a function that is not called counts its failures.
+    private static func isSameFailure(_ known: DocumentRoute, _ new: DocumentRoute) -> Bool {
+        let cause = known.error.firstRange(of: " (not called: ").map { known.error[..<$0.lowerBound] } ?? known.error[...]
+        return !new.error.isEmpty && known.plugin == new.plugin && known.version == new.version && new.error.utf8.starts(with: cause.utf8)
     }
 
     /// How far assigning has come: documents up to here were looked at.

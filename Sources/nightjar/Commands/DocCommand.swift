@@ -9,7 +9,7 @@ struct DocCommand: AsyncParsableCommand {
             DB is DATABASE or DATABASE.SCOPE.COLLECTION. Works on a running agent, or on the data folder if none runs there. \
             Documents are JSON as CouchDB writes it: _id, _rev, _deleted, then the body.
             """,
-        subcommands: [Get.self, Put.self, Remove.self, List.self])
+        subcommands: [Get.self, Put.self, Remove.self, List.self, Unrouted.self])
 
     /// `max_input`: bytes of a document on standard input; the store's own limit is lower and says more.
     static let maximumInput = 64 << 20
@@ -86,6 +86,36 @@ struct DocCommand: AsyncParsableCommand {
                     let printer = ListPrinter(json: json)
                     try await place.list(includesDeleted: deleted) { try printer.add($0) }
                     try printer.finish()
+                }
+            }
+        }
+    }
+
+    struct Unrouted: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "unrouted", abstract: "Lists the documents that a sync function could not put into channels, and why.",
+            discussion: """
+                No peer gets them but those that may pull everything. They are tried again when a version of the plugin comes into force, \
+                when the agent starts, and on "nightjar plugin retry".
+                """)
+
+        @OptionGroup var location: LocationOptions
+        @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
+        @Flag(help: "Print a JSON array.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                try await location.withDocuments(of: db) { place in
+                    if json {
+                        let printer = ListPrinter(json: true)
+                        try await place.unrouted { try printer.add($0.serialize()) }
+                        return try printer.finish()
+                    }
+                    var table = TextTable(["ID", "PLUGIN", "VERSION", "ERROR"])
+                    try await place.unrouted { row in
+                        table.add(["id", "plugin", "version", "error"].map { row[$0]?.asString ?? "-" })
+                    }
+                    if table.isEmpty { Output.line("every document was put where it belongs") } else { Output.write(1, table.text) }
                 }
             }
         }

@@ -11,13 +11,14 @@ struct PluginRunCommand: AsyncParsableCommand {
         commandName: "run", abstract: "Calls one hook of a plugin in the real sandbox and shows the result.",
         discussion: """
             Exit status 1 if a call failed. A "no" of a filter is not a failure. With --last N DB a filter is called for the last N \
-            documents that changed in a database, of a running agent or of the data folder: a look at what it would do, which changes nothing.
+            documents that changed in a database, of a running agent or of the data folder: a look at what it would do, which changes nothing. \
+            A database also says where nightjar.get looks, with any hook.
             """)
 
     @OptionGroup var location: ConfigurationOptions
     @Argument(help: "The plugin's name.") var name: String
     @Argument(help: "push_filter, pull_filter, resolve, authenticate_password, authenticate_certificate or sync.") var hook: LuaHook
-    @Argument(help: "With --last: DB, DB.COLLECTION or DB.SCOPE.COLLECTION.") var database: String?
+    @Argument(help: "DB, DB.COLLECTION or DB.SCOPE.COLLECTION: for --last, and for nightjar.get.") var database: String?
     @Option(help: ArgumentHelp("For a filter: the last documents of a database.", valueName: "n")) var last: Int?
     @Option(
         help: ArgumentHelp(
@@ -43,8 +44,6 @@ struct PluginRunCommand: AsyncParsableCommand {
             if !(1...DocumentPlace.maximumLast).contains(last) { throw ValidationError("--last is 1 to \(DocumentPlace.maximumLast), not \(last)") }
             if database == nil { throw ValidationError("--last needs a database: DB, DB.COLLECTION or DB.SCOPE.COLLECTION") }
             if doc != nil { throw ValidationError("--doc and --last exclude each other") }
-        } else if let database {
-            throw ValidationError("\(database): a database goes with --last N")
         }
         switch hook {
         case .pushFilter, .pullFilter: if doc == nil, last == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE, or --last N DB") }
@@ -66,12 +65,19 @@ struct PluginRunCommand: AsyncParsableCommand {
     func run() async throws {
         try await Failure.reporting {
             let settings = try location.read()
+            let place: DocumentPlace? = if let database {
+                try await DocumentPlace.find(database, settings: settings, group: MultiThreadedEventLoopGroup.singleton)
+            } else { nil }
+            defer { place?.close() }
             var request = PluginRunner.Request(
-                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(settings), params: try parameters(),
+                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(place), params: try parameters(),
                 times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
             request.user = username
             (request.roles, request.channels, request.isAdmin) = (role, channel, admin)
-            if let database { request.database = String(database.split(separator: ".", maxSplits: 1).first ?? "") }
+            if let database, let place {
+                (request.database, request.collection) = try DocumentAccess.parse(database)
+                request.services = try await PlaceServices(place)
+            }
             let reports: [PluginRunner.Report]
             do {
                 reports = try await PluginRunner.run(request)
@@ -88,12 +94,8 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
     }
 
-    private func input(_ settings: AgentSettings) async throws -> PluginRunner.Input {
-        if let last, let database {
-            let place = try await DocumentPlace.find(database, settings: settings, group: MultiThreadedEventLoopGroup.singleton)
-            defer { place.close() }
-            return .documents(try await place.last(last))
-        }
+    private func input(_ place: DocumentPlace?) async throws -> PluginRunner.Input {
+        if let last, let place { return .documents(try await place.last(last)) }
         func bytes(_ path: String) throws -> [UInt8] {
             let file = try InputFile(path)
             defer { file.close() }
