@@ -72,29 +72,6 @@ static int raise_dead(lua_State *L, uint64_t handle, const char *verb) {
 
 // MARK: Looking for a member
 
-// Compares a raw key that has escapes with a decoded one.
-static bool escaped_equals(const uint8_t *raw, const uint8_t *raw_end, const char *key, size_t length) {
-    size_t i = 0;
-    while (raw < raw_end) {
-        uint8_t piece[4];
-        int n = 1;
-        if (*raw == '\\') {
-            n = nj_unescape(&raw, raw_end, piece);
-            if (n <= 0) return false;
-        } else {
-            piece[0] = *raw++;
-        }
-        if (length - i < (size_t)n || memcmp(key + i, piece, (size_t)n) != 0) return false;
-        i += (size_t)n;
-    }
-    return i == length;
-}
-
-static inline bool key_equals(const uint8_t *raw, uint32_t length, bool escaped, const char *key, size_t key_length) {
-    if (!escaped) return length == key_length && memcmp(raw, key, key_length) == 0;
-    return escaped_equals(raw, raw + length, key, key_length);
-}
-
 // Token by token: for objects with escapes in their strings, where a key may be written in another way.
 static uint32_t walk_to_member(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
     const uint8_t *body = doc->body, *end = body + doc->length, *start = body + object, *p = start + 1;
@@ -115,43 +92,61 @@ static uint32_t walk_to_member(lua_State *L, nj_state *S, nj_doc *doc, uint32_t 
         uint32_t raw_length;
         p = nj_key_at(p, end, &raw, &raw_length, &escaped);
         if (p == NULL) return NJ_BAD_TEXT;
-        if (key_equals(raw, raw_length, escaped, key, length)) {
+        if (nj_key_equals(raw, raw_length, escaped, key, length)) {
             nj_charge(L, S, (size_t)(p - start) >> 4);
             return (uint32_t)(p - body);
         }
     }
 }
 
-// The search compares raw bytes; a wanted key with a backslash would match the text of an escape.
-static inline uint32_t confirmed(
-    lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length, uint32_t value, bool has_escapes) {
-    if (__builtin_expect(!has_escapes, 1) || memchr(key, '\\', length) == NULL) return value;
-    return walk_to_member(L, S, doc, object, key, length);
+// After a search that met escapes: bytes were compared as they are written, and a key may be written in another way.
+static uint32_t walk_after_search(
+    lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, const char *key, size_t length, const nj_found *last) {
+    uint32_t span = last->at - offset_of(handle);
+    nj_note_search(S, handle, span * NJ_MEMBER_RESCANS, span); // costs that much more than searching
+    return walk_to_member(L, S, doc, offset_of(handle), key, length);
+}
+
+static inline uint32_t answer(
+    lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, const char *key, size_t length, uint32_t value, const nj_found *last) {
+    if (value != 0) {
+        if (__builtin_expect(!last->has_escapes, 1)) return value;
+        // A wanted key with a backslash equals the text of an escape.
+        return memchr(key, '\\', length) == NULL ? value : walk_after_search(L, S, doc, handle, key, length, last);
+    }
+    if (!last->closed) return NJ_BAD_TEXT;
+    return last->has_escapes ? walk_after_search(L, S, doc, handle, key, length, last) : NJ_NOT_FOUND;
 }
 
 // The top level: places found on the way are kept, and the search goes on where the last one stopped.
-static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, const char *key, size_t length) {
+static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, const char *key, size_t length) {
     const uint8_t *body = doc->body;
     if (__builtin_expect(doc->root >= doc->length || body[doc->root] != '{', 0)) return NJ_BAD_TEXT;
+    uint32_t value;
+    bool is_large = doc->search.blocks == NJ_BLOCKS; // the rest is searched each time
+    if (__builtin_expect(is_large | (S->member_objects != 0), 0)
+        && nj_find_indexed(L, S, handle, body, doc->length, doc->root, key, length, &value)) return value;
     nj_wanted wanted = nj_want(key, length);
     nj_found last;
     uint32_t from = doc->search.at;
-    uint32_t value = S->search(&doc->search, body, doc->length, &wanted, doc->root, doc->opened, &last);
+    value = S->search(&doc->search, body, doc->length, &wanted, doc->root, doc->opened, &last);
+    if (__builtin_expect(is_large, 0)) nj_note_search(S, handle, last.at - from, last.at - doc->root);
     nj_charge(L, S, (last.at - from) >> 5);
-    if (value != 0) return confirmed(L, S, doc, doc->root, key, length, value, last.has_escapes);
-    if (!last.closed) return NJ_BAD_TEXT;
-    return last.has_escapes ? walk_to_member(L, S, doc, doc->root, key, length) : NJ_NOT_FOUND;
+    return answer(L, S, doc, handle, key, length, value, &last);
 }
 
-static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
+static uint32_t find_nested(lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, const char *key, size_t length) {
+    uint32_t object = offset_of(handle), value;
+    if (__builtin_expect(S->member_objects != 0, 0)
+        && nj_find_indexed(L, S, handle, doc->body, doc->length, object, key, length, &value)) return value;
     nj_wanted wanted = nj_want(key, length);
     nj_search search = {.at = object};
     nj_found last;
-    uint32_t value = S->search(&search, doc->body, doc->length, &wanted, object, NULL, &last);
-    nj_charge(L, S, (last.at - object) >> 5);
-    if (value != 0) return confirmed(L, S, doc, object, key, length, value, last.has_escapes);
-    if (!last.closed) return NJ_BAD_TEXT;
-    return last.has_escapes ? walk_to_member(L, S, doc, object, key, length) : NJ_NOT_FOUND;
+    value = S->search(&search, doc->body, doc->length, &wanted, object, NULL, &last);
+    uint32_t span = last.at - object;
+    if (__builtin_expect(span > NJ_MEMBER_SPAN, 0)) nj_note_search(S, handle, span, span);
+    nj_charge(L, S, span >> 5);
+    return answer(L, S, doc, handle, key, length, value, &last);
 }
 
 // MARK: Elements of an array
@@ -273,10 +268,10 @@ static int document_index(lua_State *L) {
         const char *key = lua_tolstring(L, 2, &length);
         if (offset == doc->root) {
             if (key[0] == '_' && push_metadata(L, S, doc, key, length)) return 1;
-            return push_at(L, S, doc, handle, find_at_root(L, S, doc, key, length));
+            return push_at(L, S, doc, handle, find_at_root(L, S, doc, handle, key, length));
         }
         if (offset >= doc->length || doc->body[offset] != '{') return lua_pushnil(L), 1;
-        return push_at(L, S, doc, handle, find_nested(L, S, doc, offset, key, length));
+        return push_at(L, S, doc, handle, find_nested(L, S, doc, handle, key, length));
     }
     if (type == LUA_TNUMBER && offset < doc->length && doc->body[offset] == '[') {
         int exact;
@@ -340,10 +335,14 @@ int nj_document_next(lua_State *L) {
         const uint8_t *value = NULL;
         if (cursor->index != 0) { // the usual case: the key given last
             p = nj_key_at(body + cursor->offset - 1, end, &raw, &length, &escaped);
-            if (p != NULL && key_equals(raw, length, escaped, key, key_length)) value = p;
+            if (p != NULL && nj_key_equals(raw, length, escaped, key, key_length)) value = p;
         }
         if (value == NULL) {
-            uint32_t found = walk_to_member(L, S, doc, offset, key, key_length);
+            uint32_t found;
+            if (!nj_find_indexed(L, S, handle, body, doc->length, offset, key, key_length, &found)) {
+                found = walk_to_member(L, S, doc, offset, key, key_length);
+                if (found > offset + NJ_MEMBER_SPAN && found != NJ_BAD_TEXT) nj_note_search(S, handle, found - offset, found - offset);
+            }
             if (found == NJ_BAD_TEXT) return raise_bad(L);
             if (found == NJ_NOT_FOUND) return luaL_error(L, "there is no field '%s' to go on from", key);
             value = body + found;

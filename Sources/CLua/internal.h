@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "members.h"
 #include "search.h"
 
 // Document handles. A document, or an object or array inside one, is a light userdata whose value is
@@ -102,6 +103,10 @@ struct nj_state {
     int log_lines;
     nj_cursor cursors[NJ_CURSORS];
     nj_doc docs[NJ_DOCUMENT_SLOTS];
+    int member_objects; // of `members` in use
+    uint32_t member_uses;
+    size_t member_bytes;
+    nj_members members[NJ_MEMBER_INDEXES];
     uint32_t hook_mask;
     bool has_difference; // output holds {"got", "expected"} of a failed t.equal
     int tests; // registry reference of the loaded test cases

@@ -156,6 +156,7 @@ static void end_question(nj_state *S) {
     // Handles must not come round again: well before, the state asks to be made anew.
     if (__builtin_expect(S->generation >= UINT32_MAX - (1 << 20), 0)) S->exhausted = true;
     if (++S->generation == 0) S->generation = 1;
+    if (__builtin_expect(S->member_objects != 0, 0)) nj_drop_members(S);
     for (int i = NJ_OWN_DOCUMENTS; i < S->documents; i++) {
         free(S->docs[i].owned);
         S->docs[i].owned = NULL;
@@ -283,6 +284,7 @@ void nj_close(nj_state *S) {
     if (S == NULL) return;
     lua_close(S->L);
     for (int i = 0; i < NJ_DOCUMENT_SLOTS; i++) free(S->docs[i].owned);
+    nj_drop_members(S);
     free(S->reply.part[0]);
     free(S->reply.part[1]);
     free(S->output.bytes);
