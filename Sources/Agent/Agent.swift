@@ -350,7 +350,9 @@ public actor Agent {
             for name in names { state.replicatorSecurity[name] = nil }
             return gone
         }
-        for replicator in gone { await replicator.stop() }
+        await withTaskGroup(of: Void.self) { tasks in
+            for replicator in gone { tasks.addTask { await replicator.stop() } }
+        }
         return gone.map { "replicator \($0.configuration.name) stopped" }
     }
 
@@ -360,9 +362,13 @@ public actor Agent {
             state.listeners.removeAll { names.contains($0.settings.name.value) }
             return gone
         }
-        for listener in gone {
-            // A listener taken out of the configuration is gone for good; a changed one comes back at once.
-            await listener.stop(code: removed.contains(listener.settings.name.value) ? 1001 : 4001)
+        // At once: each may have to wait for a peer that does not answer.
+        await withTaskGroup(of: Void.self) { tasks in
+            for listener in gone {
+                // A listener taken out of the configuration is gone for good; a changed one comes back at once.
+                let code: UInt16 = removed.contains(listener.settings.name.value) ? 1001 : 4001
+                tasks.addTask { await listener.stop(code: code) }
+            }
         }
         return gone.map { "listener \($0.settings.name.value) stopped" }
     }

@@ -51,6 +51,14 @@ public struct WebSocketClient: TransportConnector {
     /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, websocket 1002 or 403 for an answer that is
     ///   no proper upgrade, network or tls for what lies below; `CancellationError` if the task is cancelled.
     public func connect() async throws -> any MessageTransport {
+        do { return try await open() } catch var error as ReplicationError {
+            // What a server says may repeat what it was told.
+            error.message = configuration.withoutSecrets(error.message)
+            throw error
+        }
+    }
+
+    private func open() async throws -> any MessageTransport {
         let deadline = NIODeadline.now() + configuration.limits.connectTime
         var url = configuration.url
         var sendsCredentials = configuration.sendsCredentialsUpFront
@@ -130,6 +138,25 @@ public struct WebSocketClient: TransportConnector {
             ("Sec-WebSocket-Protocol", configuration.protocols.joined(separator: ",")),
         ]
         return HTTPRequestHead(version: .http1_1, method: .GET, uri: url.replicationTarget, headers: HTTPHeaders(fields))
+    }
+}
+
+extension WebSocketClient.Configuration {
+    /// Shorter ones are also found by chance: hiding those would only make a text unreadable.
+    private static let shortestSecret = 4
+
+    /// A text in which passwords, tokens, cookies and values of headers are not shown.
+    func withoutSecrets(_ text: String) -> String {
+        var secrets = headers.map(\.value)
+        switch credentials {
+        case .basic(let basic): secrets += [Base64.encode(Array("\(basic.username):\(basic.password)".utf8)), basic.password]
+        case .bearer(let token): secrets.append(token)
+        case nil: break
+        }
+        for cookie in [cookies, sessions?.header(isSecure: true)].compactMap(\.self).flatMap({ $0.split(separator: ";") }) {
+            if let value = cookie.split(separator: "=", maxSplits: 1).last { secrets.append(String(value)) }
+        }
+        return secrets.filter { $0.utf8.count >= Self.shortestSecret }.reduce(text) { $0.replacing($1, with: "(secret)") }
     }
 }
 

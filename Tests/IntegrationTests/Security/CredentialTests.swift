@@ -58,13 +58,15 @@ struct CredentialTests {
             for line in wanted.lines { #expect(request.contains(line), "\(wanted.name): \(request)") }
             for name in wanted.not { #expect(!request.contains { $0.hasPrefix(name) }, "\(wanted.name): \(request)") }
             // What a proxy with a grudge would do: give it all back in the refusal.
+            let body = "refused: \(request.joined(separator: " | "))"
             server.process.write(
-                "HTTP/1.1 403 Forbidden\r\nContent-Length: 7\r\nConnection: close\r\n\r\nnot you")
+                "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)")
         }
         var seen: [String] = []
         for wanted in expected {
             let error = try await edge.refusal(wanted.name)
             #expect(error["public_code"]?.asInt64 == 10403 && error["transient"]?.asBool == false, "\(wanted.name): \(error.text)")
+            #expect(error["message"]?.asString?.contains("(secret)") == true, "\(wanted.name): \(error.text)")
         }
         try await events.wait("the refusals") { $0.contains("10403") }
         seen.append(events.text)
