@@ -74,6 +74,17 @@ struct ChannelTests {
         for id in ["homeless", "bug", "card"] { #expect(try await !hub.has(id), "\(id)") }
         #expect(try await hub.plugin("route")["last_failure"]?.asString?.contains("out of order") == true)
 
+        // What could not be routed here is counted, listed with the reason, and tried again when the operator asks for it.
+        let databases = try await hub.status()["databases"]?.asArray
+        #expect(databases?.first { $0["name"] == "main" }?["unrouted"]?.asInt64 == 1)
+        let list = try await hub.command("doc", "unrouted", "main", "--json")
+        let rows = try JSONValue(parsing: list.outputBytes).asArray
+        #expect(rows?.count == 1 && rows?.first?["id"] == "broken" && rows?.first?["plugin"] == "route", "\(list)")
+        #expect(rows?.first?["error"]?.asString?.contains("route.lua:3: out of order") == true, "\(list)")
+        let calls = try await hub.plugin("route")["errors"]?.asInt64 ?? 0
+        #expect(try await hub.command("plugin", "retry", "route").status == 0)
+        try await eventually("the plugin is asked again") { (try await hub.plugin("route")["errors"]?.asInt64 ?? 0) > calls }
+
         // The boss lets ben see the red ones, and changes its mind.
         let card = try await boss.save("access", "{\"type\":\"card\",\"member\":\"ben\",\"team\":\"red\",\"owner\":\"boss\"}")
         try await holds(ben, "blue-1", "local", "red-1")

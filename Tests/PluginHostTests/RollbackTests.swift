@@ -41,6 +41,10 @@ struct RollbackTests {
             #expect(host.status("a")?.rolledBack == nil)
             // The version before is the one that served before, not the one in the file before.
             #expect(try await host.rollBack("a").version == first)
+            // A changed test is a changed file of the plugin, too.
+            folder.save("a.test.lua", "return { fine = function(t) t.accept(t.push_filter { n = 3 }) end }")
+            #expect(try await events.reloaded("a") == third)
+            #expect(host.status("a")?.rolledBack == nil)
         }
     }
 
