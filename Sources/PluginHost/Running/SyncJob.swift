@@ -26,7 +26,6 @@ final class SyncJob: PluginJob, @unchecked Sendable {
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
-        defer { call.record.statistics.add(counts, call.hook) }
         var before = monotonicNanoseconds()
         while verdicts.count < requests.count {
             guard call.breaker.admit() != .none else {
@@ -56,8 +55,13 @@ final class SyncJob: PluginJob, @unchecked Sendable {
             let after = monotonicNanoseconds()
             counts.took(after &- before)
             before = after
-            if after >= deadline && verdicts.count < requests.count { return false }
+            if after >= deadline && verdicts.count < requests.count {
+                call.record.statistics.add(counts, call.hook)
+                return false
+            }
         }
+        // Before anybody acts on the verdicts and looks at the counts.
+        call.record.statistics.add(counts, call.hook)
         continuation.resume(returning: verdicts)
         return true
     }
