@@ -20,7 +20,8 @@ final class DataFolderLock: Sendable {
             }
             throw AgentError(
                 .failed,
-                "the data folder \(folder) is in use by \(owner.map { "process \($0)" } ?? "another agent"); stop it first, or name another folder as data")
+                "the data folder \(folder) is in use by \(owner.map { "process \($0)" } ?? "another agent"); "
+                    + "stop it first, or name another folder as data")
         }
         // The number is only for the message to the next one who comes; a full disk may leave it out.
         let text = "\(getpid())\n"

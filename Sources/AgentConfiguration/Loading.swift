@@ -18,6 +18,21 @@ extension AgentSettings {
     public static func load(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
+        try load(path, overrides, environment, only: nil)
+    }
+
+    /// Reads only what finds a running agent and its data folder: `data` and `admin`. The agent has the rest, and secrets that
+    /// whoever asks it need not have; and a file that is being edited must not keep its operator from asking.
+    /// - Throws: what is wrong with these two, or with the file as YAML.
+    public static func location(
+        path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
+    ) throws(ConfigurationProblems) -> AgentSettings {
+        try load(path, overrides, environment, only: ["data", "admin"])
+    }
+
+    private static func load(
+        _ path: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
+    ) throws(ConfigurationProblems) -> AgentSettings {
         let bytes: [UInt8]
         do {
             // Pipes are welcome here: --config <(template).
@@ -26,7 +41,7 @@ extension AgentSettings {
             let text = error.text(limit: Limits.fileBytes)
             throw ConfigurationProblems([ConfigurationProblem(file: path, line: 0, column: 0, message: "cannot be read: \(text)")])
         }
-        return try parse(bytes, file: path, folder: Paths.folder(of: path), overrides: overrides, environment: environment)
+        return try parse(bytes, path, Paths.folder(of: path), overrides, environment, only: keys)
     }
 
     /// Reads a configuration that is already in memory.
@@ -36,6 +51,12 @@ extension AgentSettings {
     public static func parse(
         _ bytes: [UInt8], file: String, folder: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
+        try parse(bytes, file, folder, overrides, environment, only: nil)
+    }
+
+    private static func parse(
+        _ bytes: [UInt8], _ file: String, _ folder: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
+    ) throws(ConfigurationProblems) -> AgentSettings {
         var problems = ProblemList(file: file)
         let root = YAMLReader.read(bytes, file: file, problems: &problems)
         // Duplicate keys alone leave a tree worth checking further; a syntax error leaves none.
@@ -44,6 +65,7 @@ extension AgentSettings {
         var settings = AgentSettings()  // an empty file means all defaults
         var reading: Reading
         if var node = root {
+            if let keys, let entries = node.entries { node.content = .mapping(entries.filter { keys.contains($0.key) }) }
             var expansion = Expansion(environment: environment, folder: folder)
             expansion.expand(&node, &problems)
             reading = Reading(file: file, folder: folder, problems: problems)

@@ -196,7 +196,9 @@ int nj_require(lua_State *L) {
     const char *text = luaL_checklstring(L, 1, &length);
     nj_bytes name = {text, length};
     lua_settop(L, 1);
-    if (!is_module_name(name)) return luaL_error(L, "module names are words of letters, digits, '_' and '-' with dots between; got '%s'", lua_tostring(L, 1));
+    if (!is_module_name(name))
+        return luaL_error(
+            L, "module names are words of letters, digits, '_' and '-' with dots between; got '%s'", lua_tostring(L, 1));
     lua_rawgetp(L, LUA_REGISTRYINDEX, &nj_key_modules); // 2
     lua_pushvalue(L, 1);
     int known = lua_rawget(L, 2);

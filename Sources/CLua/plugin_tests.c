@@ -26,7 +26,8 @@ static int load_tests(lua_State *L) {
     lua_pushnil(L);
     while (lua_next(L, table)) {
         if (lua_type(L, -2) != LUA_TSTRING || !lua_isfunction(L, -1))
-            return luaL_error(L, "%s: every entry must be a name with a function; found a %s with a %s", name, luaL_typename(L, -2), luaL_typename(L, -1));
+            return luaL_error(
+                L, "%s: every entry must be a name with a function; found a %s with a %s", name, luaL_typename(L, -2), luaL_typename(L, -1));
         lua_pushvalue(L, -2);
         lua_pushboolean(L, 1);
         lua_rawset(L, names);
@@ -208,8 +209,15 @@ static int fail_check(lua_State *L, int argument, const char *reason) {
 }
 
 // A later check is another matter than an equality that failed inside a pcall.
-static int accept(lua_State *L) { nj_of(L)->has_difference = false; return lua_toboolean(L, 1) ? 0 : fail_check(L, 2, "expected to be accepted, was rejected"); }
-static int reject(lua_State *L) { nj_of(L)->has_difference = false; return lua_toboolean(L, 1) ? fail_check(L, 2, "expected to be rejected, was accepted") : 0; }
+static int accept(lua_State *L) {
+    nj_of(L)->has_difference = false;
+    return lua_toboolean(L, 1) ? 0 : fail_check(L, 2, "expected to be accepted, was rejected");
+}
+
+static int reject(lua_State *L) {
+    nj_of(L)->has_difference = false;
+    return lua_toboolean(L, 1) ? fail_check(L, 2, "expected to be rejected, was accepted") : 0;
+}
 
 // Pushes the value as plain tables, the same for a document and for a table written in the test.
 static void push_plain(lua_State *L, nj_state *S, int index) {

@@ -4,6 +4,8 @@ import Glibc
 /// One digest algorithm of libcrypto. The method is fetched once, because EVP_MD_fetch searches
 /// the providers under a lock each time, and each thread keeps one context, because allocating
 /// one costs more than hashing a short text.
+///
+/// Unchecked: OpenSSL's method is read only, and each thread has its own context.
 struct DigestEngine: @unchecked Sendable {
     // Unchecked: an EVP_MD is immutable and reference-counted by OpenSSL, and a pthread key is
     // a number; contexts never leave the thread that made them.

@@ -41,11 +41,13 @@ public enum PasswordHash {
 
     private static func parse(_ hash: String) throws(DigestError) -> Parts {
         guard hash.utf8.count <= DigestLimits.passwordHashTextBytes else {
-            throw .malformedPasswordHash(reason: "it has \(hash.utf8.count) bytes, more than passwordHashTextBytes = \(DigestLimits.passwordHashTextBytes)")
+            throw .malformedPasswordHash(
+                reason: "it has \(hash.utf8.count) bytes, more than passwordHashTextBytes = \(DigestLimits.passwordHashTextBytes)")
         }
         let fields = hash.split(separator: "$", omittingEmptySubsequences: false)
         guard fields.count == 5, fields[0].isEmpty, fields[1] == "scrypt" else {
-            throw .malformedPasswordHash(reason: "it is not five fields beginning with $scrypt$")
+            throw .malformedPasswordHash(
+                reason: "it is not five fields beginning with $scrypt$")
         }
         let parameters = fields[2].split(separator: ",", omittingEmptySubsequences: false)
         guard parameters.count == 3,
@@ -60,10 +62,12 @@ public enum PasswordHash {
                     + " or scryptParallelization = \(DigestLimits.scryptParallelization)")
         }
         guard let salt = Base64.decode(fields[3]), DigestLimits.passwordHashFieldBytes.contains(salt.count) else {
-            throw .malformedPasswordHash(reason: "its salt is not base64 of \(DigestLimits.passwordHashFieldBytes) bytes")
+            throw .malformedPasswordHash(
+                reason: "its salt is not base64 of \(DigestLimits.passwordHashFieldBytes) bytes")
         }
         guard let key = Base64.decode(fields[4]), DigestLimits.passwordHashFieldBytes.contains(key.count) else {
-            throw .malformedPasswordHash(reason: "its key is not base64 of \(DigestLimits.passwordHashFieldBytes) bytes")
+            throw .malformedPasswordHash(
+                reason: "its key is not base64 of \(DigestLimits.passwordHashFieldBytes) bytes")
         }
         return Parts(logN: logN, r: r, p: p, salt: salt, key: key)
     }

@@ -95,7 +95,7 @@ final class CollectionTables {
             ON CONFLICT(id) DO UPDATE SET local_rev = ?2, remote = ?3, remote_rev = ?4
             """
         case .dropConflict: "DELETE FROM conflicts_\(n) WHERE id = ?1"
-        case .conflictFailure: "UPDATE conflicts_\(n) SET error = ?2, plugin = ?3, version = ?4, tries = ?5 + tries * ?6 WHERE id = ?1"
+        case .conflictFailure: "UPDATE conflicts_\(n) SET error = ?2, plugin = ?3, version = ?4, tries = tries + 1 WHERE id = ?1"
         case .conflicts:
             """
             SELECT id, local_rev, remote_rev, remote, error, plugin, version, tries, since FROM conflicts_\(n) \

@@ -162,8 +162,12 @@ extension ReadTransaction {
             // What was not assigned yet is told of in its turn.
             page.place.inEvent = change.sequence
             guard question.wants(change.id), try routedRevision(collection, change.id) == change.revision else {
-                if access.grantsEverything(at: event), change.sequence < event, question.wants(change.id), !(question.activeOnly && change.isDeleted) {
-                    page.rows.append(ChannelPage.Row(change: try complete(change, collection, .visible), sequence: change.sequence, news: .visible, event: event))
+                if access.grantsEverything(at: event), change.sequence < event, question.wants(change.id),
+                    !(question.activeOnly && change.isDeleted)
+                {
+                    page.rows.append(
+                        ChannelPage.Row(
+                            change: try complete(change, collection, .visible), sequence: change.sequence, news: .visible, event: event))
                 }
                 continue
             }

@@ -77,14 +77,7 @@ extension ReadTransaction {
         )
     }
 
-    /// Documents whose conflict is not resolved, in the order of their ids.
-    public final func conflictedDocuments(
-        _ collection: Collection, after: DocumentID? = nil, limit: Int
-    ) throws(StoreError) -> [DocumentID] {
-        try pendingConflicts(collection, after: after, limit: limit).map(\.id)
-    }
-
-    /// The same with what is known of failed resolvers.
+    /// Unresolved conflicts with what is known of failed resolvers, in the order of the documents' ids.
     public final func pendingConflicts(
         _ collection: Collection, after: DocumentID? = nil, limit: Int
     ) throws(StoreError) -> [PendingConflict] {

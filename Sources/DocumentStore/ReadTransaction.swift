@@ -89,16 +89,6 @@ public class ReadTransaction {
         return row.remotes.revision(remote, current: row.revision)
     }
 
-    /// The same for many, in their order.
-    public final func remoteRevisions(
-        _ remote: RemoteID, _ collection: Collection, ids: [DocumentID]
-    ) throws(StoreError) -> [RevisionID?] {
-        var found: [RevisionID?] = []
-        found.reserveCapacity(ids.count)
-        for id in ids { found.append(try remoteRevision(remote, collection, id)) }
-        return found
-    }
-
     // MARK: rows, for the other files of this target
 
     struct Row {

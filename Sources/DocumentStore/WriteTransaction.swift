@@ -108,14 +108,6 @@ public final class WriteTransaction: ReadTransaction {
         return "\(try number(statement))-cc"
     }
 
-    public func removeCheckpoint(_ kind: CheckpointKind, id: String, collection: Collection?) throws(StoreError) {
-        let statement = try active().cached("DELETE FROM checkpoints WHERE kind = ?1 AND collection = ?2 AND id = ?3")
-        statement.bind(1, kind.rawValue)
-        statement.bind(2, Int64(collection?.id ?? 0))
-        statement.bind(3, id)
-        try session.run(statement)
-    }
-
     /// Stores (`nil`: deletes) a document that is never replicated, if `expectedRevision` is the present token.
     /// - Returns: the new token, `0-0` after a deletion.
     /// - Throws: `StoreError.checkpointConflict` with the present token.
@@ -235,45 +227,17 @@ public final class WriteTransaction: ReadTransaction {
         }
     }
 
-    /// Ends the exclusion of all documents of a remote, or of one direction or kind of it.
-    /// - Returns: how many there were.
-    @discardableResult
-    public func unexcludeAll(
-        _ collection: Collection, remote: RemoteID, direction: Exclusion.Direction? = nil, kind: Exclusion.Kind? = nil
-    ) throws(StoreError) -> Int {
-        _ = try tables(collection)
-        var sql = "DELETE FROM exclusions_\(collection.id) WHERE remote = \(remote.number)"
-        if let direction { sql += " AND direction = \(direction.rawValue)" }
-        if let kind { sql += " AND kind = \(kind.rawValue)" }
-        try session.execute(sql)
-        return session.connection.changes
-    }
-
     // MARK: failed resolvers
 
     /// Records that the resolver of a conflict failed; `tries` grows by one.
     public func setPendingConflict(
         _ collection: Collection, _ id: DocumentID, error: String, plugin: String, version: String
     ) throws(StoreError) {
-        try conflictFailure(collection, id, error.cut(StoreLimits.maxErrorTextBytes), plugin, version, add: 1, keep: 1)
-    }
-
-    /// Forgets a resolver's failures; the conflict itself stays.
-    public func clearPendingConflict(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
-        try conflictFailure(collection, id, "", "", "", add: 0, keep: 0)
-    }
-
-    private func conflictFailure(
-        _ collection: Collection, _ id: DocumentID, _ error: String, _ plugin: String, _ version: String,
-        add: Int64, keep: Int64
-    ) throws(StoreError) {
         let statement = try tables(collection).statement(.conflictFailure)
         statement.bind(1, id.text)
-        statement.bind(2, error)
+        statement.bind(2, error.cut(StoreLimits.maxErrorTextBytes))
         statement.bind(3, plugin)
         statement.bind(4, version)
-        statement.bind(5, add)
-        statement.bind(6, keep)
         try session.run(statement)
     }
 }

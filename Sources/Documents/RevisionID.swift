@@ -129,7 +129,8 @@ public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible
         case .badGeneration(let value):
             "the revision id \(value) does not begin with a generation from 1 to \(DocumentLimits.revisionGeneration) and \"-\""
         case .badDigestLength(let digits, let value):
-            "the digest of revision id \(value) has \(digits) digits: it must have an even number, 2 to revisionDigestDigits = \(DocumentLimits.revisionDigestDigits)"
+            "the digest of revision id \(value) has \(digits) digits: it must have an even number, "
+                + "2 to revisionDigestDigits = \(DocumentLimits.revisionDigestDigits)"
         case .badDigest(let value): "the digest of revision id \(value) is not lowercase hexadecimal"
         case .versionVectorsUnsupported(let value):
             "the revision id \(value) belongs to a version vector (Couchbase Lite 4), which is not supported: use a peer that speaks CBLite_3"

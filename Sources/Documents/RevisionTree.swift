@@ -110,19 +110,6 @@ public struct RevisionTree: Sendable, Equatable {
         return history
     }
 
-    /// Known revisions of a generation below the given one, the newest first, leaves before others; at most `limit`:
-    /// what a puller tells as possible ancestors of an offered revision (replication.md section 4).
-    public func possibleAncestors(ofGeneration generation: UInt64, limit: Int) -> [RevisionID] {
-        var found: [RevisionID] = []
-        for wantLeaves in [true, false] {
-            for (index, node) in nodes.enumerated() where node.generation < generation && node.isLeaf == wantLeaves {
-                guard found.count < limit else { return found }
-                found.append(revision(at: index))
-            }
-        }
-        return found
-    }
-
     /// Whether `a` is an ancestor of `b`. A revision is not its own ancestor.
     public func isAncestor(_ a: RevisionID, of b: RevisionID) -> Bool {
         guard let wanted = index(of: a), let start = index(of: b) else { return false }
@@ -248,9 +235,11 @@ public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertib
         case .historyDoesNotDescend(let child, let parent):
             "the history goes from \(child) to \(parent), which is no lower generation: ancestors must come newest first"
         case .historyTooLong(let count, let limit): "the history has \(count) revisions, more than historyRevisions = \(limit)"
-        case .tooManyRevisions(let count, let limit): "the document would have \(count) revisions, more than treeRevisions = \(limit): resolve its conflicts"
+        case .tooManyRevisions(let count, let limit):
+            "the document would have \(count) revisions, more than treeRevisions = \(limit): resolve its conflicts"
         case .malformedEncoding(let reason, let offset): "the stored revision tree is damaged at byte \(offset): \(reason)"
-        case .unsupportedEncoding(let version): "the stored revision tree has form \(version), this program knows form \(RevisionTree.encodingVersion): use a newer program"
+        case .unsupportedEncoding(let version):
+            "the stored revision tree has form \(version), this program knows form \(RevisionTree.encodingVersion): use a newer program"
         }
     }
 }

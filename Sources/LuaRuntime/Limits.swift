@@ -54,7 +54,8 @@ extension LuaLimits {
             memory: Int64(within(memoryBytes, 256 << 10, 1 << 40)), block: Int64(within(blockBytes, 64 << 10, 1 << 30)),
             source: Int64(within(sourceBytes, 0, 1 << 30)), result_depth: Int32(within(resultDepth, 1, Int(NJ_DEEPEST_RESULT))),
             result_nodes: Int32(within(resultNodes, 1, 1 << 30)), result_bytes: Int64(within(resultBytes, 2, 1 << 30)),
-            log_line: Int32(within(logLineBytes, 16, 1 << 20)), log_fields: Int32(within(logFieldBytes, 2, 1 << 20)), log_lines: Int32(within(logLinesPerCall, 0, 1 << 20)),
+            log_line: Int32(within(logLineBytes, 16, 1 << 20)), log_fields: Int32(within(logFieldBytes, 2, 1 << 20)),
+            log_lines: Int32(within(logLinesPerCall, 0, 1 << 20)),
             lookups: Int32(within(lookupsPerCall, 0, Int(NJ_MAX_LOOKUPS))))
     }
 }

@@ -161,7 +161,8 @@ public final class LuaPluginState {
 
     /// Runs one case of the last `loadTests`. `t.push_filter(doc, ctx?)`, `t.pull_filter(doc, ctx?)`, `t.resolve(conflict, ctx?)`,
     /// `t.authenticate_password(username, password, ctx?)`, `t.authenticate_certificate(chain, ctx?)`, `t.sync(doc, old_doc?, ctx?)`
-    /// call this plugin's hooks; `t.accept`, `t.reject`, `t.equal(a, b)`, `t.fails(function)` check. A failed check is a failure of kind `error` with the line of the check.
+    /// call this plugin's hooks; `t.accept`, `t.reject`, `t.equal(a, b)`, `t.fails(function)` check. A failed check
+    /// is a failure of kind `error` with the line of the check.
     public func runTest(_ name: String, context: LuaContext, limits: LuaCallLimits = .resolver) throws(LuaFailure) {
         var budget = limits.budget
         let status = withBytes(name) { name in

@@ -33,7 +33,8 @@ public enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
         case .limit(let name, let limit, let plugin):
             "plugin \"\(plugin)\": the limit \(name) = \(limit) is reached"
         case .noVersion(let plugin, let wanted, let kept):
-            (wanted.map { "no kept version of plugin \"\(plugin)\" begins with \"\($0)\"" } ?? "plugin \"\(plugin)\" has no version before the one in force")
+            (wanted.map { "no kept version of plugin \"\(plugin)\" begins with \"\($0)\"" }
+                ?? "plugin \"\(plugin)\" has no version before the one in force")
                 + "; kept are \(kept.isEmpty ? "none" : kept.joined(separator: ", "))"
         case .hostStopped:
             "the plugin host has been stopped"

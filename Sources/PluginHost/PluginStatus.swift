@@ -97,7 +97,7 @@ public struct PluginStatus: Sendable, Equatable {
     public var failing: [Failing]
     /// Files given as parameters that cannot be read now.
     public var parameterProblems: [String]
-    /// The last failure, `kind: file:line: message`.
+    /// The last failure of the version in force, `kind: file:line: message`.
     public var lastFailure: String?
 }
 

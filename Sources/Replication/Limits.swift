@@ -68,6 +68,8 @@ public struct ReplicationLimits: Sendable {
     public var maximumDeferralSeconds = 300
     /// `insertion_delay`: milliseconds that received revisions wait for company.
     public var insertionDelayMilliseconds = 5
+    /// `logged_documents`: failed documents of one batch of events that the log names; the others are counted.
+    public var loggedDocumentsPerBatch = 5
     /// zlib's level for what is sent compressed. 3 was measured to encode 45 % faster than the usual 6, for 7 % more bytes.
     public var compressionLevel: Int32 = 3
 

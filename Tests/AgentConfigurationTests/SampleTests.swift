@@ -47,7 +47,7 @@ struct SampleTests {
         #expect(replicator.pinnedServerCertificates == [.file(Located("/etc/nightjar/hub.pem"))])
         #expect(replicator.networkInterface?.value == "eth1")
         #expect(replicator.heartbeat.value == 300)
-        #expect(replicator.effectiveMaxAttempts == nil)
+        #expect(replicator.maxAttempts.value == 0 && replicator.maxAttemptWaitTime.value == 300)
         #expect(replicator.enableAutoPurge && replicator.deltaSync)
 
         let limits = try #require(settings.limits(ofPlugin: "by-owner"))
@@ -84,8 +84,7 @@ struct SampleTests {
             """)
         let replicator = try #require(settings.replicators.first)
         #expect(replicator.collections == [.defaultCollection])
-        #expect(replicator.effectiveMaxAttempts == 9)
-        #expect(replicator.effectiveMaxAttemptWaitTime == 300)
+        #expect(replicator.maxAttempts.value == 0 && replicator.maxAttemptWaitTime.value == 300)
         #expect(replicator.authenticator == nil)
         #expect(replicator.target.value.port == 80)
         let listener = try #require(settings.listeners.first)
@@ -148,6 +147,19 @@ struct SampleTests {
         settings = try AgentSettings.load(path: path, overrides: .init(data: "/elsewhere"))
         #expect(settings.plugins?.value == "\(folder.path)/plugins")
         #expect(settings.data.value == "/elsewhere")
+    }
+
+    @Test func theLocationNeedsOnlyDataAndAdmin() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/nightjar.yaml"
+        let rest = "databases: { main: { colour: red } }\nreplicators: [ { name: r, target: \"${NO_SUCH}\" } ]\n"
+        try folder.write("data: ${ROOM}/store\nadmin: { token: t }\n" + rest, to: "nightjar.yaml")
+        let settings = try AgentSettings.location(path: path, environment: ["ROOM": "/srv"])
+        #expect(settings.data.value == "/srv/store" && settings.admin.token?.value.revealed == "t")
+        #expect(settings.databases.isEmpty)
+        let unknown = #expect(throws: ConfigurationProblems.self) { try AgentSettings.location(path: path, environment: [:]) }
+        #expect(unknown?.problems.map(\.line) == [1])
+        #expect(throws: ConfigurationProblems.self) { try AgentSettings.load(path: path, environment: ["ROOM": "/srv"]) }
     }
 
     @Test func aMissingFileIsAProblem() throws {

@@ -88,7 +88,7 @@ import Testing
         for place in Place.allCases {
             if place == .folder { try await edge.stop() }
             let agreed = try await edge.command("conflicts", "replay", "--plugin", same)
-            #expect(agreed.status == 0 && agreed.output.contains("1 conflicts replayed, 1 the same"), "\(place) \(agreed)")
+            #expect(agreed.status == 0 && agreed.output.contains("1 conflict replayed, 1 the same"), "\(place) \(agreed)")
             let differs = try await edge.command("conflicts", "replay", "main", "--plugin", other, "--params", "{\"owner\":\"eve\"}", "--last", "5")
             #expect(differs.status == 0, "\(place) \(differs)")
             for words in ["owner: \"eve\" instead of \"bob\"", "note: nothing instead of \"x\"", "1 different, 0 failed"] {

@@ -34,6 +34,26 @@ import Testing
         _ = peer
     }
 
+    @Test func theAgentIsFoundByAConfigurationThatIsBeingEdited() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        #expect(try await agent.put("main", "a", "{}").status == 201)
+        try agent.folder.write(
+            "edited.yaml", "data: \(agent.folder.path("data"))\ndatabases: { main: { colour: red } }\nplugins: \"${NO_SUCH_VARIABLE}\"\n")
+        func run(_ arguments: [String]) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(
+                try NightjarExecutable.path(), arguments + ["--config", agent.folder.path("edited.yaml")], folder: agent.folder.path)
+        }
+        for arguments in [["status"], ["doc", "get", "main", "a"], ["replicator", "list"], ["plugin", "list"], ["identity", "list"]] {
+            let outcome = try await run(arguments)
+            #expect(outcome.status == 0, "\(arguments) \(outcome)")
+        }
+        #expect(try await run(["check"]).status == 78)
+        // Without the agent the whole file counts.
+        try await agent.stop()
+        let alone = try await run(["doc", "get", "main", "a"])
+        #expect(alone.status != 0 && alone.errors.contains("colour") && alone.errors.contains("NO_SUCH_VARIABLE"), "\(alone)")
+    }
+
     @Test func watchGoesOnUntilTheAgentEnds() async throws {
         let agent = try await AgentProcess.start(Configuration.plain)
         let watch = try Subprocess(

@@ -94,7 +94,7 @@ import Testing
         let statistics = try await store.statistics()
         #expect(statistics.documents == rows.filter { !$0.isDeleted }.count)
         #expect(statistics.deleted == rows.filter(\.isDeleted).count)
-        let listed = try await store.database.read { try $0.conflictedDocuments(c, limit: 1000) }
+        let listed = try await store.database.read { try $0.pendingConflicts(c, limit: 1000).map(\.id) }
         #expect(Set(listed) == Set(rows.filter(\.hasConflict).map(\.id)))
         for row in rows {
             let tree = try row.revisionTree()

@@ -21,8 +21,6 @@ import Testing
         let c = try store.c
         #expect(try await database.read { try $0.checkpoint(.own, id: "cp-a+b/c=", collection: nil) } == nil)
         #expect(try await database.write { try $0.setCheckpoint(.own, id: "cp-a+b/c=", collection: c, body: body) } == "1-cc")
-        try await database.write { try $0.removeCheckpoint(.own, id: "cp-a+b/c=", collection: c) }
-        #expect(try await database.read { try $0.checkpoint(.own, id: "cp-a+b/c=", collection: c) } == nil)
         await #expect(throws: StoreError.localIDInvalid(bytes: 0, limit: StoreLimits.maxLocalIDBytes)) {
             try await database.write { try $0.setCheckpoint(.own, id: "", collection: nil, body: body) }
         }
@@ -62,8 +60,5 @@ import Testing
         #expect(try await store.statistics().rejected == 4)
         try await database.write { try $0.unexclude(c, remote: one, direction: .push, ids: [doc("d0"), doc("d1")]) }
         #expect(try await database.read { try $0.exclusions(c, limit: 100) } == Array(rows[1...]))
-        #expect(try await database.write { try $0.unexcludeAll(c, remote: one, kind: .held) } == 4)
-        #expect(try await database.write { try $0.unexcludeAll(c, remote: two, direction: .pull) } == 2)
-        #expect(try await database.read { try $0.exclusions(c, limit: 100).map(\.id) } == [doc("d3"), doc("d6"), doc("d8")])
     }
 }

@@ -98,8 +98,6 @@ import Testing
         #expect(tree.history(of: all[0], limit: 50, until: [all[3]]) == Array(all[1...3]))
         #expect(tree.history(of: all[0], limit: 2, until: [all[10]]) == [all[1], all[2], all[10]])
         #expect(tree.history(of: all[0], limit: 2, until: [try RevisionID("7-bb")]) == [all[1], all[2]])
-        #expect(tree.possibleAncestors(ofGeneration: 4, limit: 2).map(\.text) == ["3-aa", "2-aa"])
-        #expect(tree.possibleAncestors(ofGeneration: 1, limit: 2) == [])
     }
 
     @Test func pruningKeepsLeavesAndWhatIsAskedFor() throws {

@@ -64,6 +64,14 @@ struct ArrowTests {
         #expect(!needed.contains { $0.hasPrefix("libcurl") || $0.hasPrefix("libicu") })
     }
 
+    @Test("A file has one purpose and at most 400 lines", arguments: ["Sources", "Tests"])
+    func fileLengths(folder: String) {
+        for file in SourceFiles.swift(under: folder) {
+            let lines = SourceFiles.bytes(of: "\(SourceFiles.root)/\(file)").count { $0 == UInt8(ascii: "\n") }
+            #expect(lines <= 400, "\(file) has \(lines) lines: split it by purpose")
+        }
+    }
+
     @Test("Only what the user fixed stands at the top level")
     func topLevel() {
         let allowed: Set<String> = ["Package.swift", "Sources", "Tests", "plugins", "examples", "README.md", "LICENSE"]

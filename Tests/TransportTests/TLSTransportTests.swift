@@ -77,8 +77,8 @@ import Testing
             let selfSigned = try #require(await connectionError(webSocket(listener.port, ServerAuthentication(trustsSystemRoots: false))))
             #expect(selfSigned.domain == .tls && selfSigned.publicCode == 5011 && !selfSigned.isTransient)
             #expect(selfSigned.message.hasPrefix("localhost:\(listener.port): the server's certificate CN="))
-            let fingerprint = try identity.leaf.sha256
-            #expect(selfSigned.message.contains("self-signed") && selfSigned.message.contains("pinned_server_certificate, SHA-256 \(fingerprint)"))
+            let pin = try identity.leaf.pin
+            #expect(selfSigned.message.contains("self-signed") && selfSigned.message.contains("pinned_server_certificate: \(pin)"))
             let wrongPin = try #require(await connectionError(webSocket(listener.port, ServerAuthentication(pins: [.certificate(other.leaf)]))))
             #expect(wrongPin.domain == .tls && wrongPin.publicCode == 5008)
             #expect(await connectionError(try webSocket(listener.port, ServerAuthentication(acceptsOnlySelfSigned: true))) == nil)

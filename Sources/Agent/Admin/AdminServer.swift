@@ -35,7 +35,8 @@ public struct AdminServer: Sendable {
         guard path.utf8.count <= Self.maximumSocketPath else {
             throw AgentError(
                 .configuration,
-                "the path of the admin socket, \(path), has \(path.utf8.count) bytes; the system allows \(Self.maximumSocketPath): use a shorter data folder")
+                "the path of the admin socket, \(path), has \(path.utf8.count) bytes; "
+                    + "the system allows \(Self.maximumSocketPath): use a shorter data folder")
         }
         // Left by a process that was killed; the lock of the data folder keeps a second agent away.
         unlink(path)

@@ -39,7 +39,11 @@ struct PluginRoutes: Sendable {
     }
 
     private func rollBack(_ name: String, _ version: String?) async throws -> Response {
-        do { return Answer.json(Agent.report(try await plugins().rollBack(name, to: version))) } catch let error as PluginError { throw AgentError(error) }
+        do {
+            return Answer.json(Agent.report(try await plugins().rollBack(name, to: version)))
+        } catch let error as PluginError {
+            throw AgentError(error)
+        }
     }
 }
 

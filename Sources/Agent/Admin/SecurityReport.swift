@@ -11,7 +11,8 @@ extension Agent {
             "sha256": .string(leaf.sha256),
             "pin": .string(leaf.pin),
             "expires_at": .string(Timestamp.format(leaf.notAfter)),
-            "warning": JSONOutput.text(identity.failure.map { "the files are wrong now, the identity from before is in use: \($0)" } ?? identity.warning),
+            "warning": JSONOutput.text(
+                identity.failure.map { "the files are wrong now, the identity from before is in use: \($0)" } ?? identity.warning),
         ])
     }
 

@@ -15,7 +15,8 @@ extension Agent {
         return JSONOutput.object([
             "version": .string(AgentVersion.number),
             "started_at": .string(Timestamp.format(startedAt)),
-            "uptime_seconds": JSONOutput.number(Double(uptime.components.seconds) + Double(uptime.components.attoseconds / 1_000_000_000_000_000) / 1_000),
+            "uptime_seconds": JSONOutput.number(
+                Double(uptime.components.seconds) + Double(uptime.components.attoseconds / 1_000_000_000_000_000) / 1_000),
             "resident_bytes": JSONOutput.number(System.residentBytes),
             "ready": .bool(isReady),
             "databases": .array(databases),
@@ -64,7 +65,10 @@ extension Agent {
         let names = listener.settings.databases.map(\.value)
         return JSONOutput.object([
             "name": .string(listener.settings.name.value),
-            "urls": .array(listener.addresses.flatMap { address in names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") } }),
+            "urls": .array(
+                listener.addresses.flatMap { address in
+                    names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") }
+                }),
             "port": JSONOutput.number(listener.port),
             "tls": listener.security.map { report($0.identity) } ?? .null,
             "connections": JSONOutput.number(peers.count),

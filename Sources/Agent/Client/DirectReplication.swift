@@ -21,9 +21,9 @@ public struct DirectReplication: Sendable {
         public init(_ text: String) throws(AgentError) {
             let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")).map { text[..<$0].lowercased() }
             switch scheme {
-            case "ws", "http", "wss", "https": self = .url(text)
-            case "exec", "unix", "serial":
-                throw AgentError(.failed, "\(text): targets beginning with \(scheme ?? ""): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE")
+            case "ws", "wss": self = .url(text)
+            case "http", "https", "exec", "unix", "serial":
+                throw AgentError(.failed, "\(text): \(ReplicatorBuilding.unsupported(scheme ?? ""))")
             default:
                 self = try Self.folder(text)
             }
@@ -32,7 +32,8 @@ public struct DirectReplication: Sendable {
         private static func folder(_ text: String) throws(AgentError) -> Place {
             guard let name = DatabaseFolders.name(of: text) else {
                 throw AgentError(
-                    .invalid, "\(text) is neither a URL (wss://HOST:PORT/DATABASE) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
+                    .invalid,
+                    "\(text) is neither a URL (wss://HOST:PORT/DATABASE) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
             }
             var path = text
             while path.count > 1, path.last == "/" { path.removeLast() }
@@ -161,7 +162,9 @@ public struct DirectReplication: Sendable {
         case (.url, .folder): return (target, source, isBoth ? .pushAndPull : .pull)
         case (.url, .url):
             throw AgentError(
-                .invalid, "SOURCE and TARGET are both URLs: one of them must be a database folder (DATA/NAME.nightjar), which keeps track of what was replicated")
+                .invalid,
+                "SOURCE and TARGET are both URLs: one of them must be a database folder (DATA/NAME.nightjar), "
+                    + "which keeps track of what was replicated")
         }
     }
 

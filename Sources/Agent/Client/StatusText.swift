@@ -24,7 +24,8 @@ public enum StatusText {
     }
 
     private static func databases(_ databases: [JSONValue]) -> String {
-        var table = TextTable(["DATABASE", "COLLECTION", "DOCUMENTS", "DELETED", "SEQUENCE", "CONFLICTS", "HELD", "SIZE"], alignsRight: [2, 3, 4, 5, 6, 7])
+        var table = TextTable(
+            ["DATABASE", "COLLECTION", "DOCUMENTS", "DELETED", "SEQUENCE", "CONFLICTS", "HELD", "SIZE"], alignsRight: [2, 3, 4, 5, 6, 7])
         for database in databases {
             for (number, collection) in rows(database, "collections").enumerated() {
                 table.add([
@@ -111,10 +112,12 @@ public enum StatusText {
                 notes += "\(name): version \(string(refused["version"])) is refused: \(string(refused["error"]))\n"
             }
             if let rollback = plugin["rolled_back"], !rollback.isNull {
-                notes += "\(name): rolled back from \(string(rollback["from"])) to \(string(rollback["to"])); a change of its files, or \"plugin reload \(name)\", ends it\n"
+                notes += "\(name): rolled back from \(string(rollback["from"])) to \(string(rollback["to"])); "
+                notes += "a change of its files, or \"plugin reload \(name)\", ends it\n"
             }
             for failing in rows(plugin, "failing") {
-                notes += "\(name): \(string(failing["used_by"])) is not called: \(string(failing["failures"])) failures in a row: \(string(failing["error"]))\n"
+                let error = TextTable.printable(string(failing["error"]))
+                notes += "\(name): \(string(failing["used_by"])) is not called: \(string(failing["failures"])) failures in a row: \(error)\n"
             }
             if let failure = plugin["last_failure"]?.asString { notes += "\(name): last failure: \(TextTable.printable(failure))\n" }
         }

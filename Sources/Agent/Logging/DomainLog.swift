@@ -62,7 +62,13 @@ public final class LogSink: Sendable {
         guard text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { return text }
         var escaped = ""
         for scalar in text.unicodeScalars {
-            if scalar == "\n" { escaped += "\\n" } else if scalar.value < 0x20 || scalar.value == 0x7F { escaped += "?" } else { escaped.unicodeScalars.append(scalar) }
+            if scalar == "\n" {
+                escaped += "\\n"
+            } else if scalar.value < 0x20 || scalar.value == 0x7F {
+                escaped += "?"
+            } else {
+                escaped.unicodeScalars.append(scalar)
+            }
         }
         return escaped
     }

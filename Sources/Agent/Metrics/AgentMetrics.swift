@@ -84,7 +84,9 @@ extension Agent {
             let labels = labels + [("hook", hook.name)]
             text.add(.counter, "nightjar_plugin_calls_total", "Calls of a hook.", labels, hook.calls)
             text.add(.counter, "nightjar_plugin_rejected_total", "Calls that said no.", labels, hook.rejected)
-            text.add(.counter, "nightjar_plugin_not_asked_total", "What was held without a call while the plugin kept failing.", labels, hook.notAsked)
+            text.add(
+                .counter, "nightjar_plugin_not_asked_total", "What was held without a call while the plugin kept failing.", labels,
+                hook.notAsked)
             for (kind, count) in hook.errors {
                 text.add(.counter, "nightjar_plugin_errors_total", "Calls that failed.", labels + [("kind", kind)], count)
             }

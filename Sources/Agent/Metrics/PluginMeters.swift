@@ -43,7 +43,8 @@ final class PluginMeters: Sendable {
     func write(to text: inout PrometheusText) {
         let (values, dropped) = state.withLock { ($0.values, $0.dropped) }
         let ordered = values.sorted {
-            ($0.key.name, $0.key.plugin, $0.key.labels.joined(separator: "\u{0}")) < ($1.key.name, $1.key.plugin, $1.key.labels.joined(separator: "\u{0}"))
+            ($0.key.name, $0.key.plugin, $0.key.labels.joined(separator: "\u{0}"))
+                < ($1.key.name, $1.key.plugin, $1.key.labels.joined(separator: "\u{0}"))
         }
         for (series, value) in ordered {
             var labels = [("plugin", series.plugin)]

@@ -98,12 +98,14 @@ public enum ConfigurationCheck {
         var problems: [ConfigurationProblem] = []
         for database in settings.databases where database.history.conflicts == 0 {
             let resolvers = [database.conflictResolver]
-                + settings.replicators.filter { $0.database.value.utf8.elementsEqual(database.name.value.utf8) }.flatMap { $0.collections.map(\.conflictResolver) }
+                + settings.replicators.filter { $0.database.value.utf8.elementsEqual(database.name.value.utf8) }
+                .flatMap { $0.collections.map(\.conflictResolver) }
             for shadow in resolvers.compactMap({ $0?.shadow }) {
                 problems.append(
                     ConfigurationProblem(
                         at: shadow.position,
-                        "a shadow has its differences recorded in the conflict history, which \"history: { conflicts: 0 }\" of database \"\(database.name.value)\" turns off"))
+                        "a shadow has its differences recorded in the conflict history, "
+                            + "which \"history: { conflicts: 0 }\" of database \"\(database.name.value)\" turns off"))
             }
         }
         problems += otherSyncFunctions(settings)

@@ -67,7 +67,8 @@ struct PolicySource: Sendable {
         guard let plugins else {
             throw ConfigurationProblem(
                 at: reference.plugin.position,
-                "plugin \"\(reference.plugin.value)\" is used, but there is no plugins folder: set \"plugins\" to the folder that holds \(reference.plugin.value).lua")
+                "plugin \"\(reference.plugin.value)\" is used, but there is no plugins folder: "
+                    + "set \"plugins\" to the folder that holds \(reference.plugin.value).lua")
         }
         do {
             return try make(plugins, LuaValue(reference.params))

@@ -81,13 +81,18 @@ enum ReplicatorBuilding {
         let security = try ReplicatorSecurity(settings, store: KeyStore(dataFolder: dataFolder))
         if security.isUnsafe {
             logger.warning(
-                "replicator \(settings.name.value) takes ANY server certificate (unsafe_skip_server_certificate_verification): anybody on the way can read and change everything")
+                """
+                replicator \(settings.name.value) takes ANY server certificate (unsafe_skip_server_certificate_verification): anybody \
+                on the way can read and change everything
+                """)
         }
         return security
     }
 
-    static func unsupported(_ scheme: ReplicatorTarget.Scheme) -> String {
-        "targets beginning with \(scheme.rawValue): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE"
+    static func unsupported(_ scheme: ReplicatorTarget.Scheme) -> String { unsupported(scheme.rawValue) }
+
+    static func unsupported(_ scheme: String) -> String {
+        "targets beginning with \(scheme): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE"
     }
 }
 

@@ -120,7 +120,9 @@ struct Expansion {
         }
         guard let folder = variable("CREDENTIALS_DIRECTORY").map({ String(decoding: $0, as: UTF8.self) }), folder.hasPrefix("/") else {
             return .failure(
-                Failure(message: "\(shown): systemd gave no credentials (CREDENTIALS_DIRECTORY is not set); add LoadCredential=\(credential):PATH to the unit"))
+                Failure(
+                    message: "\(shown): systemd gave no credentials (CREDENTIALS_DIRECTORY is not set); "
+                        + "add LoadCredential=\(credential):PATH to the unit"))
         }
         return content(of: Paths.resolve(credential, in: folder), name)
     }

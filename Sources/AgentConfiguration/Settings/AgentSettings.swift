@@ -32,7 +32,7 @@ public struct AgentSettings: Sendable, ConfigurationSection {
         Key(
             "plugins", optional: \.plugins, Form<String>.path.located,
             "Folder of the plugins. Default: plugins beside this file, if there is such a folder."),
-        Key("admin", \.admin, Form<AdminSettings>.section, "Dashboard, admin API and /metrics; also on DATA/admin.sock."),
+        Key("admin", \.admin, Form<AdminSettings>.section, "Admin API and /metrics; also on DATA/admin.sock."),
         Key("log", \.log, Form<LogSettings>.section, "What is logged and how."),
         Key(
             "databases", \.databases,
@@ -41,7 +41,7 @@ public struct AgentSettings: Sendable, ConfigurationSection {
                 database.name = name
                 return database
             }, "Databases by name. A name without settings has all defaults."),
-        Key("listeners", \.listeners, Form<ListenerSettings>.section.list(of: "listeners"), "Ports on which peers and HTTP clients connect."),
+        Key("listeners", \.listeners, Form<ListenerSettings>.section.list(of: "listeners"), "Ports on which peers connect."),
         Key("replicators", \.replicators, Form<ReplicatorSettings>.section.list(of: "replicators"), "Replications that this agent starts."),
         Key(
             "plugin_limits", \.pluginLimits,

@@ -18,7 +18,9 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
         Key(
             "collections", \.collections, Form<CollectionReference>.collection.located.list(of: "collections"),
             "Collections as scope.collection; _default always exists."),
-        Key("delta_sync", \.deltaSync, .deltaSync, "Keeps previous bodies, so that changes travel as deltas."),
+        Key(
+            "delta_sync", \.deltaSync, .deltaSync,
+            "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the built-in policy."),
         Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
     ]

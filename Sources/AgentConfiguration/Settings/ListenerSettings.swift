@@ -10,7 +10,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var port = Located(4984)
     /// Name or IP address of a network interface. Default: nil, all.
     public var interface: Located<String>?
-    /// Plain HTTP and ws. Default false.
+    /// Clear text. Default false.
     public var disableTLS = Located(false)
     /// Default: nil, an anonymous self-signed certificate that is kept for the next start.
     public var identity: IdentityReference?
@@ -50,7 +50,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
             "Databases that can be reached here."),
         Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one, reported in status."),
         Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. Absent: all."),
-        Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Plain HTTP and ws instead of https and wss."),
+        Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Clear text (ws) instead of TLS (wss)."),
         Key("identity", optional: \.identity, .identity,
             "Label in the key store, certificate and key files, or a pkcs11: URI. Absent: anonymous self-signed, kept for the next start."),
         Key("authenticator", optional: \.authentication, .listenerAuthenticator,
@@ -58,7 +58,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("client_certificates", \.clientCertificates, Form<ClientCertificates>.choice.located, "Whether clients must show a certificate."),
         Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of the authorities of client certificates."),
         Key("read_only", \.readOnly, .boolean, "Peers may not write."),
-        Key("delta_sync", \.deltaSync, .boolean, "Offers deltas to peers."),
+        Key("delta_sync", \.deltaSync, .boolean, "Whether peers are offered deltas. This version sends and takes whole documents whatever it says."),
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),
         Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),

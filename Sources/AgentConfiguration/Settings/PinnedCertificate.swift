@@ -30,7 +30,8 @@ public enum PinnedCertificate: Sendable, Equatable {
         if text.utf8.count == prefix.utf8.count + 45, text.hasPrefix("sha256//") { text = prefix + text.dropFirst(8) }
         guard isPin(text) else {
             reading.report(
-                at: node.position, "\(Quoting.quoted(text)) is no pin; expected sha256/ and the base64 of 32 bytes, as \"nightjar identity show\" prints it")
+                at: node.position,
+                "\(Quoting.quoted(text)) is no pin; expected sha256/ and the base64 of 32 bytes, as \"nightjar identity show\" prints it")
             return nil
         }
         return .publicKey(Located(text, at: node.position))

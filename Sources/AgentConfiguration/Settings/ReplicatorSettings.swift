@@ -47,17 +47,12 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
 
     public init() {}
 
-    /// `maxAttempts` with its default filled in; nil: unlimited.
-    public var effectiveMaxAttempts: Int? { maxAttempts.value > 0 ? maxAttempts.value : continuous ? nil : 9 }
-    /// `maxAttemptWaitTime` with its default filled in, in seconds.
-    public var effectiveMaxAttemptWaitTime: Int { maxAttemptWaitTime.value > 0 ? maxAttemptWaitTime.value : 300 }
-
     static let sectionName = "replicator"
     static let keys: [Key<ReplicatorSettings>] = [
         Key("name", \.name, Form.text(.name).located, required: true, "Name in status, logs, metrics and `nightjar replicator`."),
         Key("database", \.database, Form.text(.database).located, required: true, "Local database."),
         Key("target", \.target, Form<ReplicatorTarget>.target.located, required: true,
-            "The other side: a ws, wss, http or https URL ending in a database, or exec:COMMAND, unix:SOCKET, serial:DEVICE."),
+            "The other side: a ws or wss URL ending in a database. This version refuses http, https, exec, unix and serial."),
         Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
         Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
         Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
@@ -70,14 +65,16 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of authorities that are trusted beside the system's."),
         Key("unsafe_skip_server_certificate_verification", \.unsafeSkipServerCertificateVerification, Form<Bool>.boolean.located,
             "Takes any server certificate: anybody on the way can read and change everything. For tests only."),
-        Key("network_interface", optional: \.networkInterface, Form.text(.interface).located, "Interface by name or address that connections leave by."),
+        Key(
+            "network_interface", optional: \.networkInterface, Form.text(.interface).located,
+            "Interface by name or address that connections leave by."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
         Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
             "0: the default (9 one-shot, unlimited continuous); 1: no retry."),
         Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
             "Seconds that a retry waits at most; 0: the default (300)."),
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access."),
-        Key("delta_sync", \.deltaSync, .boolean, "Sends and takes deltas."),
+        Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

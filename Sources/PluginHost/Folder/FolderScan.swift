@@ -210,7 +210,8 @@ private struct FolderReader {
             if bytes.first == UInt8(ascii: ".") || bytes.first == UInt8(ascii: "#") || bytes.last == UInt8(ascii: "~") { continue }
             fileCount += 1
             guard fileCount <= limits.files else {
-                problems.append(PluginProblem(file: folder, message: "there are more than files = \(limits.files) files in the folder; the rest is ignored"))
+                problems.append(
+                    PluginProblem(file: folder, message: "there are more than files = \(limits.files) files in the folder; the rest is ignored"))
                 break
             }
             var status = stat()

@@ -56,7 +56,7 @@ final class PluginUse: Sendable {
 
     fileprivate func authenticate(_ username: String, _ password: String, _ context: CallContext) async -> AuthenticationVerdict {
         guard let call = call(context) else { return .failed(lost) }
-        return await withCheckedContinuation { pool.submit(PasswordJob(call, username: username, password: password, $0)) }
+        return await withCheckedContinuation { pool.submit(AuthenticationJob(call, .password(username: username, password: password), $0)) }
     }
 }
 
@@ -96,5 +96,14 @@ struct PluginPasswordAuthenticator: PasswordAuthenticator {
     let use: PluginUse
     func authenticate(username: String, password: String, listener: String, remote: String) async -> AuthenticationVerdict {
         await use.authenticate(username, password, CallContext(listener: listener, remote: remote))
+    }
+}
+
+/// A plugin's authenticate_certificate on one listener.
+struct PluginCertificateAuthenticator: CertificateAuthenticator {
+    let use: PluginUse
+    func authenticate(chain: [PeerCertificate], listener: String, remote: String) async -> AuthenticationVerdict {
+        guard let call = use.call(CallContext(listener: listener, remote: remote)) else { return .failed(use.lost) }
+        return await withCheckedContinuation { use.pool.submit(AuthenticationJob(call, .certificate(chain), $0)) }
     }
 }

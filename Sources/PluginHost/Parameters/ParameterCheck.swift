@@ -38,7 +38,8 @@ extension ParameterDeclarations {
             default: break
             }
         }
-        for declaration in all where declaration.defaultValue != .missing && !members.contains(where: { $0.key.utf8.elementsEqual(declaration.name.utf8) }) {
+        for declaration in all
+        where declaration.defaultValue != .missing && !members.contains(where: { $0.key.utf8.elementsEqual(declaration.name.utf8) }) {
             members.append(LuaMember(key: declaration.name, value: declaration.defaultValue))
         }
         return members

@@ -62,9 +62,10 @@ final class CallStatistics: Sendable {
             $0.states += states
         }
     }
-    /// Times of an old version say nothing about a new one.
+    /// Times and failures of an old version say nothing about a new one.
     func versionChanged() {
         counts.withLock { counts in
+            counts.lastFailure = nil
             for hook in counts.hooks.keys { counts.hooks[hook]?.latencies = LatencyHistogram() }
         }
     }

@@ -33,7 +33,6 @@ public actor Replicator {
     private var runner: Task<Void, Never>?
     private var session: ReplicationSession?
     private var isStopping = false
-    private var stopCode: UInt16 = 1000
     private var speaksLegacy = false
 
     public init(
@@ -132,12 +131,24 @@ public actor Replicator {
         publish()
     }
 
-    private nonisolated func tell(_ events: [DocumentEvent]) {
+    /// A few lines a batch: a filter that fails for every document must not fill the disk with its log.
+    private nonisolated func log(_ events: [DocumentEvent]) {
+        let limit = configuration.limits.loggedDocumentsPerBatch
+        var failures = 0
         for event in events {
             guard let error = event.error else { continue }
+            failures += 1
+            guard failures <= limit else { continue }
             logger.warning(
                 "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
         }
+        if failures > limit {
+            logger.warning("\(failures - limit) more documents failed; \"nightjar replicator NAME held\" lists what is held")
+        }
+    }
+
+    private nonisolated func tell(_ events: [DocumentEvent]) {
+        log(events)
         let listeners = shared.withLock { Array($0.eventListeners.values) }
         for listener in listeners { listener.yield(events) }
         // The counts moved on.

@@ -122,7 +122,9 @@ extension ReplicationSession {
     }
 
     private func checkpointID(_ text: String?) throws(MessageError) -> String {
-        guard let text, !text.isEmpty else { throw MessageError(domain: "BLIP", code: 400, message: "a checkpoint message needs the property client") }
+        guard let text, !text.isEmpty else {
+            throw MessageError(domain: "BLIP", code: 400, message: "a checkpoint message needs the property client")
+        }
         guard text.utf8.count <= limits.maximumCheckpointIDBytes else {
             throw MessageError(
                 code: 400,

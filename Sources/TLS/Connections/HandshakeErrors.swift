@@ -12,7 +12,8 @@ enum HandshakeErrors {
         }
         switch reasons.first {
         case SSL_R_UNSUPPORTED_PROTOCOL?, SSL_R_VERSION_TOO_LOW?, SSL_R_UNKNOWN_PROTOCOL?:
-            return TLSError(.handshakeFailed, "the peer speaks no TLS 1.2 or 1.3", reason: text, advice: "older versions are refused: update the peer")
+            return TLSError(
+                .handshakeFailed, "the peer speaks no TLS 1.2 or 1.3", reason: text, advice: "older versions are refused: update the peer")
         case SSL_R_NO_SHARED_CIPHER?, SSL_R_NO_CIPHERS_AVAILABLE?, SSL_R_NO_SHARED_GROUPS?, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM?:
             return TLSError(
                 .handshakeFailed, "the peer and this side have no cipher in common", reason: text,
@@ -36,11 +37,16 @@ enum HandshakeErrors {
         case 116:
             return TLSError(
                 .certificateRequired, "the server requires a client certificate", reason: text,
-                advice: hasIdentity ? "the identity in use was not sent: the server asks for one of other authorities" : "set authenticator: { identity: LABEL }")
+                advice: hasIdentity
+                    ? "the identity in use was not sent: the server asks for one of other authorities"
+                    : "set authenticator: { identity: LABEL }")
         case 42, 43, 44, 45, 46, 48, 49:
             if isClient {
                 return TLSError(
-                    .certificateRejected, hasIdentity ? "the server refused our client certificate" : "the server refused the connection for want of a client certificate",
+                    .certificateRejected,
+                    hasIdentity
+                        ? "the server refused our client certificate"
+                        : "the server refused the connection for want of a client certificate",
                     reason: text, advice: "the server has to trust the certificate's root or know the certificate")
             }
             return TLSError(

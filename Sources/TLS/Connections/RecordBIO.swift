@@ -29,6 +29,7 @@ final class RecordBIO {
         return taken
     }
 
+    /// Unchecked: made once, then only read.
     private struct Method: @unchecked Sendable {
         // Unchecked: written once, before anybody uses it, and only read by OpenSSL from then on.
         let pointer: OpaquePointer
@@ -49,7 +50,9 @@ final class RecordBIO {
         BIO_get_data(bio).map { Unmanaged<RecordBIO>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    private static func read(_ bio: OpaquePointer?, _ target: UnsafeMutablePointer<CChar>?, _ room: Int, _ count: UnsafeMutablePointer<Int>?) -> Int32 {
+    private static func read(
+        _ bio: OpaquePointer?, _ target: UnsafeMutablePointer<CChar>?, _ room: Int, _ count: UnsafeMutablePointer<Int>?
+    ) -> Int32 {
         guard let owner = owner(bio), let target, let count else { return 0 }
         let length = min(room, owner.inbound.readableBytes)
         count.pointee = length

@@ -72,7 +72,9 @@ public final class TLSContext: Sendable {
 
     private static func check(_ result: Int32, _ message: String) throws(TLSError) {
         guard result != 1 else { return }
-        throw TLSError(.configuration, message, reason: OpenSSLErrors.text(otherwise: "no reason given"), advice: "check OpenSSL's configuration (openssl.cnf)")
+        throw TLSError(
+            .configuration, message, reason: OpenSSLErrors.text(otherwise: "no reason given"),
+            advice: "check OpenSSL's configuration (openssl.cnf)")
     }
 
     private func useIdentity(_ identity: Identity) throws(TLSError) {
@@ -115,13 +117,15 @@ public final class TLSContext: Sendable {
         for root in roots {
             guard X509_STORE_add_cert(store, root.handle) == 1, SSL_CTX_add_client_CA(handle, root.handle) == 1 else {
                 throw TLSError(
-                    .configuration, "OpenSSL refuses the root \(root.subject)", certificate: root.subject, reason: OpenSSLErrors.text(otherwise: "no reason given"))
+                    .configuration, "OpenSSL refuses the root \(root.subject)", certificate: root.subject,
+                    reason: OpenSSLErrors.text(otherwise: "no reason given"))
             }
         }
     }
 }
 
 /// The one protocol that is spoken, in the form of ALPN (RFC 7301); OpenSSL keeps pointers into it.
+// Unchecked: the memory is written once, here, and never freed.
 private struct ProtocolName: @unchecked Sendable {
     // Unchecked: written once and never freed.
     let pointer: UnsafeMutablePointer<UInt8>
@@ -142,7 +146,8 @@ private func chooseProtocol(
     _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32, _: UnsafeMutableRawPointer?
 ) -> Int32 {
     var name: UnsafeMutablePointer<UInt8>?
-    guard SSL_select_next_proto(&name, length, httpProtocol.pointer, UInt32(httpProtocol.count), offered, offeredLength) == OPENSSL_NPN_NEGOTIATED else {
+    let outcome = SSL_select_next_proto(&name, length, httpProtocol.pointer, UInt32(httpProtocol.count), offered, offeredLength)
+    guard outcome == OPENSSL_NPN_NEGOTIATED else {
         return SSL_TLSEXT_ERR_ALERT_FATAL
     }
     chosen?.pointee = UnsafePointer(name)

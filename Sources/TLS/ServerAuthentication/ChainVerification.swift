@@ -30,7 +30,8 @@ enum ChainVerification {
             let isLoaded = if let file { X509_STORE_load_file(handle, file) } else { X509_STORE_set_default_paths(handle) }
             guard isLoaded == 1 else {
                 throw TLSError(
-                    .configuration, "the system's trusted certificates cannot be read", reason: OpenSSLErrors.text(otherwise: file ?? "no reason given"),
+                    .configuration, "the system's trusted certificates cannot be read",
+                    reason: OpenSSLErrors.text(otherwise: file ?? "no reason given"),
                     advice: "install the package ca-certificates")
             }
         }
@@ -75,7 +76,9 @@ enum ChainVerification {
             }
         }
         withExtendedLifetime(collector) {}
-        if !isVerified, collector.problems.isEmpty { collector.problems.append(ChainProblem(code: X509_V_ERR_UNSPECIFIED, certificate: leaf.subject)) }
+        if !isVerified, collector.problems.isEmpty {
+            collector.problems.append(ChainProblem(code: X509_V_ERR_UNSPECIFIED, certificate: leaf.subject))
+        }
         return collector.problems
     }
 
@@ -109,7 +112,9 @@ enum ChainVerification {
         defer { OpenSSLErrors.clear() }
         guard let store = X509_STORE_CTX_new() else { return false }
         defer { X509_STORE_CTX_free(store) }
-        guard X509_STORE_CTX_init(store, anchors.handle, leaf.handle, chain) == 1, let parameters = X509_STORE_CTX_get0_param(store) else { return false }
+        guard X509_STORE_CTX_init(store, anchors.handle, leaf.handle, chain) == 1,
+            let parameters = X509_STORE_CTX_get0_param(store)
+        else { return false }
         prepare(store, parameters)
         let result = X509_verify_cert(store)
         onEnd(store, result)

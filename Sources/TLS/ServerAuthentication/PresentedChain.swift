@@ -2,8 +2,8 @@
 struct PresentedChain: Sendable, Equatable {
     /// The subject of the server's own certificate.
     var subject: String
-    /// Its SHA-256 fingerprint in hexadecimal digits.
-    var sha256: String
+    /// Its public key as a pin, `sha256/BASE64`.
+    var publicKeyPin: String
     /// Its own key signed it.
     var isSelfSigned: Bool
     var pin: PinMatch
@@ -100,21 +100,24 @@ extension ServerAuthentication {
         case .shownOnly(let subject):
             return .refused(
                 TLSError(
-                    .certificateUntrusted, "the server showed the pinned certificate \(subject), but that has not signed the server's own, \(chain.subject)",
+                    .certificateUntrusted,
+                    "the server showed the pinned certificate \(subject), but that has not signed the server's own, \(chain.subject)",
                     certificate: chain.subject, advice: "somebody may stand between this machine and the server"))
         case .none:
             return .refused(
                 TLSError(
                     .certificateUntrusted, "the server's certificate \(chain.subject) is not the pinned one, and none that is pinned signed it",
                     certificate: chain.subject,
-                    advice: "if the server has a new certificate, pin it too (SHA-256 \(chain.sha256)); else somebody may stand between this machine and the server"))
+                    advice: "if the server has a new certificate, pin it too (\(chain.publicKeyPin)); "
+                        + "else somebody may stand between this machine and the server"))
         }
     }
 
     private func notSelfSigned(_ chain: PresentedChain) -> TLSError {
         TLSError(
             .certificateUntrusted, "the server's certificate \(chain.subject) is not self-signed, and only self-signed ones are accepted",
-            certificate: chain.subject, advice: "remove accept_only_self_signed_server_certificate, or pin the certificate (SHA-256 \(chain.sha256))")
+            certificate: chain.subject,
+            advice: "remove accept_only_self_signed_server_certificate, or pin the certificate (\(chain.publicKeyPin))")
     }
 
     private func untrusted(_ chain: PresentedChain, _ worst: ChainProblem, _ host: String) -> TLSError {
@@ -126,13 +129,13 @@ extension ServerAuthentication {
         let advice =
             switch worst.kind {
             case .selfSigned:
-                "pin it (pinned_server_certificate, SHA-256 \(chain.sha256)) or set accept_only_self_signed_server_certificate"
+                "pin it (pinned_server_certificate: \(chain.publicKeyPin)) or set accept_only_self_signed_server_certificate"
             case .unknownRoot:
-                "add its root to the trusted ones or pin it (SHA-256 \(chain.sha256)); a server has to send its intermediates"
+                "add its root to the trusted ones or pin it (\(chain.publicKeyPin)); a server has to send its intermediates"
             case .expired: "renew the server's certificate, and check this machine's clock"
             case .notYetValid: "check this machine's clock and the server's certificate"
-            case .wrongName: "connect to a host that the certificate names, or pin it (SHA-256 \(chain.sha256))"
-            case .weak: "give the server a key of at least RSA 2048 or EC 256 bits, or pin its certificate (SHA-256 \(chain.sha256))"
+            case .wrongName: "connect to a host that the certificate names, or pin it (\(chain.publicKeyPin))"
+            case .weak: "give the server a key of at least RSA 2048 or EC 256 bits, or pin its certificate (\(chain.publicKeyPin))"
             case .revoked, .other: "give the server a new certificate"
             }
         let subject = worst.certificate == chain.subject ? "" : ": \(worst.certificate)"

@@ -30,7 +30,8 @@ final class ServerJudge: Sendable {
     }
 
     private func facts(_ leaf: Certificate, chain: OpaquePointer?, host: String) -> PresentedChain {
-        var facts = PresentedChain(subject: leaf.subject, sha256: leaf.sha256, isSelfSigned: leaf.isSelfSigned, pin: .none, problems: [])
+        var facts = PresentedChain(
+            subject: leaf.subject, publicKeyPin: leaf.pin, isSelfSigned: leaf.isSelfSigned, pin: .none, problems: [])
         if authentication.rule == .pinned {
             facts.pin = ChainVerification.pinMatch(
                 leaf: leaf, shown: ChainVerification.certificates(chain), chain: chain, pins: authentication.pins)

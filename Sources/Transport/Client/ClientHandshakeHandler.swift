@@ -57,7 +57,11 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         if head != nil {
             answered(context)
         } else {
-            fail(context, ReplicationError(network: .connectionReset, message: "\(attempt.url): the peer closed the connection before its HTTP answer\(attempt.url.isSecure ? "" : " (if it speaks TLS, use wss:)")"))
+            let hint = attempt.url.isSecure ? "" : " (if it speaks TLS, use wss:)"
+            fail(
+                context,
+                ReplicationError(
+                    network: .connectionReset, message: "\(attempt.url): the peer closed the connection before its HTTP answer\(hint)"))
         }
         context.fireChannelInactive()
     }
@@ -69,7 +73,13 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
             // Comes before channelInactive when the peer closes in mid-answer.
             channelInactive(context: context)
         case HTTPParserError.headerOverflow:
-            fail(context, ReplicationError(domain: .websocket, code: 1002, message: "\(attempt.url): the answer's header is larger than header_bytes (\(attempt.configuration.limits.headerBytes)) or header_count (\(attempt.configuration.limits.headerCount)) allow"))
+            let limits = attempt.configuration.limits
+            fail(
+                context,
+                ReplicationError(
+                    domain: .websocket, code: 1002,
+                    message: "\(attempt.url): the answer's header is larger than header_bytes (\(limits.headerBytes)) "
+                        + "or header_count (\(limits.headerCount)) allow"))
         case is HTTPParserError, is NIOHTTPDecoderError:
             fail(context, ReplicationError(domain: .websocket, code: 1002, message: "\(attempt.url): the answer is not HTTP/1.1 (\(error))"))
         default:
@@ -109,7 +119,8 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         let channel = context.channel
         let connection = WebSocketConnection(
             side: .client, channel: channel, protocolName: headers.first("Sec-WebSocket-Protocol") ?? "",
-            peerDescription: channel.remoteAddress?.shown ?? attempt.url.authority, securePeer: securePeer, heartbeat: attempt.configuration.heartbeat,
+            peerDescription: channel.remoteAddress?.shown ?? attempt.url.authority, securePeer: securePeer,
+            heartbeat: attempt.configuration.heartbeat,
             limits: attempt.configuration.limits, onEnd: nil
         )
         let pipeline = channel.pipeline.syncOperations

@@ -49,7 +49,10 @@ struct ConnectionAttempt: Sendable {
         let cancellation = Cancellation()
         let limits = configuration.limits
         let timer = eventLoop.scheduleTask(in: remaining) {
-            promise.fail(ReplicationError(network: .timeout, message: "\(target): no connection within \(limits.connectTime.nanoseconds / 1_000_000) ms (connect_time)"))
+            promise.fail(
+                ReplicationError(
+                    network: .timeout,
+                    message: "\(target): no connection within \(limits.connectTime.nanoseconds / 1_000_000) ms (connect_time)"))
             cancellation.cancel()
         }
         var bootstrap = ClientBootstrap(group: eventLoop)

@@ -25,9 +25,13 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
     /// - Throws: ``ReplicationError`` of the network domain that says what is wrong with the text.
     public init(_ text: String) throws {
         func wrong(_ why: String) -> ReplicationError {
-            ReplicationError(network: .unknownHost, message: "\(Self.withoutPassword(text)) is no URL of a database: \(why); expected is ws://HOST:PORT/DATABASE or wss://…")
+            ReplicationError(
+                network: .unknownHost,
+                message: "\(Self.withoutPassword(text)) is no URL of a database: \(why); expected is ws://HOST:PORT/DATABASE or wss://…")
         }
-        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { throw wrong("it has a space, a control character or a character beyond ASCII; write it percent-encoded") }
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw wrong("it has a space, a control character or a character beyond ASCII; write it percent-encoded")
+        }
         guard let mark = text.range(ofASCII: "://") else { throw wrong("it has no scheme") }
         scheme = text[..<mark.lowerBound].lowercased()
         guard ["ws", "wss", "http", "https"].contains(scheme) else { throw wrong("the scheme \(scheme) is unknown") }
@@ -46,7 +50,11 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
             guard let end = authority.firstIndex(of: "]") else { throw wrong("the bracket of the IPv6 address is not closed") }
             host = String(authority[authority.index(after: authority.startIndex)..<end])
             let after = authority[authority.index(after: end)...]
-            if after.first == ":" { portText = after.dropFirst() } else if !after.isEmpty { throw wrong("there is \"\(after)\" behind the IPv6 address") }
+            if after.first == ":" {
+                portText = after.dropFirst()
+            } else if !after.isEmpty {
+                throw wrong("there is \"\(after)\" behind the IPv6 address")
+            }
         } else if let colon = authority.firstIndex(of: ":") {
             host = String(authority[..<colon])
             portText = authority[authority.index(after: colon)...]

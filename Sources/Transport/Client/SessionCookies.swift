@@ -98,7 +98,8 @@ public final class SessionCookies: Sendable {
 
     /// `Sun, 06 Nov 1994 08:49:37 GMT`, also with dashes in the date (RFC 9110, section 5.6.7).
     private static func date(_ text: String) -> Int64? {
-        let words = text.utf8.split(whereSeparator: { $0 == 0x20 || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ",") }).map { String(Substring($0)) }
+        let words = text.utf8.split(whereSeparator: { $0 == 0x20 || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ",") })
+            .map { String(Substring($0)) }
         let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
         guard words.count >= 5, let day = Int32(words[1]), let month = months.firstIndex(of: words[2].lowercased()),
             var year = Int32(words[3])

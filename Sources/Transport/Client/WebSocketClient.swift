@@ -67,7 +67,8 @@ public struct WebSocketClient: TransportConnector {
             }
             let attempt = try ConnectionAttempt(
                 url: url,
-                request: request(url, isTrusted: isTrustedHost, withCredentials: sendsCredentials && isTrustedHost && session == nil, session: session),
+                request: request(
+                    url, isTrusted: isTrustedHost, withCredentials: sendsCredentials && isTrustedHost && session == nil, session: session),
                 configuration: watched, deadline: deadline, eventLoop: group.next()
             )
             switch try await attempt.run() {
@@ -84,13 +85,19 @@ public struct WebSocketClient: TransportConnector {
                 if [301, 302, 307].contains(response.status) {
                     hops += 1
                     guard hops <= configuration.limits.redirects else {
-                        throw ReplicationError(domain: .http, code: response.status, message: "\(configuration.url): more than \(configuration.limits.redirects) redirects (redirects)")
+                        throw ReplicationError(
+                            domain: .http, code: response.status,
+                            message: "\(configuration.url): more than \(configuration.limits.redirects) redirects (redirects)")
                     }
                     guard let location = response.headers.first("Location"), let next = url.redirected(to: location) else {
-                        throw ReplicationError(domain: .http, code: response.status, message: "\(url): redirect without a usable Location: \(response.headers.first("Location") ?? "none")")
+                        throw ReplicationError(
+                            domain: .http, code: response.status,
+                            message: "\(url): redirect without a usable Location: \(response.headers.first("Location") ?? "none")")
                     }
                     if url.isSecure && !next.isSecure {
-                        throw ReplicationError(domain: .http, code: response.status, message: "\(url): redirect from a secure to an unprotected connection, \(next)")
+                        throw ReplicationError(
+                            domain: .http, code: response.status,
+                            message: "\(url): redirect from a secure to an unprotected connection, \(next)")
                     }
                     if !HeaderList.sameName(next.host, configuration.url.host) { isTrustedHost = false }
                     url = next
@@ -120,7 +127,9 @@ public struct WebSocketClient: TransportConnector {
             fields.append((field.name, field.value))
         }
         if let wrong = fields.first(where: { !HeaderList.isSendable($0.0, $0.1) }) {
-            throw ReplicationError(domain: .http, code: 400, message: "the header \(JSONText.quoted(wrong.0)) of the configuration has a character that cannot be sent")
+            throw ReplicationError(
+                domain: .http, code: 400,
+                message: "the header \(JSONText.quoted(wrong.0)) of the configuration has a character that cannot be sent")
         }
         var key = [UInt8]()
         var generator = SystemRandomNumberGenerator()
@@ -159,7 +168,9 @@ struct HandshakeResponse: Sendable {
 
     func error(at url: EndpointURL) -> ReplicationError {
         if (200..<300).contains(status) {
-            return ReplicationError(domain: .websocket, code: 1002, message: "\(url): answered HTTP \(status) instead of an upgrade; is this the address of a replication endpoint?")
+            return ReplicationError(
+                domain: .websocket, code: 1002,
+                message: "\(url): answered HTTP \(status) instead of an upgrade; is this the address of a replication endpoint?")
         }
         // The field's code for a clear-text client at a TLS port, whatever that port answers.
         if status == 400, !url.isSecure, isFromTLSPort {

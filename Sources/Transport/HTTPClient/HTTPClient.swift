@@ -92,7 +92,10 @@ public struct HTTPClient: Sendable {
         }
         let timer = timeout.map { timeout in
             channel.channel.eventLoop.scheduleTask(in: timeout) {
-                failure.set(ReplicationError(network: .timeout, message: "\(where_): no complete answer to \(method) \(uri) within \(timeout.nanoseconds / 1_000_000) ms"))
+                failure.set(
+                    ReplicationError(
+                        network: .timeout,
+                        message: "\(where_): no complete answer to \(method) \(uri) within \(timeout.nanoseconds / 1_000_000) ms"))
                 channel.channel.close(promise: nil)
             }
         }
@@ -142,7 +145,9 @@ public struct HTTPClient: Sendable {
         }
         let isSound = uri.utf8.first == UInt8(ascii: "/") && uri.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
         guard isSound, HeaderList.isSendable(method, ""), fields.allSatisfy({ HeaderList.isSendable($0.name, $0.value) }) else {
-            throw ReplicationError(domain: .http, code: 400, message: "\(method) \(uri): the method, the path or a header has a character that cannot be sent; percent-encode paths")
+            throw ReplicationError(
+                domain: .http, code: 400,
+                message: "\(method) \(uri): the method, the path or a header has a character that cannot be sent; percent-encode paths")
         }
         return HTTPRequestHead(version: .http1_1, method: HTTPMethod(rawValue: method), uri: uri, headers: fields)
     }
@@ -162,14 +167,16 @@ public struct HTTPClient: Sendable {
                     try pipeline.addHandlers(secureLayer.makeHandlers(role))
                     try pipeline.addHandler(ReadyHandler(ready.promise(channel.eventLoop)))
                 } else {
-                    try pipeline.addHandler(ClearTextGuard(error: ReplicationError(domain: .tls, code: 6, message: "\(target): the server speaks TLS: use https:")))
+                    try pipeline.addHandler(
+                        ClearTextGuard(error: ReplicationError(domain: .tls, code: 6, message: "\(target): the server speaks TLS: use https:")))
                 }
                 var decoderLimits = NIOHTTPDecoderLimitConfiguration()
                 decoderLimits.maxHeaderFieldSize = limits.headerBytes
                 decoderLimits.maxHeaderListSize = limits.headerBytes
                 decoderLimits.maxHeaderFieldCount = limits.headerCount
                 try pipeline.addHandler(HTTPRequestEncoder())
-                try pipeline.addHandler(ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: decoderLimits)))
+                try pipeline.addHandler(
+                    ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: decoderLimits)))
                 return try NIOAsyncChannel(wrappingChannelSynchronously: channel)
             }
         }
@@ -182,7 +189,8 @@ public struct HTTPClient: Sendable {
     /// A connection that breaks while we write is not an error here: the server may have answered early, and the reading
     /// side finds out. What the producer throws is.
     private static func send(
-        _ head: HTTPRequestHead, _ body: RequestBody, _ outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>, _ channel: any Channel, _ failure: Failure,
+        _ head: HTTPRequestHead, _ body: RequestBody, _ outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>,
+        _ channel: any Channel, _ failure: Failure,
         _ ready: Ready
     ) async {
         do {

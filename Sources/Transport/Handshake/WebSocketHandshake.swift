@@ -43,7 +43,8 @@ enum WebSocketHandshake {
         guard headers.list("Sec-WebSocket-Version") == ["13"] else {
             return .failure(
                 Refusal(
-                    status: 426, reason: "Sec-WebSocket-Version is \"\(version)\", spoken is 13", headers: ["Upgrade": "websocket", "Sec-WebSocket-Version": "13"]
+                    status: 426, reason: "Sec-WebSocket-Version is \"\(version)\", spoken is 13",
+                    headers: ["Upgrade": "websocket", "Sec-WebSocket-Version": "13"]
                 )
             )
         }
@@ -52,7 +53,9 @@ enum WebSocketHandshake {
         }
         let offered = headers.list("Sec-WebSocket-Protocol")
         guard let selected = offered.first(where: { token in spoken.contains { $0.utf8.elementsEqual(token.utf8) } }) else {
-            let said = offered.isEmpty ? "Sec-WebSocket-Protocol is missing" : "none of the offered protocols \(offered.joined(separator: ", ")) is spoken here"
+            let said =
+                offered.isEmpty
+                ? "Sec-WebSocket-Protocol is missing" : "none of the offered protocols \(offered.joined(separator: ", ")) is spoken here"
             return .failure(Refusal(status: 400, reason: "\(said); spoken are \(spoken.joined(separator: ", "))"))
         }
         let trimmed = String(Substring(HeaderList.trim(Substring(key).utf8)))

@@ -127,7 +127,10 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     public func drop() {
         onLoop {
             guard self.end == nil, let peer = self.peer else { return }
-            self.onTheWay { peer.ended(ConnectionEnd(code: CloseFrame.abnormal, reason: "the connection ended without a CLOSE frame", initiatedLocally: false)) }
+            self.onTheWay {
+                peer.ended(
+                    ConnectionEnd(code: CloseFrame.abnormal, reason: "the connection ended without a CLOSE frame", initiatedLocally: false))
+            }
             self.ended(ConnectionEnd(code: CloseFrame.abnormal, reason: "dropped", initiatedLocally: true))
         }
     }

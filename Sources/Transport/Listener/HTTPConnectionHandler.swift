@@ -90,9 +90,15 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         case (.idle, let error as ReplicationError) where error.domain == .tls:
             // Told aloud: the operator of the other side asks why nothing comes, and the answer is here.
             owner.logger.info("TLS connection failed", metadata: ["remote": "\(owner.shown(context.channel))", "error": "\(error.message)"])
-            if owner.configuration.secureLayer == nil { refuse(400, "this port speaks plain HTTP, not TLS: use http: or ws:") } else { context.close(promise: nil) }
+            if owner.configuration.secureLayer == nil {
+                refuse(400, "this port speaks plain HTTP, not TLS: use http: or ws:")
+            } else {
+                context.close(promise: nil)
+            }
         default:
-            owner.logger.debug("connection failed", metadata: ["remote": "\(owner.shown(context.channel))", "error": "\(NetworkErrors.describe(error))"])
+            owner.logger.debug(
+                "connection failed",
+                metadata: ["remote": "\(owner.shown(context.channel))", "error": "\(NetworkErrors.describe(error))"])
             context.close(promise: nil)
         }
     }
@@ -203,7 +209,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         let hasBody = !ResponseHead.isBodyless(response.status)
         var out = context.channel.allocator.buffer(capacity: 256 + bytes.readableBytes)
         ResponseHead.write(
-            status: response.status, headers: response.headers, framing: hasBody ? .length(bytes.readableBytes) : .none, keepAlive: keepAlive, into: &out
+            status: response.status, headers: response.headers,
+            framing: hasBody ? .length(bytes.readableBytes) : .none, keepAlive: keepAlive, into: &out
         )
         if hasBody, !isHead { out.writeImmutableBuffer(bytes) }
         context.writeAndFlush(wrapOutboundOut(out), promise: nil)
@@ -307,7 +314,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         }
         holdsPlace = true
         let upgradeRequest = UpgradeRequest(
-            database: database, path: request.path, query: request.query, headers: request.headers, remoteAddress: request.remoteAddress, origin: context.channel.remoteAddress?.origin ?? "",
+            database: database, path: request.path, query: request.query, headers: request.headers,
+            remoteAddress: request.remoteAddress, origin: context.channel.remoteAddress?.origin ?? "",
             offeredProtocols: offer.offeredProtocols, selectedProtocol: offer.selectedProtocol, basicCredentials: request.basicCredentials,
             securePeer: securePeer
         )
@@ -338,7 +346,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     private func becomeWebSocket(
-        _ context: ChannelHandlerContext, _ protocolName: String, _ request: UpgradeRequest, _ offer: WebSocketHandshake.Offer, _ decisionContext: (any Sendable)?
+        _ context: ChannelHandlerContext, _ protocolName: String, _ request: UpgradeRequest, _ offer: WebSocketHandshake.Offer,
+        _ decisionContext: (any Sendable)?
     ) {
         stopTimer()
         let channel = context.channel

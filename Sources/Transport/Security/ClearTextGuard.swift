@@ -12,7 +12,9 @@ final class ClearTextGuard: ChannelInboundHandler, RemovableChannelHandler {
     /// On an accepted connection.
     static func server() -> ClearTextGuard {
         ClearTextGuard(
-            error: ReplicationError(domain: .tls, code: 6, message: "a client spoke TLS to this port, which speaks plain HTTP: use http: or ws:, or enable TLS here"))
+            error: ReplicationError(
+                domain: .tls, code: 6,
+                message: "a client spoke TLS to this port, which speaks plain HTTP: use http: or ws:, or enable TLS here"))
     }
 
     init(error: ReplicationError) {

@@ -298,7 +298,10 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     private func finish() {
         guard phase != .closed else { return }
-        let end = self.end ?? ConnectionEnd(code: CloseFrame.abnormal, reason: lastSystemError ?? "the connection ended without a CLOSE frame", initiatedLocally: false)
+        let end =
+            self.end
+            ?? ConnectionEnd(
+                code: CloseFrame.abnormal, reason: lastSystemError ?? "the connection ended without a CLOSE frame", initiatedLocally: false)
         deliver()
         phase = .closed
         deadline?.cancel()
@@ -328,7 +331,10 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
             sendControl(.ping, [])
             scheduleHeartbeat(after: delay)
         case .dead(let waited):
-            drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "no answer to a PING within \(waited.nanoseconds / 1_000_000) ms", initiatedLocally: false))
+            drop(
+                ConnectionEnd(
+                    code: CloseFrame.abnormal,
+                    reason: "no answer to a PING within \(waited.nanoseconds / 1_000_000) ms", initiatedLocally: false))
         }
     }
 

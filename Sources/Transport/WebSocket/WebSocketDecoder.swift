@@ -93,7 +93,9 @@ struct WebSocketDecoder {
     }
 
     /// Goes through the bytes, notes whole messages in `ranges` and returns how many bytes it unmasked into `target`.
-    private mutating func scan(_ bytes: UnsafeRawBufferPointer, _ target: UnsafeMutableRawPointer?, _ joined: inout [ByteBuffer], _ output: inout Output) -> Int {
+    private mutating func scan(
+        _ bytes: UnsafeRawBufferPointer, _ target: UnsafeMutableRawPointer?, _ joined: inout [ByteBuffer], _ output: inout Output
+    ) -> Int {
         var at = 0
         var unmasked = 0
         while at < bytes.count {

@@ -114,8 +114,8 @@ struct ConflictsCommand: AsyncParsableCommand {
         private func show(_ rehearsal: Rehearsal, _ counts: Counts, _ outcomes: [JSONValue]) {
             guard json else {
                 Output.line(
-                    "\(TextTable.printable(rehearsal.plugin)) \(rehearsal.version): \(counts.all) conflicts replayed, \(counts.same) the same, "
-                        + "\(counts.differ) different, \(counts.failed) failed, \(counts.skipped) skipped")
+                    "\(TextTable.printable(rehearsal.plugin)) \(rehearsal.version): \(Output.count(counts.all, "conflict")) replayed, "
+                        + "\(counts.same) the same, \(counts.differ) different, \(counts.failed) failed, \(counts.skipped) skipped")
                 return
             }
             Output.json(

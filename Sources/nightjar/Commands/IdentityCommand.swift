@@ -114,5 +114,5 @@ extension IdentityRequest.KeyKind: ExpressibleByArgument {}
 
 extension LocationOptions {
     /// The key store of the data folder, whether or not an agent runs.
-    func keyStore() throws -> KeyStore { KeyStore(dataFolder: try settings().data.value) }
+    func keyStore() throws -> KeyStore { KeyStore(dataFolder: try place().data.value) }
 }

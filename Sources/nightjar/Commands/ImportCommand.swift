@@ -31,7 +31,8 @@ struct ImportCommand: AsyncParsableCommand {
                         bytes += piece.readableBytes
                         return bytes
                     }
-                    progress.show("\(input.size.map { "\(Progress.bar(bytes, of: $0)) " } ?? "")\(bytes >> 10) KiB, \(progress.rate(bytes) >> 10) KiB/s")
+                    let bar = input.size.map { "\(Progress.bar(bytes, of: $0)) " } ?? ""
+                    progress.show("\(bar)\(bytes >> 10) KiB, \(progress.rate(bytes) >> 10) KiB/s")
                     return piece
                 }
             }

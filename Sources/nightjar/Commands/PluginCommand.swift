@@ -22,14 +22,15 @@ struct PluginCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await Failure.reporting {
-                let settings = try location.read()
                 // A folder that is named is meant.
-                if location.plugins == nil, let agent = try AgentClient.find(settings, group: MultiThreadedEventLoopGroup.singleton) {
+                if location.plugins == nil,
+                    let agent = try AgentClient.find(try location.place(), group: MultiThreadedEventLoopGroup.singleton)
+                {
                     let plugins = try await agent.request("GET", "/api/plugins")
                     if json { Output.json(plugins) } else { Output.write(1, String(StatusText.plugins(plugins.asArray ?? []).dropFirst())) }
                     return
                 }
-                let check = try await PluginCommand.check(settings)
+                let check = try await PluginCommand.check(try location.read())
                 if json {
                     Output.json(.array(check.plugins.map(\.json) + check.problems.map(PluginCommand.json)))
                 } else {
@@ -43,7 +44,8 @@ struct PluginCommand: AsyncParsableCommand {
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "check", abstract: "Loads every plugin of the folder in a sandbox and runs its tests. Exit status 1 if one is wrong.",
-            discussion: "What is wrong here is what a running agent would refuse. The command \"nightjar check\" looks at their use by the configuration too.")
+            discussion: "What is wrong here is what a running agent would refuse. The command \"nightjar check\" looks at their use "
+                + "by the configuration too.")
 
         @OptionGroup var location: ConfigurationOptions
         @Flag(help: "Print JSON.") var json = false

@@ -123,7 +123,13 @@ struct PluginRunCommand: AsyncParsableCommand {
             milliseconds += report.milliseconds
             slowest = max(slowest, report.milliseconds)
             var word = "failed"
-            if report.failure != nil { failed += 1 } else if report.result?.asBool == true { (passed, word) = (passed + 1, "passes") } else { (rejected, word) = (rejected + 1, "rejected") }
+            if report.failure != nil {
+                failed += 1
+            } else if report.result?.asBool == true {
+                (passed, word) = (passed + 1, "passes")
+            } else {
+                (rejected, word) = (rejected + 1, "rejected")
+            }
             table.add([
                 report.id ?? "", word, StatusText.decimal(report.milliseconds, 3),
                 report.failure.map { "\($0.kind.rawValue): \($0.message)" } ?? report.log.map(\.message).joined(separator: "; "),
@@ -131,7 +137,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
         if !table.isEmpty { Output.write(1, table.text) }
         Output.line(
-            "\(reports.count) documents: \(passed) pass, \(rejected) rejected, \(failed) failed; "
+            "\(Output.count(reports.count, "document")): \(passed) pass, \(rejected) rejected, \(failed) failed; "
                 + "\(StatusText.decimal(milliseconds, 1)) ms, the slowest \(StatusText.decimal(slowest, 3)) ms")
     }
 
@@ -140,7 +146,7 @@ struct PluginRunCommand: AsyncParsableCommand {
             let fields = line.fields == .missing ? "" : " \(line.fields.json.text)"
             Output.line(TextTable.printable("\(line.level): \(line.message)\(fields)"))
         }
-        let facts = "\(StatusText.decimal(report.milliseconds, 3)) ms, \(report.memoryBytes) bytes held"
+        let facts = "\(StatusText.decimal(report.milliseconds, 3)) ms, \(report.memoryBytes) bytes of memory"
         if let failure = report.failure {
             Output.line(TextTable.printable("\(failure.kind.rawValue): \(failure.message)") + " (\(facts))")
         } else {

@@ -63,7 +63,8 @@ struct PluginRetryCommand: AsyncParsableCommand {
             let asked = try await location.agent().request("POST", path)
             if json { return Output.json(asked) }
             for row in asked.asArray ?? [] {
-                Output.line(TextTable.printable("\(row["plugin"]?.asString ?? ""): tried again in \(row["uses"]?.text ?? "0") places"))
+                let places = Output.count(Int(row["uses"]?.asInt64 ?? 0), "place")
+                Output.line(TextTable.printable("\(row["plugin"]?.asString ?? ""): tried again in \(places)"))
             }
         }
     }

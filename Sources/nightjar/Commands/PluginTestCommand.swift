@@ -117,7 +117,8 @@ enum JUnit {
 
     private static func testCase(_ suite: PluginTests.Suite, _ name: String, _ milliseconds: Double) -> String {
         let file = suite.file.map { " file=\"\(escaped($0))\"" } ?? ""
-        return "    <testcase classname=\"\(escaped(suite.plugin))\" name=\"\(escaped(name))\"\(file) time=\"\(StatusText.decimal(milliseconds / 1_000, 6))\""
+        return "    <testcase classname=\"\(escaped(suite.plugin))\" name=\"\(escaped(name))\"\(file) "
+            + "time=\"\(StatusText.decimal(milliseconds / 1_000, 6))\""
     }
 
     /// Control characters cannot be written in XML 1.0 at all.

@@ -60,18 +60,20 @@ struct ReplicateCommand: AsyncParsableCommand {
                 let counts = status.counts
                 progress.show(
                     "\(Progress.bar(counts.completed, of: counts.total)) \(counts.completed)/\(counts.total) documents, "
-                        + "\(progress.rate(counts.completed))/s, \(status.activity.rawValue)\(status.error.map { ": \(TextTable.printable($0.message))" } ?? "")")
+                        + "\(progress.rate(counts.completed))/s, \(status.activity.rawValue)"
+                        + (status.error.map { ": \(TextTable.printable($0.message))" } ?? ""))
             }
             progress.clear()
             if json {
                 Output.json(outcome.json)
             } else {
                 let counts = outcome.status.counts
-                var line = "pushed \(counts.pushed), pulled \(counts.pulled), rejected \(counts.rejected), failed \(counts.failed), held \(outcome.held)"
+                var line = "pushed \(counts.pushed), pulled \(counts.pulled), rejected \(counts.rejected), failed \(counts.failed), "
+                line += "held \(outcome.held)"
                 if outcome.conflictsPending > 0 { line += ", conflicts pending \(outcome.conflictsPending)" }
                 Output.line(line)
             }
-            if let problem = outcome.problem { throw AgentError(.failed, TextTable.printable(problem)) }
+            if let problem = outcome.problem { throw AgentError(.failed, TextTable.printable(Self.withOptions(problem))) }
             if outcome.wasInterrupted, !continuous { throw AgentError(.failed, "interrupted; the next run goes on from here") }
         }
     }
@@ -102,6 +104,13 @@ struct ReplicateCommand: AsyncParsableCommand {
         return replication
     }
 
+    /// An error names configuration keys; here these are options.
+    private static func withOptions(_ text: String) -> String {
+        text.replacing("pinned_server_certificate:", with: "--pinned")
+            .replacing("set accept_only_self_signed_server_certificate", with: "use --self-signed")
+            .replacing("accept_only_self_signed_server_certificate", with: "--self-signed")
+    }
+
     private static func items(_ lists: [String]) -> [String] {
         lists.flatMap { $0.split(separator: ",").map(String.init) }
     }
@@ -110,7 +119,8 @@ struct ReplicateCommand: AsyncParsableCommand {
         try pinned.flatMap { text -> [CertificatePin] in
             if text.hasPrefix("sha256/") {
                 guard let pin = CertificatePin(publicKeyText: text) else {
-                    throw AgentError(.invalid, "--pinned \(text): expected sha256/ and the base64 of 32 bytes, as \"nightjar identity show\" prints it")
+                    throw AgentError(
+                        .invalid, "--pinned \(text): expected sha256/ and the base64 of 32 bytes, as \"nightjar identity show\" prints it")
                 }
                 return [pin]
             }

@@ -18,6 +18,12 @@ struct ConfigurationOptions: ParsableArguments, Sendable {
         return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: plugins))
     }
 
+    /// As much of it as finds a running agent.
+    func place() throws -> AgentSettings {
+        guard let config else { return try read() }
+        return try AgentSettings.location(path: config, overrides: .init(data: data, plugins: plugins))
+    }
+
     /// Reads it, or prints what is wrong and ends with exit status 78.
     func load() throws -> AgentSettings {
         do { return try read() } catch { throw Failure.exit(for: error) }

@@ -13,20 +13,30 @@ struct LocationOptions: ParsableArguments, Sendable {
         help: ArgumentHelp("The agent's data folder (default: the configuration's, or ./nightjar-data).", valueName: "folder"))
     var data: String?
 
+    /// The whole configuration, which has to be right.
     func settings() throws -> AgentSettings {
         guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
         return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: nil))
     }
 
+    /// The same, but only as much of it as finds the agent and its data folder.
+    func place() throws -> AgentSettings {
+        guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
+        return try AgentSettings.location(path: config, overrides: .init(data: data, plugins: nil))
+    }
+
     /// The running agent.
-    func agent() throws -> AgentClient { try AgentClient.require(try settings(), group: MultiThreadedEventLoopGroup.singleton) }
+    func agent() throws -> AgentClient { try AgentClient.require(try place(), group: MultiThreadedEventLoopGroup.singleton) }
 
     /// Runs with the documents of a collection, and gives a folder's lock back.
     func withDocuments<T>(
         of name: String, absence: DocumentPlace.Absence = .fails, _ work: (DocumentPlace) async throws -> T
     ) async throws -> T {
-        let place = try await DocumentPlace.find(
-            name, settings: try settings(), group: MultiThreadedEventLoopGroup.singleton, absence: absence)
+        let group = MultiThreadedEventLoopGroup.singleton
+        let found = try place()
+        // On a folder the collections and resolvers of the configuration count, an agent has them itself.
+        let settings = try AgentClient.find(found, group: group) == nil ? try settings() : found
+        let place = try await DocumentPlace.find(name, settings: settings, group: group, absence: absence)
         defer { place.close() }
         return try await work(place)
     }

@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test func refusalsSayWhatToDo() {
-        var chain = PresentedChain(subject: "CN=hub", sha256: "ab12", isSelfSigned: true, pin: .none, problems: [])
+        var chain = PresentedChain(subject: "CN=hub", publicKeyPin: "sha256/ab12", isSelfSigned: true, pin: .none, problems: [])
         chain.problems = [
             ChainProblem(kind: .wrongName, certificate: "CN=hub", reason: "hostname mismatch"),
             ChainProblem(kind: .selfSigned, certificate: "CN=hub", reason: "self-signed certificate"),
@@ -194,7 +194,7 @@ import Testing
         #expect(
             "\(error)"
                 == "the server's certificate CN=hub is not trusted: it is self-signed (hostname mismatch, self-signed certificate); "
-                + "pin it (pinned_server_certificate, SHA-256 ab12) or set accept_only_self_signed_server_certificate")
+                + "pin it (pinned_server_certificate: sha256/ab12) or set accept_only_self_signed_server_certificate")
     }
 
     @Test func pinsAreReadFromText() {
