@@ -1,4 +1,4 @@
-/// The admin port: dashboard, admin API, `/metrics`. The same is always on `DATA/admin.sock`.
+/// The admin port: admin API and `/metrics`. The same is always on `DATA/admin.sock`.
 public struct AdminSettings: Sendable, ConfigurationSection {
     /// An IP address or `localhost`. Default 127.0.0.1. Addresses that are not loopback need a token.
     public var address = Located("127.0.0.1")

@@ -10,7 +10,7 @@ public struct AgentSettings: Sendable, ConfigurationSection {
     public var data = Located("")
     /// Folder of the plugins. Default: `plugins` beside the file if there is such a folder, else nil.
     public var plugins: Located<String>?
-    /// Dashboard, admin API and metrics.
+    /// Admin API and metrics.
     public var admin = AdminSettings()
     public var log = LogSettings()
     /// In the order of the file.
