@@ -9,7 +9,7 @@ struct NightjarBench: AsyncParsableCommand {
         discussion: "The figures depend on the machine and on what else it does: build in release mode, and look at min and max.",
         subcommands: [
             InsertCommand.self, PushCommand.self, PushFilterCommand.self, FilterCommand.self, ResolverCommand.self,
-            ReloadCommand.self, ReloadStormCommand.self, MillionCommand.self,
-            MemoryCommand.self, LatencyCommand.self, AllCommand.self, HubChild.self, PushChild.self,
+            ReloadCommand.self, ReloadStormCommand.self, PushTLSCommand.self, HandshakesCommand.self, TLSMemoryCommand.self,
+            MillionCommand.self, MemoryCommand.self, LatencyCommand.self, AllCommand.self, HubChild.self, PushChild.self,
         ])
 }

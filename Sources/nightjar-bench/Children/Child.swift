@@ -22,7 +22,8 @@ final class Child: Sendable {
         return String(decoding: path[..<count], as: UTF8.self)
     }
 
-    init(_ executable: String, _ arguments: [String]) throws {
+    /// - Parameter isSilent: what it says on standard error is dropped.
+    init(_ executable: String, _ arguments: [String], isSilent: Bool = false) throws {
         // A child that ended must not end us when we close its input.
         signal(SIGPIPE, SIG_IGN)
         let toChild = try Self.pipe()
@@ -32,6 +33,7 @@ final class Child: Sendable {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, toChild.read, 0)
         posix_spawn_file_actions_adddup2(&actions, fromChild.write, 1)
+        if isSilent { posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0) }
         var list: [UnsafeMutablePointer<CChar>?] = ([executable] + arguments).map { strdup($0) } + [nil]
         defer { for entry in list { free(entry) } }
         var process: pid_t = 0
@@ -49,8 +51,7 @@ final class Child: Sendable {
     }
 
     deinit {
-        kill(process, SIGKILL)
-        _ = wait()
+        kill()
         close(output)
     }
 
@@ -98,7 +99,13 @@ final class Child: Sendable {
         }
     }
 
-    func terminate() { kill(process, SIGTERM) }
+    func terminate() { Glibc.kill(process, SIGTERM) }
+
+    /// For programs that do not listen to SIGTERM: a child inherits the signals that the starting thread blocks.
+    func kill() {
+        if isReaped.withLock({ !$0 }) { Glibc.kill(process, SIGKILL) }
+        wait()
+    }
 
     /// Waits for its end; its exit status, or 128 and the signal's number. 0 when asked again.
     @discardableResult

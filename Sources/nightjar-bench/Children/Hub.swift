@@ -15,11 +15,19 @@ final class Hub: ListenerDelegate {
         self.logger = logger
     }
 
-    static func open(_ database: Database, group: any EventLoopGroup) async throws -> (hub: Hub, listener: WebSocketListener) {
+    /// - Parameters:
+    ///   - secure: the folder of the ``BenchIdentity`` to show; nil for clear text.
+    ///   - connections: how many it has to take, all of them from one address.
+    static func open(
+        _ database: Database, group: any EventLoopGroup, secure: String? = nil, connections: Int = 100
+    ) async throws -> (hub: Hub, listener: WebSocketListener) {
         let logger = quietLogger("hub")
         let hub = Hub(database, logger)
-        let listener = try await WebSocketListener.bind(
-            .init(interface: "127.0.0.1", port: 0), delegate: hub, group: group, logger: logger)
+        var configuration = WebSocketListener.Configuration(interface: "127.0.0.1", port: 0)
+        configuration.secureLayer = try secure.map { try BenchIdentity(folder: $0).server() }
+        configuration.limits.maxConnections = max(configuration.limits.maxConnections, connections)
+        configuration.limits.maxConnectionsPerAddress = max(configuration.limits.maxConnectionsPerAddress, connections)
+        let listener = try await WebSocketListener.bind(configuration, delegate: hub, group: group, logger: logger)
         return (hub, listener)
     }
 

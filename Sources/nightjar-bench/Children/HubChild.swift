@@ -9,11 +9,13 @@ struct HubChild: AsyncParsableCommand {
     @Option var folder: String
     /// Tells the age of each document at the moment it can be read here.
     @Flag var watch = false
+    @Option var secure: String?
+    @Option var connections = 100
 
     func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let database = try Database.open(folder: folder, name: "hub")
-        let (_, listener) = try await Hub.open(database, group: group)
+        let (_, listener) = try await Hub.open(database, group: group, secure: secure, connections: connections)
         let watcher = watch ? Watcher(database) : nil
         let start = Stopwatch()
         try tell("port=\(listener.port)")

@@ -12,16 +12,18 @@ struct PushChild: AsyncParsableCommand {
     @Option var folder: String
     @Option var port: Int
     @Option var plugins: String?
+    @Option var secure: String?
 
     func run() async throws {
-        let pushed = try await OneShotPush.run(folder: folder, port: port, plugins: plugins)
+        let pushed = try await OneShotPush.run(folder: folder, port: port, plugins: plugins, secure: secure)
         try tell("pushed=\(pushed.documents) seconds=\(pushed.cost.seconds) cpu=\(pushed.cost.cpuSeconds) peak=\(try residentMegabytes("VmHWM"))")
     }
 }
 
 /// A push of everything in a database, from the start of the replicator until it has stopped by itself.
 enum OneShotPush {
-    static func run(folder: String, port: Int, plugins: String?) async throws -> (documents: Int, cost: Cost) {
+    /// - Parameter secure: the folder of the hub's ``BenchIdentity``; nil for clear text.
+    static func run(folder: String, port: Int, plugins: String?, secure: String?) async throws -> (documents: Int, cost: Cost) {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let logger = quietLogger("push")
         let database = try Database.open(folder: folder, name: "gateway")
@@ -33,11 +35,13 @@ enum OneShotPush {
             collection.pushFilter = try made.pushFilter(plugin: "two-fields", usedBy: "bench push_filter")
             host = made
         }
-        let target = "ws://127.0.0.1:\(port)/hub"
+        let target = "\(secure == nil ? "ws" : "wss")://127.0.0.1:\(port)/hub"
+        var client = WebSocketClient.Configuration(url: try EndpointURL(target))
+        client.secureLayer = try secure.map { try BenchIdentity(folder: $0).client() }
         let replicator = Replicator(
             configuration: ReplicatorConfiguration(
                 name: "bench", database: database, target: target, type: .push, collections: [collection]),
-            connector: WebSocketClient(.init(url: try EndpointURL(target)), group: group), logger: logger)
+            connector: WebSocketClient(client, group: group), logger: logger)
         let start = Stopwatch()
         await replicator.start()
         let status = await replicator.waitUntilStopped()

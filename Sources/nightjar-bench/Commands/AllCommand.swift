@@ -20,6 +20,9 @@ struct AllCommand: AsyncParsableCommand {
             ("resolver", { _ in try ResolverScenario(calls: quick ? 300 : 3_000, plugins: try agent.pluginsPath()).run() }),
             ("reload", { try await ReloadScenario(seconds: quick ? 3 : 20).run($0) }),
             ("reload-storm", { try await ReloadStormScenario(reloads: quick ? 100 : 1_000).run($0) }),
+            ("push-tls", { try await PushTLSScenario(documents: documents, rounds: rounds).run($0) }),
+            ("handshakes", { try await HandshakesScenario(seconds: quick ? 1 : 3, rounds: rounds).run($0) }),
+            ("tls-memory", { try await TLSMemoryScenario(connections: quick ? 200 : 1_000, rounds: quick ? 1 : 3).run($0) }),
             ("million", { try await MillionScenario(documents: documents * 10).run($0) }),
             ("million, random ids", { try await MillionScenario(documents: documents * 10, hasRandomIDs: true).run($0) }),
             ("memory", {

@@ -14,20 +14,26 @@ struct PushRun {
     ///   - source: a closed database. It is changed: the push notes in it what the hub has.
     ///   - processes: 2 for a process for each side, as on two machines; 1 for both in this one.
     ///   - plugins: a folder with the filter `two-fields`; nil for no filter.
-    static func run(source: String, hub: String, documents: Int, processes: Int, plugins: String? = nil) async throws -> PushRun {
+    ///   - secure: the folder of a ``BenchIdentity``, for TLS; nil for clear text.
+    static func run(
+        source: String, hub: String, documents: Int, processes: Int, plugins: String? = nil, secure: String? = nil
+    ) async throws -> PushRun {
         let run = processes == 1
-            ? try await inProcess(source, hub, documents, plugins)
-            : try twoProcesses(source, hub, documents, plugins)
+            ? try await inProcess(source, hub, documents, plugins, secure)
+            : try twoProcesses(source, hub, documents, plugins, secure)
         Files.remove(hub)
         return run
     }
 
-    private static func twoProcesses(_ source: String, _ hub: String, _ documents: Int, _ plugins: String?) throws -> PushRun {
+    private static func twoProcesses(
+        _ source: String, _ hub: String, _ documents: Int, _ plugins: String?, _ secure: String?
+    ) throws -> PushRun {
         let own = try Child.ownPath()
-        let passive = try Child(own, ["hub-child", "--folder", hub])
+        let tls = secure.map { ["--secure", $0] } ?? []
+        let passive = try Child(own, ["hub-child", "--folder", hub] + tls)
         let port = Int(try passive.values().number("port"))
         let active = try Child(
-            own, ["push-child", "--folder", source, "--port", "\(port)"] + (plugins.map { ["--plugins", $0] } ?? []))
+            own, ["push-child", "--folder", source, "--port", "\(port)"] + (plugins.map { ["--plugins", $0] } ?? []) + tls)
         let pushed = try active.values()
         active.wait()
         passive.closeInput()
@@ -39,11 +45,13 @@ struct PushRun {
             pusherPeak: try pushed.number("peak"), hubPeak: try received.number("peak"))
     }
 
-    private static func inProcess(_ source: String, _ hub: String, _ documents: Int, _ plugins: String?) async throws -> PushRun {
+    private static func inProcess(
+        _ source: String, _ hub: String, _ documents: Int, _ plugins: String?, _ secure: String?
+    ) async throws -> PushRun {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let database = try Database.open(folder: hub, name: "hub")
-        let (_, listener) = try await Hub.open(database, group: group)
-        let pushed = try await OneShotPush.run(folder: source, port: listener.port, plugins: plugins)
+        let (_, listener) = try await Hub.open(database, group: group, secure: secure)
+        let pushed = try await OneShotPush.run(folder: source, port: listener.port, plugins: plugins, secure: secure)
         let received = try await database.statistics().reduce(0) { $0 + $1.documents }
         await listener.stop()
         database.close()
