@@ -104,7 +104,7 @@ let package = Package(
         .executableTarget(
             name: "nightjar-bench",
             dependencies: [
-                "CSQLite", "CSystemLua", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "Transport",
+                "CSQLite", "CSystemLua", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

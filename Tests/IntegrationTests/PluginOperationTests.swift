@@ -52,7 +52,7 @@ struct PluginOperationTests {
         try await edge.waits("held", is: 201)
         // The operator's retry lets the plugin be called again, which fails again.
         let retry = try await edge.command("plugin", "retry", "gate")
-        #expect(retry.status == 0 && retry.output.contains("gate: tried again in 1 places"), "\(retry)")
+        #expect(retry.status == 0 && retry.output.contains("gate: tried again in 1 place"), "\(retry)")
         try await eventually("fifty more calls") { try await edge.plugin("gate")["errors"]?.asInt64 ?? 0 >= 100 }
         try await edge.plugin("gate", becomes: "return { push_filter = function(doc) return true end }\n")
         try await eventually("all are delivered") { try await every(hub.has("broken-199"), hub.has("broken-0"), hub.has("good")) }
