@@ -19,7 +19,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         case sniffing
         case handshaking
         case open
-        /// Plain HTTP was answered; what comes is thrown away.
+        /// The peer was told why it is refused; what comes is thrown away.
         case refusing(TLSError)
         case ended
     }
@@ -98,8 +98,8 @@ public final class TLSHandler: ChannelDuplexHandler {
         switch phase {
         case .waiting, .ended:
             break
-        case .refusing(let error):
-            context.fireErrorCaught(error)
+        case .refusing:
+            tellRefusal(context)
         case .sniffing, .handshaking:
             if !hasTransportError { context.fireErrorCaught(TLSError(.closedInHandshake, "the peer closed the connection during the TLS handshake")) }
         case .open:
@@ -114,6 +114,11 @@ public final class TLSHandler: ChannelDuplexHandler {
     }
 
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if case .refusing = phase {
+            // A peer that does not wait for the end of its refusal; what counts is why it is refused.
+            tellRefusal(context)
+            return context.close(promise: nil)
+        }
         hasTransportError = true
         context.fireErrorCaught(error)
     }
@@ -155,9 +160,27 @@ public final class TLSHandler: ChannelDuplexHandler {
     func fail(_ error: TLSError) {
         guard phase != .ended, let context else { return }
         flushRecords(context)
+        let isRefusal = !isClient && phase == .handshaking && error.kind != .timedOut && error.kind != .closedInHandshake
         end(error)
+        if isRefusal { return refuse(error, context) }
         context.fireErrorCaught(error)
         context.close(promise: nil)
+    }
+
+    /// Lets the peer read why it is refused: closing at once, while it still sends, would reset the connection, and a client that only
+    /// sees the reset takes it for trouble of the network and comes back. The pipeline is told when the connection is gone.
+    private func refuse(_ error: TLSError, _ context: ChannelHandlerContext) {
+        phase = .refusing(error)
+        arm(limits.lingerTime) { $0.context?.close(promise: nil) }
+        context.close(mode: .output, promise: nil)
+        context.read()
+    }
+
+    /// Tells the pipeline, once, why the peer is refused.
+    func tellRefusal(_ context: ChannelHandlerContext) {
+        guard case .refusing(let error) = phase else { return }
+        phase = .ended
+        context.fireErrorCaught(error)
     }
 
     // MARK: Bytes from the socket
@@ -204,7 +227,8 @@ public final class TLSHandler: ChannelDuplexHandler {
     public func channelReadComplete(context: ChannelHandlerContext) {
         context.fireChannelReadComplete()
         // The handlers above wait for plain bytes and do not ask again for a record that held none.
-        let isEarly = phase == .sniffing || phase == .handshaking
+        var isEarly = phase == .sniffing || phase == .handshaking
+        if case .refusing = phase { isEarly = true } // what comes is thrown away, up to the end
         if isEarly || (wantsRead && phase == .open) { context.read() }
     }
 
@@ -215,11 +239,8 @@ public final class TLSHandler: ChannelDuplexHandler {
         }
         let error = TLSError(.plainHTTP, "a client spoke plain HTTP to this TLS port", advice: "it has to use https: or wss:")
         end(error)
-        phase = .refusing(error)
         context.writeAndFlush(wrapOutboundOut(context.channel.allocator.buffer(string: FirstBytes.httpRefusal)), promise: nil)
-        arm(limits.lingerTime) { $0.context?.close(promise: nil) }
-        // Closing at once could reset the connection before the client has read the answer.
-        context.close(mode: .output, promise: nil)
+        refuse(error, context)
     }
 
     private func advanceHandshake(_ context: ChannelHandlerContext) {
