@@ -18,7 +18,7 @@ void nj_next_question(nj_state *S);
 // NJ_OK, or a failure whose message is set: called from inside itself, no such hook, no such use.
 int nj_check_call(nj_state *S, int hook, int use);
 int nj_check_body(nj_state *S, const nj_document *d);
-// Where a result error is shown: the line at which the function on top begins. Takes it off the stack.
+// Where a result error is shown: the line at which the function on top begins, which stays there.
 void nj_note_definition(lua_State *L, nj_state *S);
 // Runs a C function protected with the hook as its upvalue 1 and the pointer as its argument, and ends the call.
 int nj_call_hook(nj_state *S, int hook, lua_CFunction function, void *argument);

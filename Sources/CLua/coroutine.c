@@ -1,6 +1,6 @@
 // Coroutines without close (open faults in Lua 5.4.4) and with a resume that cannot swallow a limit. A coroutine
-// inherits the hook of its creator; a hook that the watch sets later is handed over with the control. One that ends in an error is left as it is: there is nothing
-// to close, since plugins cannot make to-be-closed values.
+// inherits the hook of its creator; a hook that the watch sets later is handed over with the control. One that ends in an
+// error is left as it is: there is nothing to close, since plugins cannot make to-be-closed values.
 #include "internal.h"
 
 static int create(lua_State *L) {

@@ -196,7 +196,7 @@ static int enter_hook(lua_State *L) {
     return 0;
 }
 
-static int call_hook(nj_state *S, int hook, lua_CFunction function, void *argument) {
+int nj_call_hook(nj_state *S, int hook, lua_CFunction function, void *argument) {
     lua_State *L = S->L;
     hook_call call = {function, argument, hook};
     lua_pushcfunction(L, enter_hook);
@@ -214,61 +214,10 @@ int nj_call_resolve(nj_state *S, int32_t use, const nj_conflict *conflict, const
     nj_begin(S, budget);
     S->documents = NJ_OWN_DOCUMENTS; // slots of absent sides stay unused
     resolve_call call = {conflict, S->uses[use].context, 0};
-    failure = call_hook(S, NJ_HOOK_RESOLVE, resolve, &call);
+    failure = nj_call_hook(S, NJ_HOOK_RESOLVE, resolve, &call);
     *decision = call.decision;
     return failure;
 }
-
-// MARK: Authenticators
-
-typedef struct {
-    nj_bytes username, password;
-    int context;
-    int32_t verdict;
-} password_call;
-
-int32_t nj_read_principal(lua_State *L, nj_state *S, int result, int results, const char *name) {
-    S->is_result = true;
-    if (results == 0) return nj_fail_result(L, "%s returned no value (a forgotten return?)", name);
-    if (!lua_toboolean(L, result)) return NJ_REFUSED;
-    if (lua_isboolean(L, result)) return NJ_ACCEPTED;
-    if (!lua_istable(L, result))
-        return nj_fail_result(L, "%s returned a %s; it must return true, false or a principal table", name, luaL_typename(L, result));
-    nj_encode(L, S, result, &S->output, (size_t)S->limits.block, "the principal", NJ_VALUE);
-    if (S->output.bytes[0] != '{') return nj_fail_result(L, "%s returned an array; a principal is a table with name, roles, …", name);
-    return NJ_PRINCIPAL;
-}
-
-static int authenticate(lua_State *L) {
-    nj_state *S = nj_of(L);
-    password_call *call = lua_touserdata(L, 1);
-    lua_pushvalue(L, lua_upvalueindex(1));
-    nj_note_definition(L, S);
-    int base = lua_gettop(L) - 1;
-    lua_pushlstring(L, call->username.bytes, call->username.length);
-    lua_pushlstring(L, call->password.bytes, call->password.length);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, call->context);
-    lua_call(L, 3, LUA_MULTRET);
-    int results = lua_gettop(L) - base;
-    if (results > 1) lua_settop(L, base + 1);
-    call->verdict = nj_read_principal(L, S, base + 1, results, nj_hook_name(NJ_HOOK_PASSWORD));
-    return 0;
-}
-
-int nj_call_password(
-    nj_state *S, int32_t use, nj_bytes username, nj_bytes password, const nj_budget *budget, int32_t *verdict) {
-    int failure = nj_check_call(S, NJ_HOOK_PASSWORD, use);
-    if (failure != NJ_OK) return failure;
-    nj_begin(S, budget);
-    password_call call = {username, password, S->uses[use].context, NJ_REFUSED};
-    failure = call_hook(S, NJ_HOOK_PASSWORD, authenticate, &call);
-    *verdict = call.verdict;
-    return failure;
-}
-
-// MARK: For the hooks in other files
-
-int nj_call_hook(nj_state *S, int hook, lua_CFunction function, void *argument) { return call_hook(S, hook, function, argument); }
 
 // MARK: Measuring
 
