@@ -54,7 +54,7 @@ final class StateHost: LuaHost {
         } catch {
             throw LuaHostRefusal("\(error)")
         }
-        return document.map { LuaDocument(id: $0.id.text, revision: $0.revision.text, isDeleted: $0.isDeleted, body: $0.body) }
+        return document.map { LuaDocument($0) }
     }
 
     func metric(_ kind: LuaMetricKind, name: String, value: Double, labels: LuaValue) throws(LuaHostRefusal) {

@@ -69,12 +69,6 @@ final class SyncJob: PluginJob, @unchecked Sendable {
     }
 }
 
-extension LuaDocument {
-    init(_ document: PolicyDocument) {
-        self.init(id: document.id.text, revision: document.revision.text, isDeleted: document.isDeleted, body: document.body)
-    }
-}
-
 extension LuaCaller {
     init(_ caller: SyncCaller) {
         self.init(name: caller.name, roles: caller.roles, channels: caller.channels, isAdmin: caller.isAdmin)

@@ -1,0 +1,58 @@
+import LuaRuntime
+import Replication
+
+/// One call for one answer: a conflict for a resolver, a peer for an authenticator. Batches have jobs of their own.
+final class SingleJob<Answer: Sendable>: PluginJob {
+    /// Asks on a worker. The counts are those of the call; it adds what was said no to.
+    typealias Question = @Sendable (PluginCall, _ lua: LuaPluginState, LuaUse, inout TurnCounts) throws(LuaFailure) -> Answer
+
+    private let call: PluginCall
+    private let sample: @Sendable () -> Breaker.Sample?
+    private let failed: @Sendable (PolicyFailure) -> Answer
+    private let ask: Question
+    private let continuation: CheckedContinuation<Answer, Never>
+
+    /// - Parameters:
+    ///   - sample: what a failing plugin is tried with again; only made when the call fails.
+    ///   - failed: the answer that stands for a failure.
+    init(
+        _ call: PluginCall, _ continuation: CheckedContinuation<Answer, Never>, sample: @escaping @Sendable () -> Breaker.Sample? = { nil },
+        failed: @escaping @Sendable (PolicyFailure) -> Answer, ask: @escaping Question
+    ) {
+        self.call = call
+        self.continuation = continuation
+        self.sample = sample
+        self.failed = failed
+        self.ask = ask
+    }
+
+    var line: Int { call.record.number }
+
+    func refuse(_ error: PluginError) { continuation.resume(returning: failed(call.refused(error))) }
+
+    func run(on worker: PluginWorker, until deadline: UInt64) -> Bool {
+        guard call.breaker.admit() != .none else {
+            call.record.statistics.notAsked(1, call.hook)
+            continuation.resume(returning: failed(call.notAsked()))
+            return true
+        }
+        let state = worker.state(for: call.version, of: call.record)
+        var counts = TurnCounts()
+        let before = monotonicNanoseconds()
+        let answer: Answer
+        do throws(LuaFailure) {
+            let entered = try state.enter(call.prepared, call.context)
+            answer = try ask(call, entered.lua, entered.use, &counts)
+            call.succeeded()
+            state.dropIfSpent()
+        } catch {
+            answer = failed(call.failed(error, sample: sample()))
+            state.dropIfSpent(after: error)
+        }
+        counts.took(monotonicNanoseconds() &- before)
+        // Before the answer: who has it finds its call in the status.
+        call.record.statistics.add(counts, call.hook)
+        continuation.resume(returning: answer)
+        return true
+    }
+}
