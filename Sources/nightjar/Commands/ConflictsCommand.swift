@@ -84,7 +84,7 @@ struct ConflictsCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 try await ConflictsCommand.with(location, db) { source, scope, settings in
-                    let rehearsal = try await Rehearsal(file: plugin, params: try parameters(), settings: settings)
+                    let rehearsal = try await Rehearsal(file: plugin, params: try ParametersText.value(params), settings: settings)
                     var counts = Counts()
                     var outcomes: [JSONValue] = []
                     do {
@@ -125,15 +125,6 @@ struct ConflictsCommand: AsyncParsableCommand {
                     "different": JSONOutput.number(counts.differ), "failed": JSONOutput.number(counts.failed),
                     "skipped": JSONOutput.number(counts.skipped), "conflicts": .array(outcomes),
                 ]))
-        }
-
-        private func parameters() throws -> LuaValue {
-            guard let params else { return .missing }
-            do {
-                return LuaValue(try JSONValue(parsing: params))
-            } catch {
-                throw AgentError(.invalid, "--params is no JSON: \(error)")
-            }
         }
     }
 

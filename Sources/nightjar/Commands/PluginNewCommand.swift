@@ -10,24 +10,18 @@ struct PluginNewCommand: AsyncParsableCommand {
         discussion: "Nothing that is there is overwritten. The folder is made if it does not exist.")
 
     /// A hook, or the word that people have for what it makes.
-    enum Kind: String, ExpressibleByArgument, CaseIterable {
-        case filter, resolver, authenticator
-        case pushFilter = "push_filter"
-        case pullFilter = "pull_filter"
-        case resolve
-        case authenticatePassword = "authenticate_password"
-        case authenticateCertificate = "authenticate_certificate"
-        case sync
+    struct Kind: ExpressibleByArgument {
+        static let words: KeyValuePairs<String, LuaHook> = [
+            "filter": .pushFilter, "resolver": .resolve, "authenticator": .authenticatePassword,
+        ]
 
-        var hook: LuaHook {
-            switch self {
-            case .filter, .pushFilter: .pushFilter
-            case .pullFilter: .pullFilter
-            case .resolver, .resolve: .resolve
-            case .authenticator, .authenticatePassword: .authenticatePassword
-            case .authenticateCertificate: .authenticateCertificate
-            case .sync: .sync
-            }
+        static var allValueStrings: [String] { words.map(\.key) + LuaHook.allCases.map(\.rawValue) }
+
+        var hook: LuaHook
+
+        init?(argument: String) {
+            guard let hook = Self.words.first(where: { $0.key == argument })?.value ?? LuaHook(rawValue: argument) else { return nil }
+            self.hook = hook
         }
     }
 

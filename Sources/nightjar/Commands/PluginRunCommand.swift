@@ -70,7 +70,7 @@ struct PluginRunCommand: AsyncParsableCommand {
             } else { nil }
             defer { place?.close() }
             var request = PluginRunner.Request(
-                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(place), params: try parameters(),
+                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(place), params: try ParametersText.value(params),
                 times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
             request.user = username
             (request.roles, request.channels, request.isAdmin) = (role, channel, admin)
@@ -105,15 +105,6 @@ struct PluginRunCommand: AsyncParsableCommand {
         if hook == .authenticatePassword { return .login(username: username ?? "", password: password ?? "") }
         if hook == .authenticateCertificate { return .chain(try bytes(doc ?? "-")) }
         return .document(try bytes(doc ?? "-"), old: try oldDoc.map { try bytes($0) })
-    }
-
-    private func parameters() throws -> LuaValue {
-        guard let params else { return .missing }
-        do {
-            return LuaValue(try JSONValue(parsing: params))
-        } catch {
-            throw AgentError(.invalid, "--params is no JSON: \(error)")
-        }
     }
 
     private func showTable(_ reports: [PluginRunner.Report]) {

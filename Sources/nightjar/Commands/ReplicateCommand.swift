@@ -90,7 +90,7 @@ struct ReplicateCommand: AsyncParsableCommand {
         replication.policies.pullFilter = pullFilter
         replication.policies.resolver = resolver
         if let params {
-            do { replication.policies.params = try JSONValue(parsing: params) } catch { throw AgentError(.invalid, "--params is no JSON: \(error)") }
+            replication.policies.params = try ParametersText.json(params)
         }
         replication.collections = try Self.items(collections).map { try CollectionName(parsing: $0) }
         let ids = Self.items(docIds)
