@@ -40,13 +40,19 @@ let package = Package(
         .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2", "-fno-plt"])]),
         .target(name: "LuaRuntime", dependencies: ["CLua"], swiftSettings: strict),
         .target(name: "AgentConfiguration", dependencies: ["CYAML"], swiftSettings: strict),
+        .target(name: "Environment", swiftSettings: strict),
+
+        // What several rooms say to each other: policies, transports, errors.
+        .target(
+            name: "Interfaces", dependencies: ["Documents", "Environment", .product(name: "NIOCore", package: "swift-nio")],
+            swiftSettings: strict),
 
         // The store and the protocol.
-        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "SQLite"], swiftSettings: strict),
+        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "Environment", "SQLite"], swiftSettings: strict),
         .target(
             name: "Replication",
             dependencies: [
-                "BLIP", "Digests", "Documents", "DocumentStore",
+                "BLIP", "Digests", "Documents", "DocumentStore", "Environment", "Interfaces",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -59,7 +65,7 @@ let package = Package(
         .target(
             name: "PluginHost",
             dependencies: [
-                "LuaRuntime", "Replication", "Documents", "Digests",
+                "LuaRuntime", "Interfaces", "Environment", "Documents", "Digests",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -67,7 +73,7 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Digests", "Documents", "Replication", "TLS",
+                "Digests", "Documents", "Environment", "Interfaces", "TLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -80,8 +86,8 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
-                "Transport",
+                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost",
+                "Replication", "TLS", "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -94,8 +100,8 @@ let package = Package(
         .executableTarget(
             name: "nightjar",
             dependencies: [
-                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
-                "Transport",
+                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost",
+                "Replication", "TLS", "Transport",
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -104,7 +110,8 @@ let package = Package(
         .executableTarget(
             name: "nightjar-bench",
             dependencies: [
-                "CSQLite", "CSystemLua", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
+                "CSQLite", "CSystemLua", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost", "Replication",
+                "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -123,7 +130,7 @@ let package = Package(
         .testTarget(
             name: "PluginHostTests",
             dependencies: [
-                "PluginHost", "LuaRuntime", "Replication", "Documents", "Digests", .product(name: "Logging", package: "swift-log"),
+                "PluginHost", "LuaRuntime", "Interfaces", "Environment", "Documents", "Digests", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
@@ -138,7 +145,7 @@ let package = Package(
         .testTarget(
             name: "TransportTests",
             dependencies: [
-                "Transport", "Replication", "Digests", "TLS", .product(name: "NIOCore", package: "swift-nio"),
+                "Transport", "Interfaces", "Environment", "Digests", "TLS", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],
@@ -147,7 +154,7 @@ let package = Package(
         .testTarget(
             name: "ReplicationTests",
             dependencies: [
-                "Replication", "Transport", "BLIP", "DocumentStore", "Documents", "Digests",
+                "Replication", "Interfaces", "Environment", "Transport", "BLIP", "DocumentStore", "Documents", "Digests",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],

@@ -1,6 +1,6 @@
+import Interfaces
 import Logging
 import LuaRuntime
-import Replication
 
 /// The plugins of one folder: loads them, keeps them in line with the files, and runs their hooks on threads of its own.
 ///

@@ -1,6 +1,6 @@
 import Documents
+import Interfaces
 import LuaRuntime
-import Replication
 
 /// What the agent lends to plugins. Called on a plugin thread, which waits: an implementation may block for a read of
 /// the database, not for a network.

@@ -12,20 +12,23 @@ struct ArrowTests {
         "BLIP": ["CZlib"],
         "LuaRuntime": ["CLua"],
         "AgentConfiguration": ["CYAML"],
-        "DocumentStore": ["Documents", "Digests", "SQLite"],
-        "Replication": ["BLIP", "Digests", "Documents", "DocumentStore"],
-        "PluginHost": ["LuaRuntime", "Replication", "Documents", "Digests"],
+        "Environment": [],
+        "Interfaces": ["Documents", "Environment"],
+        "DocumentStore": ["Documents", "Digests", "Environment", "SQLite"],
+        "Replication": ["BLIP", "Digests", "Documents", "DocumentStore", "Environment", "Interfaces"],
+        "PluginHost": ["LuaRuntime", "Interfaces", "Environment", "Documents", "Digests"],
         "TLS": ["COpenSSL", "Digests"],
-        "Transport": ["Replication", "Documents", "Digests", "TLS"],
+        "Transport": ["Interfaces", "Environment", "Documents", "Digests", "TLS"],
         "Agent": [
-            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
-            "Transport",
+            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost",
+            "Replication", "TLS", "Transport",
         ],
     ]
 
     /// Packages and system modules that a target may import beside them.
     static let outside: [String: Set<String>] = [
         "BLIP": ["NIOCore"],
+        "Interfaces": ["NIOCore"],
         "Replication": ["NIOCore", "Logging"],
         "PluginHost": ["Logging"],
         "TLS": ["NIOCore"],

@@ -1,7 +1,7 @@
 import Documents
+import Interfaces
 import LuaRuntime
 import PluginHost
-import Replication
 import Synchronization
 import Testing
 

@@ -1,7 +1,7 @@
+import Interfaces
 import Logging
 import LuaRuntime
 import PluginHost
-import Replication
 import Testing
 
 /// `limits` in a plugin's own table.

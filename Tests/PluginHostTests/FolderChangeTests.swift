@@ -1,7 +1,7 @@
 import Glibc
+import Interfaces
 import LuaRuntime
 import PluginHost
-import Replication
 import Synchronization
 import Testing
 

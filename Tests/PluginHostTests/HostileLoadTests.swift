@@ -1,6 +1,6 @@
+import Interfaces
 import LuaRuntime
 import PluginHost
-import Replication
 import Testing
 
 /// Plugins that do their worst on both workers while a good one serves.

@@ -1,8 +1,8 @@
 import Digests
 import Glibc
+import Interfaces
 import LuaRuntime
 import PluginHost
-import Replication
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))

@@ -1,6 +1,6 @@
+import Interfaces
 import LuaRuntime
 import PluginHost
-import Replication
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))

@@ -1,6 +1,6 @@
+import Interfaces
 import LuaRuntime
 import PluginHost
-import Replication
 import Testing
 
 /// Versions that were in force are kept and can come back.

@@ -1,6 +1,6 @@
 import Glibc
+import Interfaces
 import PluginHost
-import Replication
 import Testing
 
 @Suite(.enabled(if: getenv("NIGHTJAR_MEASURE") != nil))

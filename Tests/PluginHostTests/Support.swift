@@ -1,9 +1,9 @@
 import Documents
 import Glibc
+import Interfaces
 import Logging
 import LuaRuntime
 import PluginHost
-import Replication
 import Synchronization
 import Testing
 

@@ -224,7 +224,7 @@ struct BadInputTests {
         for bytes: [UInt8] in [[], [1], [1, 0], [1, 0, 0, 0, 0, 0], [5, 0, 0, 0xd2, 2, 0xef, 0x8d], Array(repeating: 0xff, count: 30)] {
             let transport = try await hub.connect()
             let peer = Peer(transport)
-            transport.eventLoop.execute { transport.write([ByteBuffer(bytes: bytes)]) }
+            transport.executionContext.execute { transport.write([ByteBuffer(bytes: bytes)]) }
             for await end in peer.end { #expect(end.code == 1011, "\(bytes)") }
         }
         let peer = try await Peer(hub)

@@ -1,6 +1,7 @@
 import BLIP
-import DocumentStore
 import Documents
+import DocumentStore
+import Interfaces
 import Replication
 import Testing
 

@@ -1,5 +1,6 @@
-import DocumentStore
 import Documents
+import DocumentStore
+import Interfaces
 import NIOCore
 import Replication
 import Synchronization

@@ -1,4 +1,6 @@
 import BLIP
+import Environment
+import Interfaces
 import NIOCore
 import Replication
 import Synchronization
@@ -11,7 +13,7 @@ final class Peer: MessageReceiver, @unchecked Sendable {
     typealias Answer = @Sendable (IncomingRequest) -> OutgoingReply?
 
     private let transport: any MessageTransport
-    private let loop: any EventLoop
+    private let loop: any SerialContext
     private let hub: Hub?
     private var blip = BLIPConnection()
     private var waiting: [RequestToken: CheckedContinuation<IncomingReply?, Never>] = [:]
@@ -28,7 +30,7 @@ final class Peer: MessageReceiver, @unchecked Sendable {
     init(_ transport: any MessageTransport, hub: Hub? = nil, answer: @escaping Answer = { _ in OutgoingReply() }) {
         self.transport = transport
         self.hub = hub
-        loop = transport.eventLoop
+        loop = transport.executionContext
         self.answer = answer
         (requests, requestContinuation) = AsyncStream.makeStream()
         (end, endContinuation) = AsyncStream.makeStream()

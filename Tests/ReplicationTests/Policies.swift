@@ -1,4 +1,5 @@
 import Documents
+import Interfaces
 import Replication
 import Synchronization
 

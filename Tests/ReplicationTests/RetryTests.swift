@@ -1,5 +1,6 @@
 import Testing
 
+import Interfaces
 @testable import Replication
 
 /// When a replicator tries again, and when it gives up.

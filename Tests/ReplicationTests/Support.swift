@@ -1,5 +1,5 @@
-import DocumentStore
 import Documents
+import DocumentStore
 import Glibc
 import Logging
 import NIOCore

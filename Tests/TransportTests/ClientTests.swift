@@ -1,6 +1,6 @@
 import Digests
+import Interfaces
 import NIOCore
-import Replication
 import Synchronization
 import Testing
 

@@ -1,6 +1,6 @@
+import Interfaces
 import Logging
 import NIOCore
-import Replication
 import Synchronization
 
 @testable import Transport
@@ -144,7 +144,9 @@ final class Recorder: MessageReceiver {
 
 extension MessageTransport {
     func onLoop<Result: Sendable>(_ body: @escaping @Sendable (Self) throws -> Result) async throws -> Result {
-        try await eventLoop.submit { try body(self) }.get()
+        try await withCheckedThrowingContinuation { continuation in
+            executionContext.execute { continuation.resume(with: Swift.Result { try body(self) }) }
+        }
     }
 
     func send(_ messages: [[UInt8]]) async throws {

@@ -1,5 +1,5 @@
+import Interfaces
 import NIOCore
-import Replication
 import Synchronization
 import Testing
 

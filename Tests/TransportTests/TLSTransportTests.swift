@@ -1,8 +1,8 @@
 import Glibc
+import Interfaces
 import Logging
 import NIOCore
 import NIOPosix
-import Replication
 import Synchronization
 import Testing
 

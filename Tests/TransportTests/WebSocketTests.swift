@@ -1,6 +1,6 @@
+import Interfaces
 import NIOCore
 import NIOEmbedded
-import Replication
 import Testing
 
 @testable import Transport

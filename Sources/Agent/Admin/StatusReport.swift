@@ -1,6 +1,7 @@
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Interfaces
 import PluginHost
 import Replication
 

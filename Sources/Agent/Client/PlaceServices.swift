@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Glibc
+import Interfaces
 import PluginHost
 import Replication
 

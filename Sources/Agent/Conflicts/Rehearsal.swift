@@ -1,5 +1,6 @@
 import AgentConfiguration
 import Documents
+import Interfaces
 import Logging
 import LuaRuntime
 import PluginHost

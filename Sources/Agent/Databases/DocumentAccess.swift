@@ -1,6 +1,7 @@
+import Digests
 import Documents
 import DocumentStore
-import Digests
+import Interfaces
 import Replication
 
 /// Reading and editing documents of one collection as JSON, the way CouchDB writes them: `_id`, `_rev`, `_deleted`, then

@@ -1,3 +1,4 @@
+import Interfaces
 import Logging
 import NIOCore
 import Replication

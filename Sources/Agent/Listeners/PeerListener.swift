@@ -1,5 +1,6 @@
 import AgentConfiguration
 import DocumentStore
+import Interfaces
 import Logging
 import NIOCore
 import Replication

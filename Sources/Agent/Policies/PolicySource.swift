@@ -1,5 +1,6 @@
 import AgentConfiguration
 import DocumentStore
+import Interfaces
 import LuaRuntime
 import PluginHost
 import Replication

@@ -1,6 +1,7 @@
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Interfaces
 import Replication
 
 /// Who looks after conflicts that no running replicator decides.

@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Interfaces
 import Logging
 import Replication
 import Synchronization

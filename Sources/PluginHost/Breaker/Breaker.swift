@@ -1,5 +1,5 @@
+import Interfaces
 import LuaRuntime
-import Replication
 import Synchronization
 
 /// Stops calling one use of a plugin that fails again and again, and lets one call through now and then to see whether it

@@ -1,5 +1,5 @@
+import Interfaces
 import LuaRuntime
-import Replication
 
 /// One place that uses one hook of a plugin. Lives as long as the place does; the plugin forgets it at the end.
 final class PluginUse: Sendable {

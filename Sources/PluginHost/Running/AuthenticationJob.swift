@@ -1,5 +1,5 @@
+import Interfaces
 import LuaRuntime
-import Replication
 
 /// One peer for an authenticator.
 typealias AuthenticationJob = SingleJob<AuthenticationVerdict>

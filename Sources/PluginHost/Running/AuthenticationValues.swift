@@ -1,6 +1,6 @@
 import Digests
+import Interfaces
 import LuaRuntime
-import Replication
 
 extension LuaValue {
     /// A certificate as `authenticate_certificate` gets it; `der` is Base64, because values between here and Lua are JSON.

@@ -1,5 +1,5 @@
+import Interfaces
 import LuaRuntime
-import Replication
 
 /// One batch for a filter, judged by one version from the first document to the last.
 ///

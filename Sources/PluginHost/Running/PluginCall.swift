@@ -1,5 +1,5 @@
+import Interfaces
 import LuaRuntime
-import Replication
 
 /// What every call needs: the version it is made on, the use it is made for, and where it comes from.
 struct PluginCall: Sendable {

@@ -1,5 +1,5 @@
+import Interfaces
 import LuaRuntime
-import Replication
 
 /// One conflict for a resolver.
 typealias ResolveJob = SingleJob<ConflictDecision>

@@ -1,5 +1,5 @@
+import Interfaces
 import LuaRuntime
-import Replication
 
 /// One call for one answer: a conflict for a resolver, a peer for an authenticator. Batches have jobs of their own.
 final class SingleJob<Answer: Sendable>: PluginJob {

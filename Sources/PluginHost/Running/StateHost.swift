@@ -1,8 +1,8 @@
 import Digests
 import Documents
+import Interfaces
 import Logging
 import LuaRuntime
-import Replication
 import Synchronization
 
 /// The services behind `nightjar.*` for one plugin's states.

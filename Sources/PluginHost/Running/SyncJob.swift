@@ -1,5 +1,5 @@
+import Interfaces
 import LuaRuntime
-import Replication
 
 /// One batch of writes for sync, decided by one version from the first to the last.
 ///

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 import Logging
 
 /// Assigns channels to the documents of one collection that did not come from a peer of the listener: edits made here, and what
@@ -122,7 +123,7 @@ public actor ChannelRouter {
         let verdicts = await function.assign(documents.map { SyncRequest(document: $0, old: nil, caller: .admin) }, context)
         var routes: [(PolicyDocument, DocumentRoute)] = []
         for (index, document) in documents.enumerated() {
-            switch index < verdicts.count ? verdicts[index] : function.silence {
+            switch index < verdicts.count ? verdicts[index] : function.missingVerdict {
             case .accepted(let assignment): routes.append((document, DocumentRoute(assignment, plugin: plugin, version: version)))
             case .rejected(let reason):
                 routes.append((document, DocumentRoute(plugin: plugin, version: version, error: "rejected: \(reason)")))

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// Decides the conflicts of one collection: asks the resolver outside of any transaction, commits its answer by comparing
 /// both leaves, and asks again, a bounded number of times, when the document changed meanwhile. What was decided is recorded

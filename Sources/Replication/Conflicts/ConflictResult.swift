@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// The document that a decision leads to, to tell whether two resolvers agree.
 public struct ConflictResult: Sendable {

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// Saves documents, and asks the resolver where the edit was based on a revision that is no longer the current one. The
 /// stored document is the local side, the edit the remote one.

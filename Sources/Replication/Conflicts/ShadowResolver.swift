@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 import Synchronization
 
 /// A resolver that only watches: it gets every conflict after the live one has decided it and the decision is durable, and

@@ -46,14 +46,6 @@ enum Property {
     static let noop = "noop"
 }
 
-/// The WebSocket subprotocols that are spoken here, newest first.
-public enum Subprotocol: String, CaseIterable, Sendable {
-    /// Couchbase Lite 3 and Sync Gateway 3.
-    case generation3 = "BLIP_3+CBMobile_3"
-    /// Couchbase Lite 2 and Sync Gateway 2.
-    case generation2 = "BLIP_3+CBMobile_2"
-}
-
 /// Truth as the peers of this field spell it: LiteCore writes `1` or `true`, Sync Gateway `true`.
 func isTrue(_ text: String?) -> Bool {
     guard let text else { return false }

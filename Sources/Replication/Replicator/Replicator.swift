@@ -1,5 +1,7 @@
 import Documents
+import Environment
 import DocumentStore
+import Interfaces
 import Logging
 import NIOCore
 import Synchronization
@@ -126,7 +128,7 @@ public actor Replicator {
         shared.withLock { shared in
             let before = shared.status.activity
             change(&shared.status)
-            if shared.status.activity != before { shared.status.since = wallClockSeconds() }
+            if shared.status.activity != before { shared.status.since = Environment.system.time.wallSeconds() }
         }
         publish()
     }
@@ -175,7 +177,7 @@ public actor Replicator {
             guard let error = end.error else {
                 update {
                     $0.error = nil
-                    $0.lastSuccess = wallClockSeconds()
+                    $0.lastSuccess = Environment.system.time.wallSeconds()
                 }
                 break
             }
@@ -236,7 +238,7 @@ public actor Replicator {
                 guard level != .stopped else { return }
                 self?.update {
                     $0.activity = level
-                    if level == .idle { $0.lastSuccess = wallClockSeconds() }
+                    if level == .idle { $0.lastSuccess = Environment.system.time.wallSeconds() }
                 }
             },
             documents: { [weak self] in self?.tell($0) },

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// Which ways a replicator moves documents.
 public enum ReplicatorType: String, Sendable {

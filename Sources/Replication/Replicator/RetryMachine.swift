@@ -1,3 +1,5 @@
+import Interfaces
+
 /// Decides what follows when a run of a replicator ended: give up, or try again after a delay that doubles.
 ///
 /// The numbers are Couchbase Lite's: 2, 4, 8 … seconds up to a cap of 300, nine retries for a one-shot replication, no

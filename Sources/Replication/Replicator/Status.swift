@@ -1,4 +1,6 @@
 import Documents
+import Environment
+import Interfaces
 import Synchronization
 
 /// What a replicator is doing, in the field's terms.
@@ -81,6 +83,6 @@ public struct ReplicatorStatus: Sendable {
         self.activity = activity
         counts = ReplicationCounts()
         attempt = 0
-        since = wallClockSeconds()
+        since = Environment.system.time.wallSeconds()
     }
 }

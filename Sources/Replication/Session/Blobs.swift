@@ -2,6 +2,7 @@ import BLIP
 import Digests
 import Documents
 import DocumentStore
+import Interfaces
 import NIOCore
 
 /// A peer's request for a blob, or for the proof that we hold it.

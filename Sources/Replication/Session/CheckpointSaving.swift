@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Environment
 import NIOCore
 
 /// The active side's own checkpoints: to the peer first, and here only after its success, so that ours is never ahead.
@@ -23,7 +24,7 @@ extension ReplicationSession {
         guard sync.checkpoint?.timerIsRunning == false, !hasEnded else { return }
         sync.checkpoint?.timerIsRunning = true
         let slot = sync.slot
-        eventLoop.scheduleTask(in: .seconds(Int64(limits.checkpointIntervalSeconds))) { [weak self] in
+        context.schedule(afterSeconds: limits.checkpointIntervalSeconds) { [weak self] in
             self?.assumeIsolated { session in
                 let sync = session.collections[slot]
                 sync.checkpoint?.timerIsRunning = false
@@ -51,7 +52,7 @@ extension ReplicationSession {
         guard let checkpoint = sync.checkpoint else { return }
         // What the checkpoint claims must be noted first: the known revisions of the documents below it.
         await flushMarks(sync)
-        let bytes = body.bytes(time: wallClockSeconds())
+        let bytes = body.bytes(time: Environment.system.time.wallSeconds())
         var token = checkpoint.peerRevision
         for attempt in 0..<3 {
             var message = request(Profile.setCheckpoint, sync, body: bytes)

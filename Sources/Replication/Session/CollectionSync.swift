@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Interfaces
 import NIOCore
 
 /// The state of one collection on one connection. Confined to its self.

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// Conflicts that a pull or a peer's push brought, or that an earlier run left.
 extension ReplicationSession {

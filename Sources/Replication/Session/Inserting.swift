@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Interfaces
 import NIOCore
 
 /// The receiving side, second half: bodies are checked, blobs fetched, the filter asked, and a batch is committed.

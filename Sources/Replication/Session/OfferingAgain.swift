@@ -68,7 +68,7 @@ extension ReplicationSession {
         feed.deferralSeconds = feed.deferralSeconds == 0
             ? limits.deferralSeconds : min(feed.deferralSeconds * 2, limits.maximumDeferralSeconds)
         let slot = sync.slot
-        eventLoop.scheduleTask(in: .seconds(Int64(feed.deferralSeconds))) { [weak self] in
+        context.schedule(afterSeconds: feed.deferralSeconds) { [weak self] in
             self?.assumeIsolated { $0.takeUpDeferred(slot) }
         }
     }

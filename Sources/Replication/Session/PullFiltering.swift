@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// The pull filter: asked before anything is stored; what it keeps back waits for another version of it.
 extension ReplicationSession {
@@ -14,7 +15,7 @@ extension ReplicationSession {
         var held: [HeldRevision] = []
         var kept: [(CheckedRevision, PolicyFailure?)] = []
         for (index, revision) in batch.enumerated() {
-            switch index < verdicts.count ? verdicts[index] : filter.silence {
+            switch index < verdicts.count ? verdicts[index] : filter.missingVerdict {
             case .pass: passed.append(revision)
             case .reject:
                 kept.append((revision, nil))

@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Interfaces
 import NIOCore
 
 /// The receiving side, first half: what the peer offers, and what we ask for.
@@ -275,7 +276,7 @@ extension ReplicationSession {
         } else if !pull.flushIsScheduled {
             pull.flushIsScheduled = true
             let slot = sync.slot
-            eventLoop.scheduleTask(in: .milliseconds(Int64(limits.insertionDelayMilliseconds))) { [weak self] in
+            context.schedule(afterMilliseconds: limits.insertionDelayMilliseconds) { [weak self] in
                 self?.assumeIsolated { session in
                     guard slot < session.collections.count else { return }
                     let sync = session.collections[slot]

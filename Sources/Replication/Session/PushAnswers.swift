@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Interfaces
 import NIOCore
 
 /// The peer's answers to what we offer and send.

@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Interfaces
 import NIOCore
 
 /// The pushing side: reads the change feed, asks the filter, offers, sends what is wanted.
@@ -206,7 +207,7 @@ extension ReplicationSession {
         passed.reserveCapacity(rows.count)
         var kept: [(PushRow, Exclusion)] = []
         for (index, row) in rows.enumerated() {
-            switch index < verdicts.count ? verdicts[index] : filter.silence {
+            switch index < verdicts.count ? verdicts[index] : filter.missingVerdict {
             case .pass: passed.append(row)
             case .reject:
                 kept.append(

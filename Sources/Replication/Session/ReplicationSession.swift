@@ -2,6 +2,8 @@ import BLIP
 import Digests
 import Documents
 import DocumentStore
+import Environment
+import Interfaces
 import Logging
 import NIOCore
 
@@ -11,7 +13,7 @@ import NIOCore
 /// What may take time goes elsewhere in batches: bodies are checked on the concurrent pool, the store works on its own
 /// threads, policies on theirs.
 public actor ReplicationSession: MessageReceiver {
-    public nonisolated let eventLoop: any EventLoop
+    public nonisolated let context: any SerialContext
     private nonisolated let serialExecutor: any SerialExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor { serialExecutor.asUnownedSerialExecutor() }
 
@@ -58,8 +60,8 @@ public actor ReplicationSession: MessageReceiver {
         counters: ReplicationCounters = .init(), logger: Logger
     ) {
         self.transport = transport
-        eventLoop = transport.eventLoop
-        serialExecutor = transport.eventLoop.executor
+        context = transport.executionContext
+        serialExecutor = transport.executionContext.serialExecutor
         self.role = role
         self.observer = observer
         self.counters = counters

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 import Logging
 
 /// What the listening side allows one peer.

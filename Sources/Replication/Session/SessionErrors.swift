@@ -1,5 +1,6 @@
 import BLIP
 import DocumentStore
+import Interfaces
 
 extension ReplicationError {
     /// An error of the store, in the terms of a replicator: a full disk may be emptied, a broken database not.

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// A peer's writes on a listener with a sync function: it decides about each, and what it assigns is stored with the revision.
 extension ReplicationSession {
@@ -63,7 +64,7 @@ extension ReplicationSession {
         var decided: [Decided] = []
         var refused: [(CheckedRevision, SyncVerdict)] = []
         for (index, revision) in batch.enumerated() {
-            let verdict = index < verdicts.count ? verdicts[index] : function.silence
+            let verdict = index < verdicts.count ? verdicts[index] : function.missingVerdict
             if case .accepted(let assignment) = verdict {
                 let route = DocumentRoute(assignment, plugin: function.pluginName, version: version)
                 decided.append(Decided(revision: revision, seen: seen[index], route: route))

@@ -1,6 +1,6 @@
+import Interfaces
 import NIOCore
 import NIOHTTP1
-import Replication
 
 /// Sends the upgrade request, checks the answer and makes way for the ``WebSocketConnection``.
 final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler {

@@ -1,7 +1,7 @@
+import Interfaces
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Replication
 import Synchronization
 
 /// One try to open a WebSocket at one address: name resolution, TCP, secure layer and upgrade under one deadline.

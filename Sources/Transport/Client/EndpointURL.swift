@@ -1,4 +1,4 @@
-import Replication
+import Interfaces
 
 /// The address of a remote database: `ws://host[:port]/path/DB`.
 public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {

@@ -1,7 +1,7 @@
 import Digests
+import Interfaces
 import NIOCore
 import NIOHTTP1
-import Replication
 
 /// Connects to the replication endpoint of a remote database: the active side's ``TransportConnector``.
 public struct WebSocketClient: TransportConnector {

@@ -1,7 +1,7 @@
+import Interfaces
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Replication
 import Synchronization
 
 /// A small HTTP/1.1 client, one connection a request: for the command line to talk to the admin socket.

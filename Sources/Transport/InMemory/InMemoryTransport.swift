@@ -1,5 +1,6 @@
+import Interfaces
+import Environment
 import NIOCore
-import Replication
 
 /// One end of a connection that exists in memory only: for tests and for simulations of many replicas in one process.
 ///
@@ -24,7 +25,8 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         }
     }
 
-    public let eventLoop: any EventLoop
+    package let eventLoop: any EventLoop
+    public let executionContext: any SerialContext
     public let peerDescription: String
     private let limits: TransportLimits
     private let faults: Faults
@@ -44,6 +46,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
 
     private init(eventLoop: any EventLoop, peerDescription: String, faults: Faults, limits: TransportLimits) {
         self.eventLoop = eventLoop
+        executionContext = EventLoopContext(eventLoop)
         self.peerDescription = peerDescription
         self.faults = faults
         self.limits = limits

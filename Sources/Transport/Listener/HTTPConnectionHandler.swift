@@ -1,7 +1,7 @@
+import Interfaces
 import Logging
 import NIOCore
 import NIOHTTP1
-import Replication
 
 /// One accepted connection while it speaks HTTP/1: takes requests one at a time, asks the delegate and answers, or turns
 /// the connection into a WebSocket.

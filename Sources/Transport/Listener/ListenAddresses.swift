@@ -1,6 +1,6 @@
+import Interfaces
 import NIOCore
 import NIOPosix
-import Replication
 
 /// Which addresses a listener's `interface` stands for.
 enum ListenAddresses {

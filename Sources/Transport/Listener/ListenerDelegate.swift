@@ -1,5 +1,5 @@
+import Interfaces
 import NIOCore
-import Replication
 
 /// What a ``WebSocketListener`` asks and tells its owner.
 public protocol ListenerDelegate: Sendable {

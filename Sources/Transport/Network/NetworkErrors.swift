@@ -1,7 +1,7 @@
 import Glibc
+import Interfaces
 import NIOCore
 import NIOPosix
-import Replication
 import TLS
 
 /// Turns what sockets and resolvers throw into the network domain of ``ReplicationError``.

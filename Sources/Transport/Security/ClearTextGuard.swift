@@ -1,5 +1,5 @@
+import Interfaces
 import NIOCore
-import Replication
 
 /// Stands first on a connection without TLS and notices when the other side speaks it, which would else be an obscure parser
 /// error. It leaves after the first bytes.

@@ -1,4 +1,4 @@
-import Replication
+import Interfaces
 import TLS
 
 extension ReplicationError {

@@ -1,5 +1,6 @@
+import Environment
+import Interfaces
 import NIOCore
-import Replication
 
 /// One WebSocket after its handshake: the last handler of its channel's pipeline, and the transport that a session uses.
 ///
@@ -19,7 +20,8 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         case closed
     }
 
-    public let eventLoop: any EventLoop
+    package let eventLoop: any EventLoop
+    public let executionContext: any SerialContext
     public let peerDescription: String
     /// The token of `Sec-WebSocket-Protocol` that both sides agreed on.
     public let protocolName: String
@@ -55,6 +57,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         limits: TransportLimits, onEnd: (@Sendable (WebSocketConnection) -> Void)?
     ) {
         eventLoop = channel.eventLoop
+        executionContext = EventLoopContext(channel.eventLoop)
         self.peerDescription = peerDescription
         self.protocolName = protocolName
         self.securePeer = securePeer

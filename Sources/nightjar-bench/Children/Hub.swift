@@ -1,4 +1,5 @@
 import DocumentStore
+import Interfaces
 import Logging
 import NIOCore
 import NIOPosix

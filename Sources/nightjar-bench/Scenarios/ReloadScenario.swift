@@ -1,4 +1,5 @@
 import Documents
+import Interfaces
 import Logging
 import LuaRuntime
 import PluginHost

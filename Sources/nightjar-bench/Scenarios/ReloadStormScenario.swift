@@ -1,5 +1,6 @@
 import Documents
 import Glibc
+import Interfaces
 import Logging
 import LuaRuntime
 import PluginHost

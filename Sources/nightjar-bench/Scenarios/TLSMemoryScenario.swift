@@ -1,4 +1,5 @@
 import Glibc
+import Interfaces
 import NIOPosix
 import Replication
 import Transport

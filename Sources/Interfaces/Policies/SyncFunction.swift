@@ -71,7 +71,7 @@ public protocol SyncFunction: Sendable {
 
 extension SyncFunction {
     /// What counts when a function gives fewer verdicts than it was asked for.
-    var silence: SyncVerdict {
+    package var missingVerdict: SyncVerdict {
         .failed(
             PolicyFailure(
                 plugin: pluginName, version: version, kind: "plugin_result", message: "sync gave no verdict for this document"))

@@ -1,23 +1,24 @@
+import Environment
 import NIOCore
 
 /// One open connection that carries whole binary messages, usually a WebSocket.
 ///
 /// The replication protocol is written against this seam, so that it runs unchanged over a socket, over a pipe and over
-/// an in-memory network in a test. Everything marked "event loop only" must be called on ``eventLoop``.
+/// an in-memory network in a test. Everything marked "context only" must be called in ``executionContext``.
 public protocol MessageTransport: AnyObject, Sendable {
-    /// The loop on which the receiver is called and on which the session of this connection runs.
-    var eventLoop: any EventLoop { get }
+    /// Where the receiver is called, and where the session of this connection runs.
+    var executionContext: any SerialContext { get }
 
-    /// False while the peer or the network takes less than we write. Event loop only.
+    /// False while the peer or the network takes less than we write. Context only.
     var isWritable: Bool { get }
 
-    /// Begins delivery. Event loop only, once; messages that arrived before are kept and delivered first.
+    /// Begins delivery. Context only, once; messages that arrived before are kept and delivered first.
     func start(_ receiver: any MessageReceiver)
 
-    /// Sends each buffer as one binary message and flushes once. Event loop only.
+    /// Sends each buffer as one binary message and flushes once. Context only.
     func write(_ messages: [ByteBuffer])
 
-    /// Back-pressure: stops or resumes reading from the peer. Event loop only.
+    /// Back-pressure: stops or resumes reading from the peer. Context only.
     func setReading(_ enabled: Bool)
 
     /// Closes with a WebSocket close code and waits a bounded time for the peer's answer. Any thread.
@@ -30,7 +31,7 @@ public protocol MessageTransport: AnyObject, Sendable {
     var peerDescription: String { get }
 }
 
-/// What a transport tells the session that uses it, always on the transport's event loop.
+/// What a transport tells the session that uses it, always in the transport's context.
 public protocol MessageReceiver: AnyObject, Sendable {
     /// All messages of one read from the socket, together and in order.
     func received(_ messages: [ByteBuffer])

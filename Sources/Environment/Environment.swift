@@ -1,0 +1,27 @@
+/// What the agent takes from the world beside its inputs: time, chance, and places where work runs.
+///
+/// It is passed down from the top (`nightjar run`, a test, the simulator), and nothing reaches around it: so a run in the
+/// simulator depends on its seed alone.
+public struct Environment: Sendable {
+    public var time: any TimeSource
+    public var random: any RandomSource
+    /// Where tasks run that belong to no actor with an executor of its own; nil for Swift's own pool.
+    public var taskExecutor: (any TaskExecutor)?
+
+    public init(time: any TimeSource, random: any RandomSource, taskExecutor: (any TaskExecutor)? = nil) {
+        self.time = time
+        self.random = random
+        self.taskExecutor = taskExecutor
+    }
+
+    /// The machine's clocks and randomness, and Swift's own pool.
+    public static let system = Environment(time: SystemTime(), random: SystemRandom())
+
+    /// Starts a task where this environment runs its tasks.
+    @discardableResult
+    public func task<Success: Sendable>(
+        priority: TaskPriority? = nil, _ body: sending @escaping @isolated(any) () async -> Success
+    ) -> Task<Success, Never> {
+        Task(executorPreference: taskExecutor, priority: priority, operation: body)
+    }
+}

@@ -1,0 +1,36 @@
+import Glibc
+
+/// The two clocks of a machine, and waiting for the first of them.
+public protocol TimeSource: Sendable {
+    /// Nanoseconds of a clock that never goes back and stands for nothing else. Time limits are measured with it.
+    func monotonicNanoseconds() -> UInt64
+
+    /// Seconds since 1970, UTC, as the machine believes; may jump. For what people read, and for what must mean the same after
+    /// a restart.
+    func wallSeconds() -> Int64
+
+    /// Waits on the monotonic clock.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled.
+    func sleep(nanoseconds: UInt64) async throws
+}
+
+extension TimeSource {
+    public func sleep(seconds: Int) async throws { try await sleep(nanoseconds: UInt64(max(0, seconds)) * 1_000_000_000) }
+}
+
+/// The clocks of this machine.
+public struct SystemTime: TimeSource {
+    public init() {}
+
+    @inline(__always)
+    public func monotonicNanoseconds() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    public func wallSeconds() -> Int64 { Int64(time(nil)) }
+
+    public func sleep(nanoseconds: UInt64) async throws { try await Task.sleep(nanoseconds: nanoseconds) }
+}

@@ -1,0 +1,46 @@
+import Documents
+
+/// Two revisions of one document that do not descend from each other.
+public struct PolicyConflict: Sendable {
+    public var id: DocumentID
+    /// Nil when that side is deleted.
+    public var local: PolicyDocument?
+    public var remote: PolicyDocument?
+    /// The common ancestor, nil where its body is gone.
+    public var base: PolicyDocument?
+    public var localRevision: RevisionID
+    public var remoteRevision: RevisionID
+    public var baseRevision: RevisionID?
+
+    public init(
+        id: DocumentID, local: PolicyDocument?, remote: PolicyDocument?, base: PolicyDocument?,
+        localRevision: RevisionID, remoteRevision: RevisionID, baseRevision: RevisionID?
+    ) {
+        self.id = id
+        self.local = local
+        self.remote = remote
+        self.base = base
+        self.localRevision = localRevision
+        self.remoteRevision = remoteRevision
+        self.baseRevision = baseRevision
+    }
+}
+
+/// How a conflict ends.
+public enum ConflictDecision: Sendable, Equatable {
+    case local
+    case remote
+    /// A new body, the JSON bytes of an object.
+    case merged([UInt8])
+    case delete
+    /// No decision: the conflict stays pending and the local document is untouched.
+    case failed(PolicyFailure)
+}
+
+/// Decides conflicts of a collection.
+public protocol ConflictResolver: Sendable {
+    var pluginName: String { get }
+    var version: String { get }
+    func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision
+    func versionChanges() -> AsyncStream<String>
+}

@@ -1,0 +1,27 @@
+import Environment
+import NIOCore
+
+/// An event loop as the place of a connection.
+public final class EventLoopContext: SerialContext {
+    package let eventLoop: any EventLoop
+    public let serialExecutor: any SerialExecutor
+
+    public init(_ eventLoop: any EventLoop) {
+        self.eventLoop = eventLoop
+        serialExecutor = eventLoop.executor
+    }
+
+    public var isCurrent: Bool { eventLoop.inEventLoop }
+
+    public func execute(_ job: @escaping @Sendable () -> Void) { eventLoop.execute(job) }
+
+    @discardableResult
+    public func schedule(afterNanoseconds delay: UInt64, _ job: @escaping @Sendable () -> Void) -> any ScheduledJob {
+        EventLoopJob(scheduled: eventLoop.scheduleTask(in: .nanoseconds(Int64(clamping: delay)), job))
+    }
+}
+
+private struct EventLoopJob: ScheduledJob {
+    let scheduled: Scheduled<Void>
+    func cancel() { scheduled.cancel() }
+}
