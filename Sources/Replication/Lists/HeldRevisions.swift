@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// A pulled revision that a filter kept back, with everything that storing it later needs.
 struct HeldRevision: Sendable {
@@ -7,13 +8,13 @@ struct HeldRevision: Sendable {
     var plugin: String
     var version: String
     /// What failed; nil when the filter said no.
-    var error: String?
+    var failure: PolicyFailure?
 
-    init(_ revision: CheckedRevision, plugin: String, version: String, error: String?) {
+    init(_ revision: CheckedRevision, plugin: String, version: String, failure: PolicyFailure?) {
         self.revision = revision
         self.plugin = plugin
         self.version = version
-        self.error = error
+        self.failure = failure
     }
 }
 
@@ -31,9 +32,9 @@ enum HeldRevisions {
         for each in held {
             exclusions.append(
                 Exclusion(
-                    remote: remote, direction: .pull, kind: each.error == nil ? .rejected : .held, id: each.revision.id,
+                    remote: remote, direction: .pull, kind: each.failure == nil ? .rejected : .held, id: each.revision.id,
                     remoteSequence: each.revision.sequence?.json ?? "", revision: each.revision.revision,
-                    error: each.error ?? "", plugin: each.plugin, version: each.version))
+                    error: each.failure?.message ?? "", plugin: each.plugin, version: each.version))
         }
         try transaction.exclude(collection, exclusions)
         for each in held { try put(encode(each.revision), remote, each.revision.id, collection, transaction) }
@@ -133,7 +134,7 @@ enum HeldRevisions {
         else { return nil }
         let body = Array(bytes[(end + 1)...])
         return CheckedRevision(
-            replyTo: nil, isUrgent: false, id: id, revision: RevisionID(stored: revision),
+            replyTo: nil, id: id, revision: RevisionID(stored: revision),
             history: history.compactMap { if case .string(let text) = $0 { RevisionID(stored: text) } else { nil } },
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
             blobs: (try? BlobReferences.find(in: body)) ?? [], isRemoval: false)

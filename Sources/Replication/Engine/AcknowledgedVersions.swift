@@ -1,0 +1,39 @@
+import Documents
+
+/// Which revisions the peer acknowledged, from the acknowledgement until the store has noted it durably.
+struct AcknowledgedVersions {
+    /// What is to be noted in one transaction.
+    struct Batch: Sendable {
+        var marks: [(id: DocumentID, version: Version)]
+        /// The documents may be on the list of what a filter kept back, and are to be taken off it.
+        var endsExclusions: Bool
+    }
+
+    private var versions: [DocumentID: Version] = [:]
+    private var unsaved: [(id: DocumentID, version: Version)] = []
+    private(set) var batchesInFlight = 0
+
+    var unsavedCount: Int { unsaved.count }
+    var isEmpty: Bool { unsaved.isEmpty && batchesInFlight == 0 }
+
+    /// What the peer is known to hold, where the store does not know it yet.
+    func version(of id: DocumentID) -> Version? { versions.isEmpty ? nil : versions[id] }
+
+    mutating func add(_ id: DocumentID, _ version: Version) {
+        versions[id] = version
+        unsaved.append((id, version))
+    }
+
+    /// Takes what is to be noted now; nil if there is nothing.
+    mutating func take(endsExclusions: Bool) -> Batch? {
+        guard !unsaved.isEmpty else { return nil }
+        defer { unsaved = [] }
+        batchesInFlight += 1
+        return Batch(marks: unsaved, endsExclusions: endsExclusions)
+    }
+
+    mutating func noted(_ batch: Batch) {
+        batchesInFlight -= 1
+        for mark in batch.marks where versions[mark.id] == mark.version { versions[mark.id] = nil }
+    }
+}

@@ -1,0 +1,136 @@
+import Documents
+import DocumentStore
+
+/// Revisions that arrived and belong to no batch yet, in order.
+struct ArrivalQueue {
+    private var revisions: [ReceivedRevision] = []
+    private(set) var bytes = 0
+
+    var isEmpty: Bool { revisions.isEmpty }
+    var count: Int { revisions.count }
+
+    mutating func append(_ revision: ReceivedRevision) {
+        revisions.append(revision)
+        bytes += revision.body.readableBytes
+    }
+
+    func contains(_ id: DocumentID) -> Bool { revisions.contains { $0.id == id } }
+
+    /// Takes those at the front whose document is free; the others keep their places.
+    mutating func take(rows: Int, bytes limit: Int, where isFree: (DocumentID) -> Bool) -> [ReceivedRevision] {
+        var taken: [ReceivedRevision] = []
+        var left: [ReceivedRevision] = []
+        /// Of a document that is not free, nothing later may be taken either.
+        var passedOver: Set<DocumentID> = []
+        var size = 0
+        for (index, revision) in revisions.enumerated() {
+            if taken.count == rows || size >= limit {
+                left += revisions[index...]
+                break
+            }
+            if passedOver.isEmpty || !passedOver.contains(revision.id), isFree(revision.id) {
+                taken.append(revision)
+                size += revision.body.readableBytes
+            } else {
+                passedOver.insert(revision.id)
+                left.append(revision)
+            }
+        }
+        revisions = left
+        bytes -= size
+        return taken
+    }
+}
+
+/// Groups of revisions between arrival and store, and those that wait for their blobs: each with its step and what belongs to it.
+struct Batches {
+    enum Step {
+        /// Bodies are looked at.
+        case checking([(id: DocumentID, bytes: Int)])
+        /// The filter is asked.
+        case judging([CheckedRevision])
+        /// What the filter kept back is put on its list; the others go on then.
+        case keeping([HeldRevision], passed: [CheckedRevision])
+        /// The sync function is asked.
+        case assigning([CheckedRevision], attempt: Int)
+        /// The store writes.
+        case storing([StorableRevision], attempt: Int)
+    }
+
+
+    private var batches: [BatchID: Step] = [:]
+    private var fetches: [FetchID: CheckedRevision] = [:]
+    private var ready: [CheckedRevision] = []
+    /// How many revisions of a document are here.
+    private var documents: [DocumentID: Int] = [:]
+    private var last = 0
+    private(set) var bytes = 0
+    private(set) var count = 0
+
+    /// Batches under way; revisions that wait for blobs do not count.
+    var running: Int { batches.count }
+    var isEmpty: Bool { count == 0 && batches.isEmpty }
+
+    func hold(_ id: DocumentID) -> Bool { !documents.isEmpty && documents[id] != nil }
+    func step(_ batch: BatchID) -> Step? { batches[batch] }
+
+    mutating func begin(_ revisions: [ReceivedRevision]) -> BatchID {
+        for revision in revisions { enter(revision.id, revision.body.readableBytes) }
+        return add(.checking(revisions.map { ($0.id, $0.body.readableBytes) }))
+    }
+
+    /// Begins with revisions that were checked before.
+    mutating func begin(checked revisions: [CheckedRevision]) -> BatchID {
+        for revision in revisions { enter(revision.id, revision.bytes) }
+        return add(.judging(revisions))
+    }
+
+    /// Begins with a revision that cannot be stored and goes on the list of what is held.
+    mutating func begin(keeping held: HeldRevision) -> BatchID { add(.keeping([held], passed: [])) }
+
+    mutating func move(_ batch: BatchID, to step: Step) { if batches[batch] != nil { batches[batch] = step } }
+
+    /// The batch is over; its revisions have left one by one.
+    mutating func end(_ batch: BatchID) { batches[batch] = nil }
+
+    /// A revision is settled.
+    mutating func leave(_ id: DocumentID, _ size: Int) {
+        count -= 1
+        bytes -= size
+        guard let others = documents[id] else { return }
+        documents[id] = others > 1 ? others - 1 : nil
+    }
+
+    /// A revision leaves its batch until its blobs are here.
+    mutating func fetch(_ revision: CheckedRevision) -> FetchID {
+        last += 1
+        fetches[FetchID(number: last)] = revision
+        return FetchID(number: last)
+    }
+
+    mutating func fetched(_ fetch: FetchID) -> CheckedRevision? { fetches.removeValue(forKey: fetch) }
+
+    /// Its blobs are here: it goes on with the next batch.
+    mutating func makeReady(_ revision: CheckedRevision) { ready.append(revision) }
+
+    mutating func beginReady() -> (BatchID, [CheckedRevision])? {
+        guard !ready.isEmpty else { return nil }
+        defer { ready = [] }
+        return (add(.judging(ready)), ready)
+    }
+
+    /// The checked body may be smaller than the one that came.
+    mutating func resize(by difference: Int) { bytes += difference }
+
+    private mutating func enter(_ id: DocumentID, _ size: Int) {
+        count += 1
+        bytes += size
+        documents[id, default: 0] += 1
+    }
+
+    private mutating func add(_ step: Step) -> BatchID {
+        last += 1
+        batches[BatchID(number: last)] = step
+        return BatchID(number: last)
+    }
+}

@@ -1,0 +1,124 @@
+import Interfaces
+
+/// Saves one collection's checkpoint: at the peer first, and here only after its success, so that ours is never ahead. Before
+/// that, what the checkpoint claims is noted in the store.
+struct CheckpointMachine {
+    enum Event: Sendable {
+        /// Something advanced.
+        case progressed
+        case timerElapsed
+        /// Everything is quiet: what is not saved is saved now.
+        case saveNow
+        /// What the checkpoint claims is durably noted.
+        case noted
+        case peerSaved(token: String)
+        /// The peer's copy was changed meanwhile.
+        case peerConflict
+        case peerRefused(ReplicationError)
+        /// Answers ``Action/fetchToken``.
+        case tokenFetched(String)
+        case savedHere
+    }
+
+    enum Action: Sendable, Equatable {
+        case startTimer
+        /// Notes what the checkpoint is about to claim.
+        case note
+        case saveAtPeer(CheckpointBody, token: String)
+        case fetchToken
+        case saveHere(CheckpointBody)
+        case warn(String)
+        /// The peer refuses for a reason that concerns the whole connection.
+        case fail(ReplicationError)
+    }
+
+    private enum State: Equatable {
+        case idle
+        /// A save follows when the timer has elapsed.
+        case waiting
+        case noting(CheckpointBody)
+        case savingAtPeer(CheckpointBody, attempt: Int)
+        case fetchingToken(CheckpointBody, attempt: Int)
+        case savingHere(CheckpointBody)
+        /// The peer does not save; what was done is done again next time.
+        case broken
+    }
+
+    let id: String
+    /// The peer's token for its copy, empty for none.
+    private var token: String
+    /// What the peer and we have saved.
+    private(set) var saved: CheckpointBody
+    private var state = State.idle
+    private var timerRuns = false
+
+    private static let attempts = 3
+
+    init(id: String, saved: CheckpointBody, token: String) {
+        self.id = id
+        self.saved = saved
+        self.token = token
+    }
+
+    /// Nothing is to be saved.
+    func isSaved(_ current: CheckpointBody) -> Bool {
+        switch state {
+        case .broken: true
+        case .idle, .waiting: current == saved
+        default: false
+        }
+    }
+
+    /// - Parameter current: how far push and pull have come now.
+    mutating func handle(_ event: Event, _ current: CheckpointBody, _ actions: inout [Action]) {
+        switch (event, state) {
+        case (.progressed, .idle) where !timerRuns && current != saved:
+            timerRuns = true
+            state = .waiting
+            actions.append(.startTimer)
+        case (.timerElapsed, _):
+            timerRuns = false
+            begin(current, &actions)
+        case (.saveNow, _): begin(current, &actions)
+        case (.noted, .noting(let body)):
+            state = .savingAtPeer(body, attempt: 1)
+            actions.append(.saveAtPeer(body, token: token))
+        case (.peerSaved(let new), .savingAtPeer(let body, _)):
+            token = new
+            state = .savingHere(body)
+            actions.append(.saveHere(body))
+        case (.peerConflict, .savingAtPeer(let body, let attempt)) where attempt < Self.attempts:
+            state = .fetchingToken(body, attempt: attempt)
+            actions.append(.fetchToken)
+        case (.peerConflict, .savingAtPeer):
+            state = .broken
+            actions.append(.warn("the peer's copy of the checkpoint changed each time that it was to be saved"))
+        case (.tokenFetched(let new), .fetchingToken(let body, let attempt)):
+            token = new
+            state = .savingAtPeer(body, attempt: attempt + 1)
+            actions.append(.saveAtPeer(body, token: token))
+        case (.peerRefused(let error), .savingAtPeer), (.peerRefused(let error), .fetchingToken):
+            state = .broken
+            if error.domain == .http, error.code == 503 || error.code == 403 {
+                actions.append(.fail(error))
+            } else {
+                actions.append(.warn("the peer did not save the checkpoint: \(error)"))
+            }
+        case (.savedHere, .savingHere(let body)):
+            saved = body
+            state = .idle
+            handle(.progressed, current, &actions)
+        default: break
+        }
+    }
+
+    private mutating func begin(_ current: CheckpointBody, _ actions: inout [Action]) {
+        switch state {
+        case .idle, .waiting:
+            guard current != saved else { return state = .idle }
+            state = .noting(current)
+            actions.append(.note)
+        default: break
+        }
+    }
+}

@@ -1,0 +1,69 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// How far a change feed was read, and what keeps it from going on.
+struct FeedReader {
+    /// The filter could not decide about this document, and the peer's checkpoint must not pass it.
+    struct Stall: Sendable, Equatable {
+        var id: DocumentID
+        var version: Version
+        var failure: PolicyFailure
+    }
+
+    enum Reading {
+        case nothing
+        /// The feed itself.
+        case feed
+        /// Documents that are due.
+        case again
+        /// What the filter kept back.
+        case keptBack
+    }
+
+    private(set) var position: FeedPosition
+    var reading = Reading.nothing
+    private(set) var stall: Stall?
+    private var newest: SequenceNumber = 0
+    private var reachedEnd = false
+    private var isBlocked = false
+    /// Something changed while the feed stood still: perhaps the document that it stands at.
+    private var mayLookAgain = false
+
+    init(from position: FeedPosition) { self.position = position }
+
+    /// There is nothing to read now.
+    var isAtEnd: Bool { reachedEnd || isBlocked || stall != nil && !mayLookAgain }
+
+    mutating func storeChanged(_ sequence: SequenceNumber) {
+        newest = max(newest, sequence)
+        isBlocked = false
+        mayLookAgain = true
+        // Access to channels may change without a document.
+        if newest > position.sequence || position.channels != nil { reachedEnd = false }
+    }
+
+    mutating func lookAgain() { reachedEnd = false }
+
+    mutating func accept(_ page: FeedPage) {
+        reading = .nothing
+        position = page.next
+        mayLookAgain = false
+        // A change that was committed after the read has been told of meanwhile.
+        let isCurrent = newest <= max(page.newest, page.next.sequence)
+        isBlocked = page.isBlocked && isCurrent
+        reachedEnd = page.isEnd && isCurrent
+    }
+
+    /// Stands still before a document. False when it did so already.
+    mutating func stand(at stall: Stall, _ position: FeedPosition) -> Bool {
+        self.position = position
+        reachedEnd = false
+        mayLookAgain = false
+        defer { self.stall = stall }
+        return stall != self.stall
+    }
+
+    /// The document that it stood at is another now, or the filter is.
+    mutating func goOn() { stall = nil }
+}

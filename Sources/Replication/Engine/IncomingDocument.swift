@@ -1,0 +1,114 @@
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// What a dialect needs to answer the peer, for example a request's number. The engine passes it on.
+struct AnswerHandle: Hashable, Sendable {
+    var number: UInt64
+}
+
+/// A revision that arrived: its ids checked, its body still bytes.
+struct ReceivedRevision: Sendable {
+    /// Nil when the sender wants no answer.
+    var replyTo: AnswerHandle?
+    var id: DocumentID
+    var revision: Version
+    /// Ancestors, newest first, without the revision itself.
+    var history: [Version]
+    var isDeleted: Bool
+    var sequence: RemoteSequence?
+    var body: ByteBuffer
+}
+
+/// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.
+struct CheckedRevision: Sendable {
+    var replyTo: AnswerHandle?
+    var id: DocumentID
+    var revision: Version
+    var history: [Version]
+    var isDeleted: Bool
+    var sequence: RemoteSequence?
+    var body: [UInt8]
+    var blobs: [BlobReference]
+    /// Sync Gateway's way to say that the document left the peer's channels.
+    var isRemoval = false
+
+    var bytes: Int { body.count }
+}
+
+/// What became of checking a revision's body.
+enum CheckOutcome: Sendable {
+    case checked(CheckedRevision)
+    case refused(ReceivedRevision, ReplicationError)
+}
+
+/// A list of changes that the peer offers or proposes; nobody has read it yet.
+struct IncomingList: Sendable {
+    var handle: AnswerHandle?
+    var body: ByteBuffer
+    /// With a conflict the peer wants to hear our revision.
+    var wantsCurrentVersions = false
+}
+
+/// The rows of a list, in order.
+enum ListRows: Sendable {
+    case offered([RowResult<OfferedRow>])
+    case proposed([RowResult<ProposedRow>])
+}
+
+/// What we answer to an offered change.
+enum ChangeAnswer: Sendable {
+    case notWanted
+    /// We hold these revisions of it, the best base first.
+    case wanted(ancestors: [Version])
+}
+
+/// What we answer to a proposed change.
+enum ProposalAnswer: Sendable, Equatable {
+    case send
+    case have
+    case conflict(current: Version)
+    case refused(code: Int)
+}
+
+/// What a peer hears of a revision that it sent.
+enum Settlement: Sendable {
+    case stored
+    case alreadyHere
+    case refused(ReplicationError)
+}
+
+/// A revision to be stored, with what a sync function assigned to it.
+struct StorableRevision: Sendable {
+    var revision: CheckedRevision
+    var route: DocumentRoute?
+    /// The document's revision that the sync function saw; nil: there was none.
+    var seen: Version?
+}
+
+/// What became of storing one revision.
+enum StoreOutcome: Sendable {
+    case stored(InsertOutcome)
+    case failed(StoreError)
+    /// The document changed after the sync function looked at it.
+    case moved
+}
+
+/// A sync function's verdict, and the revision of the document that it saw.
+struct SyncJudgement: Sendable {
+    var verdict: SyncVerdict
+    var seen: Version?
+    var plugin: String
+    var version: String
+}
+
+/// One group of revisions on its way into the store.
+struct BatchID: Hashable, Sendable {
+    var number: Int
+}
+
+/// One revision that waits for its blobs.
+struct FetchID: Hashable, Sendable {
+    var number: Int
+}

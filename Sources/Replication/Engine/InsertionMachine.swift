@@ -1,0 +1,307 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Something that happened to revisions on their way into the store.
+enum InsertionEvent: Sendable {
+    /// Answers ``PullAction/check(_:_:)``.
+    case checked(BatchID, [CheckOutcome])
+    /// Answers ``PullAction/fetchBlobs(_:_:)``; nil: all are here.
+    case blobsFetched(FetchID, ReplicationError?)
+    /// Answers ``PullAction/judge(_:_:)``: one verdict for each.
+    case judged(BatchID, [FilterVerdict], plugin: String, version: String)
+    /// Answers ``PullAction/keep(_:_:)``: what was kept back is durably on its list.
+    case kept(BatchID)
+    /// Answers ``PullAction/assign(_:_:)``: one judgement for each.
+    case assigned(BatchID, [SyncJudgement])
+    /// Answers ``PullAction/store(_:_:_:settlesHeld:)``: one outcome for each, and all of it durable.
+    case stored(BatchID, [StoreOutcome])
+    /// The store could do nothing of what a batch needs.
+    case failed(BatchID, any Error)
+    case flushIsDue
+}
+
+/// How a revision's way into the store ended.
+struct Insertion: Sendable {
+    enum End: Sendable {
+        case stored(InsertOutcome)
+        /// A filter or the sync function said no, or could not decide; `isListed`: it waits here for another version.
+        case keptBack(PolicyFailure?, reason: String, isListed: Bool)
+        /// It cannot be stored as it is.
+        case refused(ReplicationError)
+        /// It cannot be had or stored now; the peer has to offer it again.
+        case postponed(ReplicationError)
+        /// It says that the document was taken away.
+        case isRemoval
+    }
+
+    var id: DocumentID
+    var version: Version
+    var sequence: RemoteSequence?
+    var replyTo: AnswerHandle?
+    var isDeleted: Bool
+    var end: End
+
+    init(_ revision: CheckedRevision, _ end: End) {
+        (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
+        isDeleted = revision.isDeleted
+        self.end = end
+    }
+
+    init(_ revision: ReceivedRevision, _ end: End) {
+        (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
+        isDeleted = revision.isDeleted
+        self.end = end
+    }
+}
+
+/// Brings revisions into the store in batches: body check, blobs, filter, sync function, transaction. A revision that waits for
+/// its blobs leaves its batch and holds nobody up but later revisions of its document.
+struct InsertionMachine {
+    private let settings: PullSettings
+    private var arrivals = ArrivalQueue()
+    private var batches = Batches()
+    private var flushIsScheduled = false
+    /// Revisions of this peer may be on the list, so what gets through must be taken off it.
+    var mayHaveHeld = false
+    /// The peer pulls on this connection.
+    var peerPulls = false
+
+    init(_ settings: PullSettings) { self.settings = settings }
+
+    var isEmpty: Bool { arrivals.isEmpty && batches.isEmpty }
+    var count: Int { arrivals.count + batches.count }
+    /// Body bytes of everything that is here.
+    var bytes: Int { arrivals.bytes + batches.bytes }
+
+    /// Something of the document is here.
+    func holds(_ id: DocumentID) -> Bool { batches.hold(id) || arrivals.contains(id) }
+
+    /// A peer that pulls decides its conflicts itself; were both sides to decide, they might never agree. One that only pushes
+    /// has nobody but our resolver.
+    var decidesPushes: Bool { settings.isPassive && settings.hasResolver && !settings.hasSyncFunction && !peerPulls }
+
+    mutating func add(_ revision: ReceivedRevision) { arrivals.append(revision) }
+
+    /// Revisions from the list of what was kept back.
+    /// - Returns: how many were taken up.
+    mutating func add(again revisions: [CheckedRevision], _ actions: inout [PullAction]) -> Int {
+        // Of a document that is under way something newer is here.
+        let free = revisions.filter { !holds($0.id) }
+        guard !free.isEmpty else { return 0 }
+        fetchOrJudge(batches.begin(checked: free), free, &actions)
+        return free.count
+    }
+
+    mutating func handle(_ event: InsertionEvent, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
+        switch event {
+        case .checked(let batch, let outcomes): accept(outcomes, batch, &ended, &actions)
+        case .blobsFetched(let fetch, let error): accept(fetch, error, &ended, &actions)
+        case .judged(let batch, let verdicts, let plugin, let version): accept(verdicts, plugin, version, batch, &ended, &actions)
+        case .kept(let batch): acceptKept(batch, &ended, &actions)
+        case .assigned(let batch, let judgements): accept(judgements, batch, &ended, &actions)
+        case .stored(let batch, let outcomes): accept(outcomes, batch, &ended, &actions)
+        case .failed(let batch, let error): fail(batch, error, &ended)
+        case .flushIsDue:
+            flushIsScheduled = false
+            begin(&actions)
+        }
+    }
+
+    /// Gathers what arrived into batches: at once when nothing more is expected, else when enough has come or time is up.
+    mutating func advance(expectsMore: Bool, _ actions: inout [PullAction]) {
+        if let (batch, revisions) = batches.beginReady() { judge(batch, revisions, &actions) }
+        let limits = settings.limits
+        guard !arrivals.isEmpty, batches.running < limits.insertionBatchesInFlight else { return }
+        if arrivals.count >= limits.insertionBatchRows || arrivals.bytes >= limits.insertionBatchBytes / 4
+            || !expectsMore && batches.running == 0
+        {
+            begin(&actions)
+        } else if !flushIsScheduled {
+            flushIsScheduled = true
+            actions.append(.startFlushTimer)
+        }
+    }
+
+    private mutating func begin(_ actions: inout [PullAction]) {
+        let limits = settings.limits
+        guard !arrivals.isEmpty, batches.running < limits.insertionBatchesInFlight else { return }
+        let revisions = arrivals.take(rows: limits.insertionBatch, bytes: limits.insertionBatchBytes) { !batches.hold($0) }
+        if !revisions.isEmpty { actions.append(.check(batches.begin(revisions), revisions)) }
+    }
+
+    // MARK: - From step to step
+
+    private mutating func accept(
+        _ outcomes: [CheckOutcome], _ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]
+    ) {
+        guard case .checking(let received)? = batches.step(batch) else { return }
+        var checked: [CheckedRevision] = []
+        checked.reserveCapacity(outcomes.count)
+        for (outcome, original) in zip(outcomes, received) {
+            switch outcome {
+            case .checked(let revision) where revision.isRemoval && !settings.isPassive:
+                batches.leave(original.id, original.bytes)
+                ended.append(Insertion(revision, .isRemoval))
+            case .checked(let revision):
+                // Reserved keys may have gone.
+                batches.resize(by: revision.bytes - original.bytes)
+                checked.append(revision)
+            case .refused(let revision, let error):
+                batches.leave(original.id, original.bytes)
+                ended.append(Insertion(revision, .refused(error)))
+            }
+        }
+        fetchOrJudge(batch, checked, &actions)
+    }
+
+    private mutating func fetchOrJudge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
+        guard revisions.contains(where: { !$0.blobs.isEmpty }) else { return judge(batch, revisions, &actions) }
+        for revision in revisions where !revision.blobs.isEmpty { actions.append(.fetchBlobs(batches.fetch(revision), revision)) }
+        judge(batch, revisions.filter { $0.blobs.isEmpty }, &actions)
+    }
+
+    private mutating func accept(
+        _ fetch: FetchID, _ error: ReplicationError?, _ ended: inout [Insertion], _ actions: inout [PullAction]
+    ) {
+        guard let revision = batches.fetched(fetch) else { return }
+        guard let error else { return batches.makeReady(revision) }
+        if settings.keepsLists, !error.isTransient {
+            // It fails alone and in words; the next run, or another limit, tries again.
+            let failure = PolicyFailure(plugin: "", version: "", kind: "blob", message: error.message)
+            let held = HeldRevision(revision, plugin: "", version: "", failure: failure)
+            mayHaveHeld = true
+            return actions.append(.keep(batches.begin(keeping: held), [held]))
+        }
+        batches.leave(revision.id, revision.bytes)
+        ended.append(Insertion(revision, error.isTransient ? .postponed(error) : .refused(error)))
+    }
+
+    private mutating func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
+        guard settings.hasFilter, !revisions.isEmpty else { return admit(batch, revisions, attempt: 1, &actions) }
+        batches.move(batch, to: .judging(revisions))
+        actions.append(.judge(batch, revisions))
+    }
+
+    private mutating func accept(
+        _ verdicts: [FilterVerdict], _ plugin: String, _ version: String, _ batch: BatchID, _ ended: inout [Insertion],
+        _ actions: inout [PullAction]
+    ) {
+        guard case .judging(let revisions)? = batches.step(batch) else { return }
+        var passed: [CheckedRevision] = []
+        var kept: [HeldRevision] = []
+        for (revision, verdict) in zip(revisions, verdicts) {
+            switch verdict {
+            case .pass: passed.append(revision)
+            case .reject: kept.append(HeldRevision(revision, plugin: plugin, version: version, failure: nil))
+            case .failed(let failure):
+                kept.append(HeldRevision(revision, plugin: failure.plugin, version: failure.version, failure: failure))
+            }
+        }
+        if kept.isEmpty { return admit(batch, passed, attempt: 1, &actions) }
+        guard settings.keepsLists else {
+            leave(kept, isListed: false, &ended)
+            return admit(batch, passed, attempt: 1, &actions)
+        }
+        mayHaveHeld = true
+        batches.move(batch, to: .keeping(kept, passed: passed))
+        actions.append(.keep(batch, kept))
+    }
+
+    private mutating func acceptKept(_ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
+        guard case .keeping(let kept, let passed)? = batches.step(batch) else { return }
+        leave(kept, isListed: true, &ended)
+        admit(batch, passed, attempt: 1, &actions)
+    }
+
+    private mutating func leave(_ kept: [HeldRevision], isListed: Bool, _ ended: inout [Insertion]) {
+        for each in kept {
+            batches.leave(each.revision.id, each.revision.bytes)
+            ended.append(
+                Insertion(each.revision, .keptBack(each.failure, reason: "a filter refused the document", isListed: isListed)))
+        }
+    }
+
+    private mutating func admit(_ batch: BatchID, _ revisions: [CheckedRevision], attempt: Int, _ actions: inout [PullAction]) {
+        if revisions.isEmpty {
+            batches.end(batch)
+        } else if settings.hasSyncFunction {
+            batches.move(batch, to: .assigning(revisions, attempt: attempt))
+            actions.append(.assign(batch, revisions))
+        } else {
+            store(batch, revisions.map { StorableRevision(revision: $0) }, attempt: attempt, &actions)
+        }
+    }
+
+    private mutating func accept(
+        _ judgements: [SyncJudgement], _ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]
+    ) {
+        guard case .assigning(let revisions, let attempt)? = batches.step(batch) else { return }
+        var accepted: [StorableRevision] = []
+        for (revision, judgement) in zip(revisions, judgements) {
+            switch judgement.verdict {
+            case .accepted(let assignment):
+                let route = DocumentRoute(assignment, plugin: judgement.plugin, version: judgement.version)
+                accepted.append(StorableRevision(revision: revision, route: route, seen: judgement.seen))
+            case .rejected(let reason):
+                batches.leave(revision.id, revision.bytes)
+                ended.append(
+                    Insertion(revision, .keptBack(nil, reason: reason.isEmpty ? "the document is refused" : reason, isListed: false)))
+            case .failed(let failure):
+                batches.leave(revision.id, revision.bytes)
+                ended.append(Insertion(revision, .keptBack(failure, reason: "", isListed: false)))
+            }
+        }
+        store(batch, accepted, attempt: attempt, &actions)
+    }
+
+    private mutating func store(_ batch: BatchID, _ revisions: [StorableRevision], attempt: Int, _ actions: inout [PullAction]) {
+        if revisions.isEmpty { return batches.end(batch) }
+        batches.move(batch, to: .storing(revisions, attempt: attempt))
+        let handling: ConflictHandling = !settings.isPassive ? .store : decidesPushes ? .storePushed : .refuse
+        actions.append(.store(batch, revisions, handling, settlesHeld: mayHaveHeld))
+    }
+
+    private mutating func accept(
+        _ outcomes: [StoreOutcome], _ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]
+    ) {
+        guard case .storing(let revisions, let attempt)? = batches.step(batch) else { return }
+        var moved: [CheckedRevision] = []
+        for (storable, outcome) in zip(revisions, outcomes) {
+            let revision = storable.revision
+            switch outcome {
+            case .moved where attempt < settings.limits.resolveAttempts:
+                moved.append(revision)
+                continue
+            case .moved:
+                let message = "the document changed each time that sync had looked at it (resolve_attempts)"
+                ended.append(Insertion(revision, .postponed(ReplicationError(domain: .http, code: 503, message: message))))
+            case .stored(let outcome): ended.append(Insertion(revision, .stored(outcome)))
+            case .failed(let error):
+                ended.append(
+                    Insertion(revision, .refused(ReplicationError(domain: .http, code: error.replicationStatus, message: "\(error)"))))
+            }
+            batches.leave(revision.id, revision.bytes)
+        }
+        admit(batch, moved, attempt: attempt + 1, &actions)
+    }
+
+    /// Nothing of the batch was stored: the peer keeps it, and our rows stay open.
+    private mutating func fail(_ batch: BatchID, _ error: any Error, _ ended: inout [Insertion]) {
+        let failure = ReplicationError(domain: .http, code: 503, message: "the database cannot take the document now")
+        switch batches.step(batch) {
+        case .checking, nil: break
+        case .judging(let revisions), .assigning(let revisions, _): for revision in revisions { postpone(revision, failure, &ended) }
+        case .keeping(let kept, let passed):
+            for each in kept { postpone(each.revision, failure, &ended) }
+            for revision in passed { postpone(revision, failure, &ended) }
+        case .storing(let revisions, _): for storable in revisions { postpone(storable.revision, failure, &ended) }
+        }
+        batches.end(batch)
+    }
+
+    private mutating func postpone(_ revision: CheckedRevision, _ failure: ReplicationError, _ ended: inout [Insertion]) {
+        batches.leave(revision.id, revision.bytes)
+        ended.append(Insertion(revision, .postponed(failure)))
+    }
+}

@@ -1,0 +1,51 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// A document that a filter kept back.
+struct KeptBack: Sendable {
+    var document: OutgoingDocument
+    /// Nil: it said no.
+    var failure: PolicyFailure?
+}
+
+/// What a push filter's verdicts make of a page.
+struct Judgement {
+    /// Nobody could decide about a document that a peer pulls.
+    struct Standstill {
+        var document: OutgoingDocument
+        var stall: FeedReader.Stall
+        /// Where the feed stands: right before the document.
+        var position: FeedPosition
+        /// It and what was read behind it.
+        var notLookedAt: ArraySlice<OutgoingDocument>
+    }
+
+    private(set) var passed: [OutgoingDocument] = []
+    private(set) var kept: [KeptBack] = []
+    private(set) var standstill: Standstill?
+
+    /// - Parameters:
+    ///   - verdicts: one for each visible document of the page, in their order.
+    ///   - style: what a failure means. A push puts the document on a list and goes on; for a peer that pulls, the feed stands
+    ///     still, since there is no other way to keep the peer's checkpoint from passing the document.
+    init(_ page: PushPage, _ verdicts: [FilterVerdict], _ style: PushStyle) {
+        var next = verdicts.makeIterator()
+        var position = page.from
+        for (index, document) in page.documents.enumerated() {
+            switch document.news == .visible ? next.next() ?? .reject : .pass {
+            case .pass: passed.append(document)
+            case .reject: kept.append(KeptBack(document: document, failure: nil))
+            case .failed(let failure):
+                if style == .announce, let position {
+                    standstill = Standstill(
+                        document: document, stall: .init(id: document.id, version: document.version, failure: failure),
+                        position: position, notLookedAt: page.documents[index...])
+                    return
+                }
+                kept.append(KeptBack(document: document, failure: failure))
+            }
+            position = position?.behind(document)
+        }
+    }
+}

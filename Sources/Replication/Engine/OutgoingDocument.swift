@@ -1,0 +1,125 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// The identity of a revision as the engine sees it. Machines compare versions for equality and never look inside; which
+/// of two is newer is the store's to say.
+typealias Version = RevisionID
+
+/// One of our documents on its way to the peer.
+struct OutgoingDocument: Sendable {
+    var sequence: SequenceNumber
+    var id: DocumentID
+    var version: Version
+    var isDeleted = false
+    var hasBlobs = false
+    /// The body's bytes as they are stored. A machine counts them and passes them on.
+    var body: [UInt8] = []
+    /// Ancestors, newest first.
+    var history: [Version] = []
+    /// The peer's current revision, as far as we know.
+    var peerVersion: Version?
+    /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
+    var news = ChannelNews.visible
+    /// The change of access that the row belongs to.
+    var event: SequenceNumber?
+    /// The row says nothing of it, only the revision's body does.
+    var goesByBody = false
+    /// How often it was offered on this trip; a peer that always names another revision must not keep it going round.
+    var offers = 0
+    /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
+    var isAfterPull = false
+    /// The peer refused it with 403 once; the second time is final.
+    var wasForbidden = false
+
+    /// The sequence as the peer sees it: JSON.
+    var sequenceJSON: String { event.map { "\"\($0):\(sequence)\"" } ?? String(sequence) }
+
+    /// Bits of a changes row: 1 deleted, 2 access revoked, 4 removed from the channels.
+    var flags: Int {
+        let deleted = isDeleted ? 1 : 0
+        if goesByBody { return deleted }
+        return switch news {
+        case .visible: deleted
+        case .revoked: deleted | 2
+        case .removed: deleted | 4
+        }
+    }
+}
+
+/// How far a feed has been read.
+struct FeedPosition: Sendable, Equatable {
+    var sequence: SequenceNumber
+    /// Where the peer is bound to channels: its place among them. The engine does not look inside.
+    var channels: ChannelPlace?
+
+    init(_ sequence: SequenceNumber, channels: ChannelPlace? = nil) {
+        self.sequence = sequence
+        self.channels = channels
+    }
+
+    /// Right behind a document that was read from here.
+    func behind(_ document: OutgoingDocument) -> FeedPosition {
+        guard channels != nil else { return FeedPosition(document.sequence) }
+        let text = document.sequenceJSON
+        let place = ChannelPlace(parsing: text.first == "\"" ? String(text.dropFirst().dropLast()) : text)
+        return FeedPosition(place.sequence, channels: place)
+    }
+}
+
+/// One read of the feed.
+struct FeedPage: Sendable {
+    var documents: [OutgoingDocument] = []
+    /// Where reading goes on.
+    var next: FeedPosition
+    /// Nothing more was there.
+    var isEnd: Bool
+    /// The next document waits to be assigned to channels.
+    var isBlocked = false
+    /// The newest sequence of the collection when it was read.
+    var newest: SequenceNumber
+}
+
+/// Documents that were read together and are judged together.
+struct PushPage: Sendable {
+    var documents: [OutgoingDocument]
+    /// Where they were read from; nil for those that do not come from the feed.
+    var from: FeedPosition?
+}
+
+/// One read of what the filter kept back for this peer.
+struct KeptBackPage: Sendable {
+    /// What is to be judged again.
+    var documents: [OutgoingDocument] = []
+    /// No longer there, or known to be at the peer.
+    var settled: [DocumentID] = []
+    /// Where the list goes on; nil at its end.
+    var next: DocumentID?
+    /// Something is kept back, even if nothing of this page is due.
+    var isAny: Bool
+}
+
+/// What a peer answers to an offered document.
+enum OfferAnswer: Sendable, Equatable {
+    /// Send it; the peer holds these ancestors of it.
+    case wanted(known: [Version])
+    /// The peer has this very revision.
+    case has
+    /// The peer does not want it.
+    case declined
+    /// The peer holds another revision, which it may name.
+    case conflict(current: Version?)
+    case refused(ReplicationError)
+}
+
+/// How our revision of a document stands to the one that the peer named.
+enum Comparison: Sendable, Equatable {
+    /// Ours descends from it; the history leads down to it.
+    case newer(history: [Version])
+    /// Ours is an ancestor of it: it came here meanwhile, and is the one to look at.
+    case older
+    /// Both are here as branches; the conflict is decided here.
+    case branches
+    /// The peer's revision is not here.
+    case unknown
+}

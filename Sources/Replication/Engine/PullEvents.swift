@@ -1,0 +1,95 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// What a pull does, and within which bounds.
+struct PullSettings: Sendable {
+    enum Role: Sendable {
+        /// We asked for the peer's changes.
+        case active(purgesWhatIsTakenAway: Bool)
+        /// The peer pushes to us.
+        case passive(refusesPush: Bool)
+    }
+
+    var collection: CollectionName
+    var role: Role
+    var hasFilter: Bool
+    var hasSyncFunction: Bool
+    var hasResolver: Bool
+    /// What a filter keeps back is put on a list here, so that it can be looked at again without the peer.
+    var keepsLists: Bool
+    /// Only these documents are wanted.
+    var documentIDs: Set<DocumentID>?
+    var limits: ReplicationLimits
+
+    var isPassive: Bool { if case .passive = role { true } else { false } }
+}
+
+/// Something that happened to a pull.
+enum PullEvent: Sendable {
+    /// Conflicts and held revisions of earlier runs are to be taken up.
+    case started
+    case listArrived(IncomingList)
+    /// Answers ``PullAction/readList(_:)``.
+    case listRead(Result<ListRows, MessageError>)
+    /// Answers ``PullAction/findMissing(_:)``.
+    case missing([RevisionNeed])
+    /// Answers ``PullAction/checkProposals(_:)``.
+    case proposalsChecked([ProposalVerdict])
+    /// The store could not answer what a list needs.
+    case listFailed(any Error)
+    case arrived(ReceivedRevision)
+    /// A revision came that cannot be taken. `isFinal`: the peer need not send it again.
+    case arrivalRefused(RemoteSequence?, DocumentID?, ReplicationError, isFinal: Bool)
+    /// The peer will not send what it offered.
+    case withdrawn(RemoteSequence?)
+    case insertion(InsertionEvent)
+    /// Answers ``PullAction/takeAway(_:)``.
+    case takenAway([Removal])
+    /// Answers ``PullAction/decide(_:)``.
+    case decided([ConflictDecider.Outcome])
+    case filterChanged
+    case resolverChanged
+    /// Answers ``PullAction/readHeld(after:)``.
+    case heldRead(HeldRevisions.Page)
+    /// Answers ``PullAction/readConflicts(after:)``.
+    case conflictsRead(ConflictDecider.Page)
+    /// The peer subscribed to our changes on this connection.
+    case peerPulls
+}
+
+/// A document that the peer no longer lets us have.
+struct Removal: Sendable {
+    var id: DocumentID
+    var sequence: RemoteSequence?
+    var replyTo: AnswerHandle?
+}
+
+/// Something to do for a pull.
+enum PullAction: Sendable {
+    case readList(IncomingList)
+    case findMissing([(DocumentID, Version)])
+    case checkProposals([Proposal])
+    case answerChanges(AnswerHandle?, [ChangeAnswer])
+    case answerProposals(AnswerHandle?, [ProposalAnswer], namesCurrent: Bool)
+    case refuseList(AnswerHandle?, MessageError)
+    case check(BatchID, [ReceivedRevision])
+    case fetchBlobs(FetchID, CheckedRevision)
+    case judge(BatchID, [CheckedRevision])
+    case keep(BatchID, [HeldRevision])
+    case assign(BatchID, [CheckedRevision])
+    case store(BatchID, [StorableRevision], ConflictHandling, settlesHeld: Bool)
+    case takeAway([Removal])
+    case settle(AnswerHandle, Settlement)
+    case decide([DocumentID])
+    case readHeld(after: DocumentID?)
+    case readConflicts(after: DocumentID?)
+    /// These came from the peer: they need not be offered back, and a push that waits for them goes on.
+    case tellPush([(DocumentID, Version)])
+    /// Something was decided: it may be to push.
+    case tellPushOfDecision
+    case startFlushTimer
+    case report(DocumentEvent)
+    case warn(String)
+    case fail(any Error)
+}

@@ -1,0 +1,339 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Takes the documents of one collection from one peer: answers what it offers, and brings what it sends through check, blobs,
+/// filter and sync function into the store. Answers go out, and sequences count as done, only when the store's commit is
+/// durable. It does no I/O: events go in, actions come out.
+///
+/// What concerns one document happens in the order in which it arrived: a revision waits for the batch that has an earlier one of
+/// its document, and a removal for every revision that was asked for before.
+struct PullMachine {
+    let settings: PullSettings
+    private(set) var counts = ReplicationCounts()
+    /// Only where we are active.
+    private(set) var tracker: RemoteSequenceTracker?
+
+    private var lists: WaitingLists
+    /// Rows whose revision was asked for and has not come.
+    private var asked: [RemoteSequence: DocumentID] = [:]
+    /// Passive: revisions that the peer was told to send. A hint only: it may drop what changed meanwhile.
+    private var expected = 0
+    private var insertion: InsertionMachine
+    /// Documents that the peer took away, once nothing of them is under way.
+    private var removals: [Removal] = []
+    private var removalsUnderWay = 0
+
+    private(set) var isSubscribed = false
+    private var wasAnnouncedComplete = false
+    private var heldReview = KeptBackReview(isDue: false)
+    private var conflictReview = KeptBackReview(isDue: false)
+    private var conflicts: [DocumentID] = []
+    private var isDeciding = false
+
+    init(_ settings: PullSettings) {
+        self.settings = settings
+        lists = WaitingLists(settings.limits)
+        insertion = InsertionMachine(settings)
+    }
+
+    /// We subscribed to the peer's changes behind this sequence.
+    mutating func subscribe(since: RemoteSequence?) {
+        isSubscribed = true
+        tracker = RemoteSequenceTracker(from: since)
+    }
+
+    // MARK: - What others may ask
+
+    /// The end of the peer's backlog was announced, and every list before it is answered.
+    var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
+
+    /// Nothing that arrived is under way.
+    var isDrained: Bool {
+        lists.isIdle && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0
+    }
+
+    /// Everything that the peer announced is here, and nothing of it waits for a look or a decision.
+    var isComplete: Bool {
+        (!isSubscribed || isCaughtUp) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
+    }
+
+    /// Body bytes received and not stored yet.
+    var bufferedBytes: Int { insertion.bytes + lists.bytes }
+
+    // MARK: - Events
+
+    mutating func handle(_ event: PullEvent, _ actions: inout [PullAction]) {
+        switch event {
+        case .started:
+            review(held: true, conflicts: true)
+        case .listArrived(let list): accept(list, &actions)
+        case .listRead(.success(let rows)): accept(rows, &actions)
+        case .listRead(.failure(let error)): actions.append(.refuseList(lists.finish()?.handle, error))
+        case .missing(let needs): answer(needs, &actions)
+        case .proposalsChecked(let verdicts): answer(verdicts, &actions)
+        case .listFailed(let error):
+            actions.append(.refuseList(lists.finish()?.handle, .busy))
+            if !settings.isPassive { actions.append(.fail(error)) }
+        case .arrived(let revision): accept(revision)
+        case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
+        case .withdrawn(let sequence):
+            complete(sequence)
+            if arrived(sequence), !settings.isPassive { counts.completed += 1 }
+        case .insertion(let event):
+            var ended: [Insertion] = []
+            insertion.handle(event, &ended, &actions)
+            if case .failed(_, let error) = event, !settings.isPassive { actions.append(.fail(error)) }
+            end(ended, &actions)
+        case .takenAway(let removals): accept(removals, &actions)
+        case .decided(let outcomes): accept(outcomes, &actions)
+        case .filterChanged: review(held: true, conflicts: false)
+        case .resolverChanged: review(held: false, conflicts: true)
+        case .heldRead(let page): accept(page, &actions)
+        case .conflictsRead(let page):
+            conflictReview.accept(next: page.next)
+            conflicts += page.ids
+        case .peerPulls: insertion.peerPulls = true
+        }
+        advance(&actions)
+    }
+
+    // MARK: - The next step
+
+    private mutating func advance(_ actions: inout [PullAction]) {
+        insertion.advance(expectsMore: !asked.isEmpty || expected > 0, &actions)
+        takeAway(&actions)
+        // What is to be taken away is gone before a later list may bring it back.
+        if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
+        if let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
+        if conflicts.isEmpty, let after = conflictReview.begin() { actions.append(.readConflicts(after: after)) }
+        if !isDeciding, !conflicts.isEmpty {
+            isDeciding = true
+            let some = Array(conflicts.prefix(settings.limits.conflictsAtOnce))
+            conflicts.removeFirst(some.count)
+            actions.append(.decide(some))
+        }
+    }
+
+    /// More revisions may be asked for.
+    private var hasRoom: Bool { asked.count + insertion.count < settings.limits.requestedRevisions }
+
+    private mutating func takeAway(_ actions: inout [PullAction]) {
+        guard !removals.isEmpty else { return }
+        var free: [Removal] = []
+        removals.removeAll { removal in
+            guard !asked.values.contains(removal.id), !insertion.holds(removal.id) else { return false }
+            free.append(removal)
+            return true
+        }
+        guard !free.isEmpty else { return }
+        removalsUnderWay += free.count
+        actions.append(.takeAway(free))
+    }
+
+    private mutating func review(held: Bool, conflicts: Bool) {
+        if held, settings.keepsLists { heldReview.restart() }
+        if conflicts, settings.hasResolver { conflictReview.restart() }
+    }
+
+    // MARK: - Lists
+
+    private mutating func accept(_ list: IncomingList, _ actions: inout [PullAction]) {
+        do throws(MessageError) { try lists.append(list) } catch {
+            actions.append(.refuseList(list.handle, error))
+            // A list that is not answered would leave a gap in what was pulled.
+            if !settings.isPassive { actions.append(.fail(ReplicationError(domain: .http, code: error.code, message: error.message))) }
+        }
+    }
+
+    private mutating func accept(_ rows: ListRows, _ actions: inout [PullAction]) {
+        guard lists.ask(rows) != nil else { return }
+        switch rows {
+        case .proposed(let rows):
+            var proposals: [Proposal] = []
+            for case .row(let row) in rows { proposals.append(Proposal(id: row.id, revision: row.revision, parent: row.parent)) }
+            actions.append(.checkProposals(proposals))
+        case .offered(let rows) where rows.isEmpty:
+            wasAnnouncedComplete = true
+            if let handle = lists.finish()?.handle { actions.append(.answerChanges(handle, [])) }
+        case .offered(let rows):
+            // In the order of arrival, before anything can be completed.
+            for row in rows { if let sequence = row.sequence { tracker?.begin(sequence) } }
+            counts.total += UInt64(rows.count)
+            var offers: [(DocumentID, Version)] = []
+            for case .row(let row) in rows where !row.isAccessRemoved { offers.append((row.id, row.revision)) }
+            actions.append(.findMissing(offers))
+        }
+    }
+
+    private mutating func answer(_ needs: [RevisionNeed], _ actions: inout [PullAction]) {
+        guard case (let list, .offered(let rows))? = lists.asking else { return }
+        _ = lists.finish()
+        var next = needs.makeIterator()
+        var answers: [ChangeAnswer] = []
+        answers.reserveCapacity(rows.count)
+        for result in rows {
+            guard case .row(let row) = result else {
+                if case .bad(let why, let sequence) = result {
+                    actions.append(.warn("a row of changes was refused: \(why)"))
+                    complete(sequence)
+                }
+                counts.failed += 1
+                counts.completed += 1
+                answers.append(.notWanted)
+                continue
+            }
+            if row.isAccessRemoved {
+                removals.append(Removal(id: row.id, sequence: row.sequence))
+            } else if case .need(let ancestors)? = next.next(), settings.documentIDs?.contains(row.id) ?? true {
+                // The same row twice is asked for once.
+                if asked.updateValue(row.id, forKey: row.sequence) == nil {
+                    answers.append(.wanted(ancestors: ancestors))
+                    continue
+                }
+                counts.completed += 1
+            } else {
+                complete(row.sequence)
+                counts.completed += 1
+            }
+            answers.append(.notWanted)
+        }
+        actions.append(.answerChanges(list.handle, answers))
+    }
+
+    private mutating func answer(_ verdicts: [ProposalVerdict], _ actions: inout [PullAction]) {
+        guard case (let list, .proposed(let rows))? = lists.asking else { return }
+        _ = lists.finish()
+        var refusesPush = false
+        if case .passive(let refuses) = settings.role { refusesPush = refuses }
+        var next = verdicts.makeIterator()
+        let answers = rows.map { result -> ProposalAnswer in
+            guard case .row = result, let verdict = next.next() else {
+                if case .bad(let why, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
+                return .refused(code: 400)
+            }
+            switch verdict {
+            case .conflict where insertion.decidesPushes && !refusesPush, .accept:
+                expected += 1
+                return .send
+            case .have: return .have
+            case .conflict(let current): return .conflict(current: current)
+            }
+        }
+        actions.append(.answerProposals(list.handle, answers, namesCurrent: list.wantsCurrentVersions))
+    }
+
+    // MARK: - Arrivals
+
+    /// A revision came, or will not come. False for one that nobody asked for and nobody counted.
+    private mutating func arrived(_ sequence: RemoteSequence?) -> Bool {
+        if settings.isPassive {
+            expected = max(0, expected - 1)
+            return false
+        }
+        return sequence.map { asked.removeValue(forKey: $0) != nil } ?? false
+    }
+
+    private mutating func complete(_ sequence: RemoteSequence?) {
+        if let sequence { tracker?.complete(sequence) }
+    }
+
+    private mutating func accept(_ revision: ReceivedRevision) {
+        if !arrived(revision.sequence) { counts.total += 1 }
+        insertion.add(revision)
+    }
+
+    private mutating func refuse(
+        _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PullAction]
+    ) {
+        if isFinal { complete(sequence) }
+        if !arrived(sequence) { counts.total += 1 }
+        counts.failed += 1
+        counts.completed += 1
+        report(id, error, &actions)
+    }
+
+    // MARK: - Ends
+
+    private mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
+        var came: [(DocumentID, Version)] = []
+        for each in ended {
+            var settlement = Settlement.stored
+            switch each.end {
+            case .stored(.alreadyPresent): settlement = .alreadyHere
+            case .stored(.inserted):
+                counts.pulled += 1
+                report(each.id, nil, isDeleted: each.isDeleted, &actions)
+            case .stored(.insertedConflict):
+                counts.pulled += 1
+                conflicts.append(each.id)
+            case .stored(.conflict(let current)):
+                counts.failed += 1
+                settlement = .refused(
+                    ReplicationError(domain: .http, code: 409, message: "document \(each.id) is at revision \(current) here"))
+            case .keptBack(let failure, let reason, let isListed):
+                if failure == nil { counts.rejected += 1 } else { counts.held += 1 }
+                if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
+                // What is on our list needs no second try of the peer; else 503 keeps it there, and 403 makes it give up.
+                if !isListed {
+                    settlement = .refused(
+                        ReplicationError(
+                            domain: .http, code: failure == nil ? 403 : 503,
+                            message: failure.map { "the document is held: \($0.kind)" } ?? reason))
+                }
+            case .refused(let error), .postponed(let error):
+                counts.failed += 1
+                settlement = .refused(error)
+                report(each.id, error, isDeleted: each.isDeleted, &actions)
+            case .isRemoval:
+                removals.append(Removal(id: each.id, sequence: each.sequence, replyTo: each.replyTo))
+                continue
+            }
+            if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
+            counts.completed += 1
+            switch each.end {
+            case .postponed: break
+            case .stored, .keptBack(_, _, isListed: true):
+                complete(each.sequence)
+                came.append((each.id, each.version))
+            default: complete(each.sequence)
+            }
+        }
+        if !came.isEmpty { actions.append(.tellPush(came)) }
+    }
+
+    private mutating func accept(_ taken: [Removal], _ actions: inout [PullAction]) {
+        removalsUnderWay -= taken.count
+        for removal in taken {
+            complete(removal.sequence)
+            counts.completed += 1
+            if let handle = removal.replyTo { actions.append(.settle(handle, .stored)) }
+            actions.append(
+                .report(DocumentEvent(id: removal.id, collection: settings.collection, direction: .pull, isAccessRemoved: true)))
+        }
+    }
+
+    private mutating func accept(_ page: HeldRevisions.Page, _ actions: inout [PullAction]) {
+        heldReview.accept(next: page.next)
+        if page.isAny { insertion.mayHaveHeld = true }
+        counts.total += UInt64(insertion.add(again: page.revisions, &actions))
+    }
+
+    private mutating func accept(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {
+        isDeciding = false
+        for outcome in outcomes where outcome.isDecided || outcome.failure != nil {
+            if outcome.isDecided { counts.resolved += 1 }
+            report(
+                outcome.id,
+                outcome.failure.map { ReplicationError(domain: .plugin, code: 409, message: "conflict pending: \($0.kind): \($0.message)") },
+                &actions)
+        }
+        actions.append(.tellPushOfDecision)
+    }
+
+    private func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, _ actions: inout [PullAction]) {
+        guard let id else { return }
+        actions.append(
+            .report(DocumentEvent(id: id, collection: settings.collection, direction: .pull, isDeleted: isDeleted, error: error)))
+    }
+}

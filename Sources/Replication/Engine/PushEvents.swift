@@ -1,0 +1,85 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Which side asked for the documents.
+enum PushStyle: Sendable {
+    /// We push: documents are proposed, and the peer answers with a status each.
+    case propose
+    /// The peer pulls: changes are announced, and the peer answers with what it wants.
+    case announce
+}
+
+/// What a push does, and within which bounds.
+struct PushSettings: Sendable {
+    var collection: CollectionName
+    var style: PushStyle
+    var isContinuous: Bool
+    /// A push filter is asked about each document.
+    var hasFilter: Bool
+    /// The same peer's changes are pulled as well.
+    var pulls: Bool
+    var limits: ReplicationLimits
+}
+
+/// Something that happened to a push.
+enum PushEvent: Sendable {
+    case storeChanged(newest: SequenceNumber)
+    /// A conflict was decided: what came of it may be to push, even before the store tells of it.
+    case decided
+    /// Another version of the filter is in force.
+    case filterChanged
+    /// Answers ``PushAction/read(_:limit:)``.
+    case read(FeedPage)
+    /// Answers ``PushAction/readAgain(_:)`` with those that are still there.
+    case readAgain([DocumentID], [OutgoingDocument])
+    /// Answers ``PushAction/readKeptBack(after:)``.
+    case keptBackRead(KeptBackPage)
+    /// Answers ``PushAction/judge(_:)``: one verdict for each.
+    case judged([FilterVerdict])
+    /// What the filter kept back is durably on its list.
+    case listed([DocumentID])
+    /// Answers ``PushAction/offer(_:_:)``, one answer for each.
+    case answered(ListID, [OfferAnswer])
+    /// The peer refused a whole list of announced changes.
+    case listRefused(ListID)
+    /// Answers ``PushAction/compare(_:)``.
+    case compared([(DocumentID, Comparison)])
+    case acknowledged(DocumentID)
+    case refused(DocumentID, ReplicationError)
+    /// The store has noted what the peer acknowledged.
+    case noted(AcknowledgedVersions.Batch)
+    /// What was acknowledged is to be noted now: a checkpoint is about to claim it.
+    case noteNow
+    /// The peer sent these revisions on this connection; they are stored, held or rejected.
+    case pulled([(DocumentID, Version)])
+    /// Whether everything that the peer announced is here, and nothing of it waits for a decision.
+    case pullIsComplete(Bool)
+    case retryIsDue
+}
+
+/// Something to do for a push.
+enum PushAction: Sendable {
+    case read(FeedPosition, limit: Int)
+    case readAgain([DocumentID])
+    case readKeptBack(after: DocumentID?)
+    case judge([OutgoingDocument])
+    /// Puts what the filter kept back on its list, durably.
+    case list([KeptBack])
+    /// Takes documents off that list.
+    case unlist([DocumentID])
+    case offer(ListID, [OutgoingDocument])
+    case compare([(OutgoingDocument, Version)])
+    case send(OutgoingDocument)
+    case announceCaughtUp
+    case note(AcknowledgedVersions.Batch)
+    case startRetryTimer(seconds: Int)
+    case report(DocumentEvent)
+}
+
+extension ReplicationError {
+    /// A policy that could not decide holds the document.
+    init(_ failure: PolicyFailure) {
+        self.init(domain: .plugin, code: 503, message: "\(failure.kind): \(failure.message)")
+    }
+}

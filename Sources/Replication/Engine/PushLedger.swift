@@ -1,0 +1,259 @@
+import Documents
+import DocumentStore
+
+/// How far each document of a push is, and who owes the next step: one look-up for each question.
+///
+/// A document has one entry while it is under way, so two of its revisions never are. All counts are made where an entry
+/// begins, changes its phase or ends.
+struct PushLedger {
+    /// Where a document is on its way, with what is needed there and nothing else.
+    enum Phase {
+        /// The filter is asked.
+        case judging(OutgoingDocument)
+        /// The filter kept it back; the store puts it on its list.
+        case listing(OutgoingDocument)
+        /// Passed; its list is about to be offered.
+        case ready(OutgoingDocument)
+        /// The peer was asked whether it wants it.
+        case offered(OutgoingDocument)
+        /// The peer named another revision; the store is asked how ours stands to it.
+        case comparing(OutgoingDocument)
+        /// The peer wants it; waits for room.
+        case wanted(OutgoingDocument)
+        /// The peer has to acknowledge it.
+        case sent(OutgoingDocument)
+        /// To be read again: it changed on its way, or its time has come.
+        case due(Parked)
+        /// The store is reading it again.
+        case reading(Parked)
+        /// The peer could not take it for the moment.
+        case deferred(Parked)
+        /// The peer holds a revision that the pull has to bring.
+        case awaitingPull(Parked)
+
+        /// The document itself, where it is at hand.
+        var document: OutgoingDocument? {
+            switch self {
+            case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it): it
+            case .due, .reading, .deferred, .awaitingPull: nil
+            }
+        }
+
+        /// Nobody works on it; it waits for time or for the pull.
+        var isWaiting: Bool {
+            switch self {
+            case .deferred, .awaitingPull: true
+            default: false
+            }
+        }
+    }
+
+    /// A document that is not at hand, and whose sequence stays open.
+    struct Parked {
+        var sequence: SequenceNumber
+        /// What the peer is known to hold.
+        var peerVersion: Version?
+        /// The pull was complete when it was last offered, and still the peer named a revision that is not here.
+        var wasOfferedAfterPull = false
+    }
+
+    private struct Entry {
+        var phase: Phase
+        /// The newest sequence at which it changed on its way.
+        var successor: SequenceNumber?
+    }
+
+    private var entries: [DocumentID: Entry] = [:]
+    private var tracker: LocalSequenceTracker
+    /// Documents in phase `due`, in order.
+    private var due: [DocumentID] = []
+    /// Documents in phase `wanted`, in the order in which the peer said so.
+    private var wanted = SendQueue()
+    private(set) var counts = ReplicationCounts()
+    /// Entries that somebody works on.
+    private(set) var active = 0
+    /// Entries that wait for time or for the pull.
+    private(set) var waiting = 0
+    /// Entries sent and not acknowledged, and the bytes of their bodies.
+    private(set) var inFlight = 0
+    private(set) var inFlightBytes = 0
+    /// Bytes of all bodies at hand.
+    private(set) var bytesAtHand = 0
+
+    init(from sequence: SequenceNumber) { tracker = LocalSequenceTracker(from: sequence) }
+
+    /// Every sequence up to here was pushed or needs no push.
+    var completedThrough: SequenceNumber { tracker.completedThrough }
+    var hasDue: Bool { !due.isEmpty }
+    var wantedCount: Int { wanted.count }
+
+    func phase(of id: DocumentID) -> Phase? { entries[id]?.phase }
+
+    // MARK: - Sequences
+
+    mutating func read(_ sequence: SequenceNumber) { tracker.begin(sequence) }
+    mutating func read(through sequence: SequenceNumber) { tracker.scanned(through: sequence) }
+
+    // MARK: - A document's way
+
+    /// Says whether a document that was read begins a trip now. If its entry waits, the new row takes its place; if an earlier revision
+    /// is under way, this one waits for its end and is read again then.
+    mutating func mayBegin(_ document: inout OutgoingDocument) -> Bool {
+        guard let entry = entries[document.id] else { return true }
+        switch entry.phase {
+        case .due(let parked), .deferred(let parked), .awaitingPull(let parked):
+            if case .due = entry.phase { due.removeAll { $0 == document.id } }
+            remove(document.id)
+            if parked.sequence != document.sequence { tracker.complete(parked.sequence) }
+            document.peerVersion = document.peerVersion ?? parked.peerVersion
+            return true
+        default:
+            if let older = entry.successor, older != document.sequence { tracker.complete(older) }
+            entries[document.id]?.successor = document.sequence
+            return false
+        }
+    }
+
+    /// A document that needs no trip: the peer has it.
+    mutating func skip(_ document: OutgoingDocument) {
+        tracker.complete(document.sequence)
+        counts.total += 1
+        counts.completed += 1
+    }
+
+    /// A document that was begun and is not to be looked at now.
+    mutating func forget(_ id: DocumentID) { remove(id) }
+
+    mutating func move(_ id: DocumentID, to phase: Phase) {
+        let successor = remove(id)?.successor
+        insert(id, Entry(phase: phase, successor: successor))
+    }
+
+    /// The peer wants it: it is sent when there is room.
+    mutating func want(_ document: OutgoingDocument) {
+        move(document.id, to: .wanted(document))
+        wanted.append(document.id)
+    }
+
+    /// Takes what is to be sent next; nil where nothing waits, or there is no room.
+    mutating func sendNext(_ limits: ReplicationLimits) -> OutgoingDocument? {
+        while wanted.count > 0, inFlight < limits.revisionsInFlight, inFlightBytes < limits.revisionBytesInFlight {
+            guard let id = wanted.next(), case .wanted(let document)? = entries[id]?.phase else { continue }
+            move(id, to: .sent(document))
+            return document
+        }
+        return nil
+    }
+
+    /// The trip is over: the sequence is done, and what changed meanwhile is read again.
+    mutating func finish(_ id: DocumentID, peerVersion: Version? = nil) {
+        guard let entry = remove(id) else { return }
+        if let sequence = entry.sequence { tracker.complete(sequence) }
+        counts.completed += 1
+        goOn(id, entry, peerVersion)
+    }
+
+    /// The trip is over for now; the sequence stays open until another one gets through.
+    mutating func park(_ id: DocumentID, _ phase: (Parked) -> Phase) {
+        guard let entry = remove(id), let sequence = entry.sequence else { return }
+        counts.completed += 1
+        guard entry.successor == nil else {
+            tracker.complete(sequence)
+            goOn(id, entry, nil)
+            return
+        }
+        insert(id, Entry(phase: phase(Parked(sequence: sequence))))
+    }
+
+    /// What the pull had to bring came; nothing of the document is owed any more.
+    mutating func finishWaiting(_ id: DocumentID) {
+        guard let entry = remove(id) else { return }
+        if let sequence = entry.sequence { tracker.complete(sequence) }
+        goOn(id, entry, nil)
+    }
+
+    private mutating func goOn(_ id: DocumentID, _ entry: Entry, _ peerVersion: Version?) {
+        guard let successor = entry.successor else { return }
+        insert(id, Entry(phase: .due(Parked(sequence: successor, peerVersion: peerVersion))))
+        due.append(id)
+    }
+
+    // MARK: - Reading again
+
+    /// What waits and is chosen is read again.
+    mutating func wake(where chosen: (Phase) -> Parked?) {
+        guard waiting > 0 else { return }
+        for (id, entry) in entries.sorted(by: { $0.key < $1.key }) {
+            guard let parked = chosen(entry.phase) else { continue }
+            remove(id)
+            insert(id, Entry(phase: .due(parked), successor: entry.successor))
+            due.append(id)
+        }
+    }
+
+    /// What is to be read again now.
+    mutating func takeDue(limit: Int) -> [DocumentID] {
+        let ids = Array(due.prefix(limit))
+        due.removeFirst(ids.count)
+        for id in ids {
+            guard case .due(let parked)? = entries[id]?.phase else { continue }
+            entries[id]?.phase = .reading(parked)
+        }
+        return ids
+    }
+
+    /// What was asked for came, or the document is gone. Says what is known of it, when it may begin a trip.
+    mutating func readAgain(_ id: DocumentID, _ document: OutgoingDocument?) -> Parked? {
+        guard let entry = entries[id], case .reading(let parked) = entry.phase else { return nil }
+        remove(id)
+        guard let document else {
+            tracker.complete(parked.sequence)
+            if let successor = entry.successor { tracker.complete(successor) }
+            return nil
+        }
+        tracker.begin(document.sequence)
+        for sequence in [parked.sequence, entry.successor] {
+            if let sequence, sequence != document.sequence { tracker.complete(sequence) }
+        }
+        return parked
+    }
+
+    // MARK: - Counts
+
+    mutating func count(_ change: (inout ReplicationCounts) -> Void) { change(&counts) }
+
+    private mutating func insert(_ id: DocumentID, _ entry: Entry) {
+        entries[id] = entry
+        if entry.phase.isWaiting { waiting += 1 } else { active += 1 }
+        guard let document = entry.phase.document else { return }
+        bytesAtHand += document.body.count
+        if case .sent = entry.phase {
+            inFlight += 1
+            inFlightBytes += document.body.count
+        }
+    }
+
+    @discardableResult
+    private mutating func remove(_ id: DocumentID) -> Entry? {
+        guard let entry = entries.removeValue(forKey: id) else { return nil }
+        if entry.phase.isWaiting { waiting -= 1 } else { active -= 1 }
+        if let document = entry.phase.document {
+            bytesAtHand -= document.body.count
+            if case .sent = entry.phase {
+                inFlight -= 1
+                inFlightBytes -= document.body.count
+            }
+        }
+        return entry
+    }
+}
+
+extension PushLedger.Entry {
+    fileprivate var sequence: SequenceNumber? {
+        if let document = phase.document { return document.sequence }
+        switch phase {
+        case .due(let parked), .reading(let parked), .deferred(let parked), .awaitingPull(let parked): return parked.sequence
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,405 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Gets the documents of one collection to one peer: reads the change feed, has the filter asked, offers, and sends what is
+/// wanted. It does no I/O: events go in, actions come out. How far each document is, the ``PushLedger`` knows.
+///
+/// At most one revision of a document is under way. What changes meanwhile is read again when the trip is over, so the
+/// peer always gets the newest, and its acknowledgements of one document come in order.
+struct PushMachine {
+    private enum Judging {
+        case nothing
+        /// The filter has the visible ones of these.
+        case asked(PushPage)
+    }
+
+    let settings: PushSettings
+    private(set) var ledger: PushLedger
+    private(set) var feed: FeedReader
+    private var lists = OfferedLists()
+    private var acknowledged = AcknowledgedVersions()
+    private var retry: RetryDelay
+    private var echoes: EchoMemory
+
+    private var judging = Judging.nothing
+    /// Read, and to be judged when the page before it is.
+    private var nextPage: PushPage?
+    /// Passed, and to be offered when fewer lists are under way.
+    private var ready: [OutgoingDocument] = []
+    private var announcedCaughtUp = false
+    private var review: KeptBackReview
+    private var hasKeptBack = false
+    private var isPullComplete: Bool
+
+    init(_ settings: PushSettings, from position: FeedPosition) {
+        self.settings = settings
+        feed = FeedReader(from: position)
+        ledger = PushLedger(from: position.sequence)
+        echoes = EchoMemory(limit: settings.limits.echoMemory)
+        retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
+        review = KeptBackReview(isDue: settings.style == .propose)
+        isPullComplete = !settings.pulls
+    }
+
+    // MARK: - What others may ask
+
+    /// Everything that was acknowledged is noted in the store.
+    var isNoted: Bool { acknowledged.isEmpty }
+    /// What was acknowledged and is not noted, for a connection that ends.
+    mutating func takeUnnoted() -> AcknowledgedVersions.Batch? { acknowledged.take(endsExclusions: hasKeptBack) }
+
+    /// The feed was read to its end, as far as it can be.
+    var isCaughtUp: Bool {
+        guard case .nothing = judging, feed.reading == .nothing else { return false }
+        return nextPage == nil && !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver)
+    }
+
+    /// Nobody works on a document. Some may wait for their time.
+    var isDrained: Bool { ledger.active == 0 && lists.isEmpty && ready.isEmpty }
+
+    /// Nothing can be done now.
+    var isIdle: Bool { isCaughtUp && isDrained }
+
+    /// A push that is not continuous has done all it can. What waits is for the next run.
+    var isFinished: Bool {
+        !settings.isContinuous && isIdle && (settings.style == .announce ? announcedCaughtUp : isPullComplete && acknowledged.isEmpty)
+    }
+
+    /// A peer's one-shot subscription ends with the marker; what changes later is for the next one.
+    private var isOver: Bool { settings.style == .announce && !settings.isContinuous && announcedCaughtUp }
+
+    private var isFull: Bool {
+        lists.count >= settings.limits.changeListsInFlight || ledger.inFlight + ledger.wantedCount >= settings.limits.revisionsInFlight
+            || ledger.bytesAtHand >= settings.limits.revisionBytesInFlight
+    }
+
+    // MARK: - Events
+
+    mutating func handle(_ event: PushEvent, _ actions: inout [PushAction]) {
+        switch event {
+        case .storeChanged(let sequence): feed.storeChanged(sequence)
+        case .decided: feed.lookAgain()
+        case .filterChanged:
+            feed.goOn()
+            if settings.style == .propose { review.restart() }
+        case .read(let page): accept(page)
+        case .readAgain(let asked, let found): acceptAgain(asked, found)
+        case .keptBackRead(let page): accept(page, &actions)
+        case .judged(let verdicts): accept(verdicts, &actions)
+        case .listed(let ids): for id in ids { ledger.finish(id) }
+        case .answered(let list, let answers): accept(answers, to: list, &actions)
+        case .listRefused(let list): for id in lists.take(list) { ledger.finish(id) }
+        case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }
+        case .acknowledged(let id): acknowledge(id, &actions)
+        case .refused(let id, let error): refuse(id, error, &actions)
+        case .noted(let batch): acknowledged.noted(batch)
+        case .noteNow: note(&actions)
+        case .pulled(let revisions): accept(pulled: revisions)
+        case .pullIsComplete(let isComplete): isPullComplete = isComplete
+        case .retryIsDue:
+            retry.elapsed()
+            ledger.wake { if case .deferred(let parked) = $0 { parked } else { nil } }
+        }
+        advance(&actions)
+    }
+
+    // MARK: - The next step
+
+    private mutating func advance(_ actions: inout [PushAction]) {
+        sendWanted(&actions)
+        offer(&actions)
+        judge(&actions)
+        read(&actions)
+        guard isCaughtUp else { return }
+        if settings.style == .announce, !announcedCaughtUp, ready.isEmpty {
+            announcedCaughtUp = true
+            actions.append(.announceCaughtUp)
+        }
+        guard isDrained else { return }
+        if settings.pulls, isPullComplete, ledger.waiting > 0 {
+            // Perhaps the pull brought it before the peer's answer came.
+            ledger.wake { phase in
+                guard case .awaitingPull(var parked) = phase, !parked.wasOfferedAfterPull else { return nil }
+                parked.wasOfferedAfterPull = true
+                return parked
+            }
+            read(&actions)
+        }
+        note(&actions)
+    }
+
+    private mutating func read(_ actions: inout [PushAction]) {
+        // A page may be read while the filter looks at another.
+        guard feed.reading == .nothing, nextPage == nil, ready.isEmpty, !isFull else { return }
+        if ledger.hasDue {
+            feed.reading = .again
+            actions.append(.readAgain(ledger.takeDue(limit: settings.limits.rowsReadAgain)))
+        } else if let after = review.begin() {
+            feed.reading = .keptBack
+            actions.append(.readKeptBack(after: after))
+        } else if !feed.isAtEnd, !isOver {
+            feed.reading = .feed
+            actions.append(.read(feed.position, limit: settings.limits.rowsPerChangeList))
+        }
+    }
+
+    private mutating func offer(_ actions: inout [PushAction]) {
+        guard !ready.isEmpty, lists.count < settings.limits.changeListsInFlight else { return }
+        var rows = ready
+        ready = []
+        if rows.count > settings.limits.rowsPerChangeList {
+            ready = Array(rows[settings.limits.rowsPerChangeList...])
+            rows.removeLast(ready.count)
+        }
+        for index in rows.indices {
+            rows[index].offers += 1
+            ledger.move(rows[index].id, to: .offered(rows[index]))
+        }
+        actions.append(.offer(lists.add(rows.map(\.id)), rows))
+    }
+
+    private mutating func sendWanted(_ actions: inout [PushAction]) {
+        while let document = ledger.sendNext(settings.limits) { actions.append(.send(document)) }
+    }
+
+    private mutating func note(_ actions: inout [PushAction]) {
+        if let batch = acknowledged.take(endsExclusions: hasKeptBack) { actions.append(.note(batch)) }
+    }
+
+    // MARK: - Reading and judging
+
+    private mutating func accept(_ page: FeedPage) {
+        let from = feed.position
+        feed.accept(page)
+        if settings.style == .propose {
+            // Begun before the position is claimed, so that a checkpoint saved meanwhile does not pass them.
+            for document in page.documents { ledger.read(document.sequence) }
+            ledger.read(through: page.next.sequence)
+        }
+        if !page.documents.isEmpty { nextPage = PushPage(documents: page.documents, from: from) }
+    }
+
+    private mutating func acceptAgain(_ asked: [DocumentID], _ found: [OutgoingDocument]) {
+        feed.reading = .nothing
+        let rows = Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
+        var documents: [OutgoingDocument] = []
+        for id in asked {
+            guard let parked = ledger.readAgain(id, rows[id]), var document = rows[id] else { continue }
+            document.peerVersion = parked.peerVersion ?? document.peerVersion
+            document.isAfterPull = parked.wasOfferedAfterPull
+            documents.append(document)
+        }
+        if !documents.isEmpty { nextPage = PushPage(documents: documents) }
+    }
+
+    private mutating func accept(_ page: KeptBackPage, _ actions: inout [PushAction]) {
+        feed.reading = .nothing
+        review.accept(next: page.next)
+        hasKeptBack = hasKeptBack || page.isAny
+        if !page.settled.isEmpty { actions.append(.unlist(page.settled)) }
+        // What lies beyond the position is about to be read anyway.
+        let known = page.documents.filter { $0.sequence <= feed.position.sequence }
+        for document in known { ledger.read(document.sequence) }
+        if !known.isEmpty { nextPage = PushPage(documents: known) }
+    }
+
+    /// Those of a page that begin a trip now. What is announced is announced in order, since the peer's checkpoint follows it: a
+    /// document that is under way ends the page, and the rest waits.
+    private mutating func candidates(_ page: PushPage) -> (now: [OutgoingDocument], rest: PushPage?) {
+        var now: [OutgoingDocument] = []
+        now.reserveCapacity(page.documents.count)
+        for (index, original) in page.documents.enumerated() {
+            var document = original
+            if document.news == .visible, echoes.holds(document.id, document.version) {
+                ledger.skip(document)
+                continue
+            }
+            if settings.style == .announce {
+                guard ledger.phase(of: document.id) == nil else {
+                    let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
+                    return (now, PushPage(documents: Array(page.documents[index...]), from: from))
+                }
+            } else {
+                guard ledger.mayBegin(&document) else { continue }
+                if let known = acknowledged.version(of: document.id) { document.peerVersion = known }
+                if document.peerVersion == document.version {
+                    ledger.skip(document)
+                    continue
+                }
+            }
+            now.append(document)
+        }
+        return (now, nil)
+    }
+
+    private mutating func judge(_ actions: inout [PushAction]) {
+        while case .nothing = judging, ready.isEmpty, let page = nextPage {
+            if let stall = feed.stall, let first = page.documents.first, let from = page.from {
+                if first.id == stall.id, first.version == stall.version {
+                    _ = feed.stand(at: stall, from)
+                    nextPage = nil
+                    return
+                }
+                feed.goOn()
+            }
+            let (now, rest) = candidates(page)
+            nextPage = rest
+            // Nobody asks whether a document may go away.
+            let visible = settings.hasFilter ? now.filter { $0.news == .visible } : []
+            if visible.isEmpty {
+                for document in now { pass(document) }
+                offer(&actions)
+            } else {
+                for document in now { ledger.move(document.id, to: .judging(document)) }
+                judging = .asked(PushPage(documents: now, from: page.from))
+                actions.append(.judge(visible))
+            }
+            if rest != nil, now.isEmpty { return }
+        }
+    }
+
+    private mutating func pass(_ document: OutgoingDocument) {
+        ledger.count { $0.total += 1 }
+        ledger.move(document.id, to: .ready(document))
+        ready.append(document)
+    }
+
+    private mutating func accept(_ verdicts: [FilterVerdict], _ actions: inout [PushAction]) {
+        guard case .asked(let page) = judging else { return }
+        judging = .nothing
+        let judgement = Judgement(page, verdicts, settings.style)
+        for document in judgement.passed { pass(document) }
+        if let standstill = judgement.standstill {
+            for document in standstill.notLookedAt { ledger.forget(document.id) }
+            nextPage = nil
+            if feed.stand(at: standstill.stall, standstill.position) {
+                ledger.count { $0.held += 1 }
+                report(standstill.document, ReplicationError(standstill.stall.failure), &actions)
+            }
+        }
+        keepBack(judgement.kept, &actions)
+    }
+
+    private mutating func keepBack(_ kept: [KeptBack], _ actions: inout [PushAction]) {
+        if kept.isEmpty { return }
+        for each in kept {
+            ledger.count {
+                $0.total += 1
+                if each.failure == nil { $0.rejected += 1 } else { $0.held += 1 }
+            }
+            if let failure = each.failure { report(each.document, ReplicationError(failure), &actions) }
+        }
+        guard settings.style == .propose else {
+            for each in kept { ledger.finish(each.document.id) }
+            return
+        }
+        // What was acknowledged of these documents is noted first: it takes them off the list that they go on now.
+        note(&actions)
+        hasKeptBack = true
+        for each in kept { ledger.move(each.document.id, to: .listing(each.document)) }
+        actions.append(.list(kept))
+    }
+
+    // MARK: - The peer's answers
+
+    private mutating func accept(_ answers: [OfferAnswer], to list: ListID, _ actions: inout [PushAction]) {
+        var questions: [(OutgoingDocument, Version)] = []
+        for (id, answer) in zip(lists.take(list), answers) {
+            guard case .offered(var document)? = ledger.phase(of: id) else { continue }
+            switch answer {
+            case .wanted(let known):
+                // The history ends at the newest ancestor that the peer holds.
+                if !known.isEmpty, let cut = document.history.firstIndex(where: { known.contains($0) }) {
+                    document.history.removeSubrange((cut + 1)...)
+                }
+                ledger.want(document)
+            case .has: hold(id, document.version)
+            case .declined: ledger.finish(id)
+            case .conflict(let current?) where document.offers < settings.limits.offersPerDocument:
+                ledger.move(id, to: .comparing(document))
+                questions.append((document, current))
+            case .conflict(let current): lose(document, to: current, &actions)
+            case .refused(let error): refuse(id, error, &actions)
+            }
+        }
+        if !questions.isEmpty { actions.append(.compare(questions)) }
+    }
+
+    private mutating func accept(_ comparison: Comparison, of id: DocumentID, _ actions: inout [PushAction]) {
+        guard case .comparing(var document)? = ledger.phase(of: id) else { return }
+        switch comparison {
+        case .newer(let history):
+            document.peerVersion = history.last
+            document.history = history
+            ledger.move(id, to: .ready(document))
+            ready.append(document)
+        // A decision makes a new revision, which is pushed in its turn; and what is newer here was read already, or will be.
+        case .older: ledger.finish(id)
+        case .branches where settings.pulls: ledger.finish(id)
+        case .branches, .unknown: lose(document, to: nil, &actions)
+        }
+    }
+
+    /// The peer holds a revision that ours does not descend from, as far as we know.
+    private mutating func lose(_ document: OutgoingDocument, to current: Version?, _ actions: inout [PushAction]) {
+        if settings.pulls, !document.isAfterPull { return ledger.park(document.id, { .awaitingPull($0) }) }
+        let name = current.map { " (\($0))" } ?? ""
+        let why = settings.pulls ? "which the pull does not bring; it is offered again later" : "and this replicator does not pull"
+        let error = ReplicationError(domain: .http, code: 409, message: "the peer holds another revision\(name), \(why)")
+        fail(document, error, isFinal: !settings.pulls, &actions)
+    }
+
+    private mutating func hold(_ id: DocumentID, _ version: Version) {
+        if settings.style == .propose { acknowledged.add(id, version) }
+        ledger.finish(id, peerVersion: version)
+    }
+
+    private mutating func acknowledge(_ id: DocumentID, _ actions: inout [PushAction]) {
+        guard case .sent(let document)? = ledger.phase(of: id) else { return }
+        ledger.count { $0.pushed += 1 }
+        report(document, nil, &actions)
+        hold(id, document.version)
+        if ledger.waiting == 0 { retry.reset() }
+        if acknowledged.unsavedCount >= settings.limits.unsavedMarks { note(&actions) }
+    }
+
+    private mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
+        guard var document = ledger.phase(of: id)?.document else { return }
+        if settings.style == .announce {
+            // The peer's own affair: it knows what it gave up, and its checkpoint says so.
+            ledger.finish(id)
+        } else if error.domain == .http, error.code == 403, !document.wasForbidden {
+            document.wasForbidden = true
+            ledger.move(id, to: .ready(document))
+            ready.append(document)
+        } else {
+            fail(document, error, isFinal: !error.isTransient, &actions)
+        }
+    }
+
+    /// - Parameter isFinal: the document is given up; else its sequence stays open, and it is offered again later.
+    private mutating func fail(_ document: OutgoingDocument, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PushAction]) {
+        ledger.count { $0.failed += 1 }
+        report(document, error, &actions)
+        if isFinal { return ledger.finish(document.id) }
+        ledger.park(document.id, { .deferred($0) })
+        if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
+    }
+
+    private mutating func accept(pulled revisions: [(DocumentID, Version)]) {
+        for (id, version) in revisions {
+            if settings.style == .announce {
+                echoes.add(id, version)
+            } else if case .awaitingPull? = ledger.phase(of: id) {
+                ledger.finishWaiting(id)
+            }
+        }
+    }
+
+    private func report(_ document: OutgoingDocument, _ error: ReplicationError?, _ actions: inout [PushAction]) {
+        let event = DocumentEvent(
+            id: document.id, collection: settings.collection, direction: .push, isDeleted: document.isDeleted, error: error)
+        actions.append(.report(event))
+    }
+}
