@@ -7,7 +7,8 @@ public import NIOCore
 /// the WebSocket with the error's `closeCode` and call ``fail()``.
 ///
 /// Long messages are held back by acknowledgements (``acknowledgesReceived``), short ones are not: an owner that gets too
-/// many requests (``unansweredRequests``) must stop reading from its socket.
+/// many requests (``unansweredRequests``), owes too much (``queuedReplyBytes``) or holds too much (``bufferedBytes``) must stop
+/// reading from its socket.
 public struct BLIPConnection: ~Copyable, Sendable {
     let limits: BLIPLimits
     var isFailed = false
@@ -24,6 +25,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var dueAcknowledgements = CircularBuffer<MessageKey>()
     /// What a frame is compressed from; kept to save allocations.
     var plainScratch = ByteBuffer()
+    var outgoingStreams: OutgoingStreams
 
     // Receiving.
     var inflater = Inflater()
@@ -33,6 +35,12 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var unfinishedReplies: [UInt64: PartialMessage] = [:]
     /// Bytes in all unfinished messages.
     var unfinishedBytes = 0
+    /// Memory taken for them.
+    var unfinishedCapacity = 0
+    /// Requests up to this length need no look at their profile.
+    let smallestMessageLimit: Int
+    /// Replies that are told as they come, their requests included.
+    var incomingStreams: IncomingStreams
     /// Requests sent completely, by number, until their reply is complete.
     var awaited: [UInt64: RequestToken] = [:]
     /// Complete requests of the peer that want a reply; the value tells whether they are urgent.
@@ -42,6 +50,8 @@ public struct BLIPConnection: ~Copyable, Sendable {
 
     /// Bytes of messages queued and not yet put into frames, before compression; those that wait for acknowledgements count.
     public internal(set) var queuedBytes = 0
+    /// Those of them that are replies: what the peer has asked for and not taken.
+    public internal(set) var queuedReplyBytes = 0
     /// Requests queued whose last frame was not produced yet.
     public internal(set) var queuedRequests = 0
     private var queuedTokens = 0
@@ -54,13 +64,26 @@ public struct BLIPConnection: ~Copyable, Sendable {
         }
     }
 
+    /// While false, new messages are sent plain even if they ask for compression, unless the memory for it is taken already.
+    public var allowsCompression = true
+
+    /// How much memory compression takes. Changes have no effect once it is taken, with the first compressed frame.
+    public var deflaterSize: DeflaterSize {
+        get { deflater.size }
+        set { deflater.size = newValue }
+    }
+
     /// - Parameter compressionLevel: 1 (fast) to 9; 0 sends everything plain, whatever messages ask for.
     public init(limits: BLIPLimits = .init(), compressionLevel: Int32 = 6) {
         var limits = limits
         limits.maximumFrame = min(max(limits.maximumFrame, BLIPLimits.smallestFrame), BLIPLimits.largestFrame)
         limits.maximumFrameBeforeUrgent = min(max(limits.maximumFrameBeforeUrgent, BLIPLimits.smallestFrame), limits.maximumFrame)
         limits.maximumProperties = min(max(limits.maximumProperties, 0), Int(UInt32.max))
+        limits.sendWindow = max(limits.sendWindow, 1)
         self.limits = limits
+        smallestMessageLimit = limits.smallestMessageLimit
+        incomingStreams = IncomingStreams(window: max(limits.streamWindow, 0))
+        outgoingStreams = OutgoingStreams(lowWater: max(limits.streamLowWater, 1))
         deflater = Deflater(level: compressionLevel)
     }
 
@@ -73,9 +96,36 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// Complete requests of the peer that were not answered yet.
     public var unansweredRequests: Int { unanswered.count }
 
+    /// Memory held for the peer, in bytes: messages unfinished, streamed bytes not consumed, messages queued, table entries, and
+    /// zlib's state once there was something compressed. Messages told to the owner are its own.
+    public var bufferedBytes: Int {
+        let entries = unfinishedRequests.count + unfinishedReplies.count + outbox.count + flows.count
+        return unfinishedCapacity + incomingStreams.unconsumedBytes + queuedBytes + inflater.heldBytes + deflater.heldBytes
+            + inflatedScratch.storageCapacity + plainScratch.storageCapacity
+            + entries * Self.bytesPerEntry + (unanswered.count + awaited.count) * Self.bytesPerNumber
+    }
+
+    /// What a message under way costs beside its bytes.
+    private static let bytesPerEntry = 256
+    private static let bytesPerNumber = 32
+
+    /// Bytes told as `.replyBytes` that were not consumed.
+    public var unconsumedBytes: Int { incomingStreams.unconsumedBytes }
+
+    /// Whether the owner should give no more frames to ``receive(_:into:)``, and not read, until it has consumed some: a streamed
+    /// reply has more than four times `BLIPLimits.streamWindow` unconsumed. Acknowledgements count bytes as transmitted, so they
+    /// hold back data that compresses well only late. Check after each frame: one may grow to `maximumInflatedFrame`.
+    public var shouldPauseReading: Bool { incomingStreams.isCrowded }
+
     /// Queues a request. The token comes back with `.reply`. Nil if no reply is wanted, or if the connection has failed.
+    ///
+    /// With `streamsReply` a success, however short, is told as `.replyBegan`, `.replyBytes` (none or more) and `.replyEnded`;
+    /// an error is one `.reply`, at most `BLIPLimits.maximumErrorReply` long. There is no bound on the length of a streamed
+    /// reply. The owner says what it has consumed (``consumed(_:bytes:)``). Of a peer that keeps to the protocol no more is
+    /// ever held than `streamWindow` and what 128,000 bytes and one frame, as transmitted, become: 275 KiB if plain. Of any
+    /// other no more than `maximumStreamUnconsumed` and `maximumInflatedFrame`.
     @discardableResult
-    public mutating func send(_ request: OutgoingRequest) -> RequestToken? {
+    public mutating func send(_ request: OutgoingRequest, streamsReply: Bool = false) -> RequestToken? {
         guard !isFailed else { return nil }
         var flags: BLIPFlags = []
         if request.isCompressed { flags.insert(.compressed) }
@@ -87,6 +137,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
             nextToken += 1
             queuedTokens += 1
         }
+        if streamsReply, let token { incomingStreams.add(token) }
         var properties = request.properties
         if properties.find("Profile") != nil { properties["Profile"] = nil }
         var profile = request.profile
@@ -122,6 +173,69 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return true
     }
 
+    /// Begins the reply to request `number`; its body is `reply.body`, which may be empty, and what is supplied after. Ask for
+    /// more with ``nextFrame(_:into:)``, which gives `.wantsMore`. Nil where ``reply(to:isUrgent:_:)`` would give false, and for
+    /// an error reply, which is sent whole.
+    public mutating func reply(to number: UInt64, isUrgent: Bool? = nil, streaming reply: OutgoingReply) -> StreamID? {
+        guard !isFailed, reply.error == nil else {
+            self.reply(to: number, isUrgent: isUrgent, reply)
+            return nil
+        }
+        guard let requestWasUrgent = unanswered.removeValue(forKey: number) else { return nil }
+        var flags: BLIPFlags = []
+        if reply.isCompressed { flags.insert(.compressed) }
+        if isUrgent ?? requestWasUrgent { flags.insert(.urgent) }
+        let id = StreamID(number: number)
+        outgoingStreams.add(id, reply.body)
+        queued(reply.body.readableBytes, isReply: true)
+        enqueue(OutgoingMessage(
+            type: FrameType.reply, number: number, flags: flags, profile: "",
+            head: reply.properties.block, body: ByteBuffer(), token: nil, isStream: true
+        ))
+        return id
+    }
+
+    /// Adds to a reply begun with ``reply(to:isUrgent:streaming:)``. `isLast` ends it. To keep memory in bounds, answer one
+    /// `.wantsMore` with one piece: then the piece and `BLIPLimits.streamLowWater` is all that waits. Ignored (false) if the
+    /// stream has ended or the connection has failed.
+    @discardableResult
+    public mutating func supply(_ stream: StreamID, _ bytes: ByteBuffer, isLast: Bool) -> Bool {
+        guard !isFailed, outgoingStreams.isOpen(stream) else { return false }
+        queued(bytes.readableBytes, isReply: true)
+        if let message = outgoingStreams.supply(stream, bytes, isLast: isLast) { resume(message) }
+        return true
+    }
+
+    /// The source of a streamed reply failed in the middle. BLIP cannot abort a reply: the type of a reply is that of its first
+    /// frame, and a reply that never ends keeps the peer waiting for ever. So it ends here, short, as LiteCore's own does when
+    /// its source fails; what was supplied and not sent is dropped. A receiver of a blob notices by the digest, and fails the
+    /// document. But LiteCore takes that failure for final: its checkpoint passes the document, which is not asked for again
+    /// until it changes. An owner that may serve the blob later should close the connection with 4001 instead (or drop it): that
+    /// is transient to the peer, and the document comes again. Ignored (false) if the stream has ended.
+    @discardableResult
+    public mutating func cut(_ stream: StreamID) -> Bool {
+        guard !isFailed, outgoingStreams.isOpen(stream) else { return false }
+        let (forgotten, message) = outgoingStreams.cut(stream)
+        queued(-forgotten, isReply: true)
+        if let message { resume(message) }
+        return true
+    }
+
+    /// The owner is done with `bytes` bytes of a streamed reply. Send what ``nextFrame(_:into:)`` gives after: an acknowledgement
+    /// that was withheld may be due.
+    public mutating func consumed(_ token: RequestToken, bytes: Int) {
+        guard !isFailed, let number = incomingStreams.consumed(token, bytes: bytes) else { return }
+        acknowledgeIfDue(replyTo: number)
+    }
+
+    /// The owner wants no more of a streamed reply, begun or not: nothing of it is told from now on, an error neither, and
+    /// ``fail()`` does not give its token. The peer sends it all the same, so it is received, acknowledged and dropped.
+    public mutating func abandon(_ token: RequestToken) {
+        guard !isFailed, let number = incomingStreams.abandon(token) else { return }
+        dropUnfinishedReply(number)
+        acknowledgeIfDue(replyTo: number)
+    }
+
     /// Takes one WebSocket binary message. Events are appended in order; those appended before an error stand.
     public mutating func receive(_ frame: ByteBuffer, into events: inout [BLIPEvent]) throws(BLIPError) {
         guard !isFailed else { throw .connectionFailed }
@@ -140,13 +254,16 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return produceFrame(allocator, &completed)
     }
 
-    /// The same, and tells of a request whose last frame this is (`.sent`).
+    /// The same, and tells of a request whose last frame this is (`.sent`) and of streams to supply (`.wantsMore`).
     public mutating func nextFrame(
         _ allocator: ByteBufferAllocator = ByteBufferAllocator(), into events: inout [BLIPEvent]
     ) -> ByteBuffer? {
         var completed: RequestToken?
         let frame = produceFrame(allocator, &completed)
         if let completed { events.append(.sent(completed)) }
+        if outgoingStreams.wantsAny {
+            for stream in outgoingStreams.takeWanting() { events.append(.wantsMore(stream)) }
+        }
         return frame
     }
 
@@ -161,6 +278,9 @@ public struct BLIPConnection: ~Copyable, Sendable {
         for flow in flows.values {
             if let token = flow.stopped?.token { tokens.append(token) }
         }
+        tokens.removeAll { incomingStreams.state($0) == .abandoned }
+        incomingStreams = IncomingStreams(window: limits.streamWindow)
+        outgoingStreams = OutgoingStreams(lowWater: limits.streamLowWater)
         flows = [:]
         awaited = [:]
         unanswered = [:]
@@ -168,7 +288,9 @@ public struct BLIPConnection: ~Copyable, Sendable {
         dueAcknowledgements.removeAll()
         unfinishedReplies = [:]
         unfinishedBytes = 0
+        unfinishedCapacity = 0
         queuedBytes = 0
+        queuedReplyBytes = 0
         queuedRequests = 0
         queuedTokens = 0
         tokens.sort { $0.serial < $1.serial }
@@ -176,8 +298,13 @@ public struct BLIPConnection: ~Copyable, Sendable {
     }
 
     private mutating func enqueue(_ message: OutgoingMessage) {
-        queuedBytes += message.remainingBytes
+        queued(message.remainingBytes, isReply: !message.isRequest)
         outbox.enqueue(message)
+    }
+
+    mutating func queued(_ bytes: Int, isReply: Bool) {
+        queuedBytes += bytes
+        if isReply { queuedReplyBytes += bytes }
     }
 
     /// A request's last frame was produced.
@@ -186,31 +313,5 @@ public struct BLIPConnection: ~Copyable, Sendable {
         guard let token = message.token else { return }
         queuedTokens -= 1
         awaited[message.number] = token
-    }
-}
-
-/// What the peer has of a message of ours. Bytes as transmitted, checksums included, headers not.
-struct Flow {
-    var sent = 0
-    var acknowledged = 0
-    /// The message, if it waits for acknowledgements; else it is in the outbox.
-    var stopped: OutgoingMessage?
-}
-
-/// A message of the peer that has begun.
-struct PartialMessage {
-    /// From its first frame.
-    var bits: UInt8
-    var bytes = ByteBuffer()
-    /// Whether the length of its properties has arrived and is allowed.
-    var startIsChecked = false
-    /// Bytes as transmitted, checksums included, headers not.
-    var received = 0
-    var acknowledged = 0
-    var acknowledgementIsDue = false
-
-    /// Whether an acknowledgement is to be queued.
-    func isDue(_ threshold: Int) -> Bool {
-        !acknowledgementIsDue && received - acknowledged >= threshold
     }
 }

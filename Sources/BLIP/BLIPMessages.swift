@@ -52,10 +52,15 @@ public struct IncomingRequest: Sendable {
     public var isUrgent: Bool
     /// Whether its first frame was compressed.
     public var isCompressed: Bool
+    /// Whether the request exceeded `BLIPLimits.maximumMessage(of:)` and its body was dropped: `body` is empty then. An owner
+    /// must look here before it takes an empty body for what the peer meant; the answer is `HTTP`/413.
+    public var isTruncated: Bool
+    /// Length of all that the peer sent, in bytes, uncompressed, properties included: what the limits count.
+    public var totalBytes: Int
 
     public init(
         number: UInt64, profile: String, properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(),
-        isNoReply: Bool = false, isUrgent: Bool = false, isCompressed: Bool = false
+        isNoReply: Bool = false, isUrgent: Bool = false, isCompressed: Bool = false, isTruncated: Bool = false, totalBytes: Int = 0
     ) {
         self.number = number
         self.profile = profile
@@ -64,6 +69,8 @@ public struct IncomingRequest: Sendable {
         self.isNoReply = isNoReply
         self.isUrgent = isUrgent
         self.isCompressed = isCompressed
+        self.isTruncated = isTruncated
+        self.totalBytes = totalBytes
     }
 }
 
@@ -128,6 +135,12 @@ public struct RequestToken: Hashable, Sendable {
     let serial: UInt64
 }
 
+/// Stands for a reply of ours that is sent as it is supplied.
+public struct StreamID: Hashable, Sendable {
+    /// Of the request that it answers.
+    let number: UInt64
+}
+
 /// What the connection has to say to its owner.
 public enum BLIPEvent: Sendable {
     /// A request of the peer is complete.
@@ -138,4 +151,13 @@ public enum BLIPEvent: Sendable {
     case replyProgress(RequestToken, receivedBytes: Int)
     /// The last frame of a request was produced (only from `nextFrame(_:into:)`).
     case sent(RequestToken)
+    /// The reply to a request sent with `streamsReply` is a success and has begun.
+    case replyBegan(RequestToken, BLIPProperties)
+    /// The next bytes of its body, uncompressed. They count as held until `consumed(_:bytes:)` is told.
+    case replyBytes(RequestToken, ByteBuffer)
+    /// Its body is complete.
+    case replyEnded(RequestToken)
+    /// Little of a streamed reply of ours is left to send: `supply(_:_:isLast:)` more (only from `nextFrame(_:into:)`). Told
+    /// once; a stream is asked for again after it was supplied.
+    case wantsMore(StreamID)
 }

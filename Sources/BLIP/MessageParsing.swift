@@ -38,13 +38,12 @@ struct ParsedMessage {
         }
     }
 
-    /// Looks at the start of a message that is not complete: whether the length of its properties is allowed.
-    /// False: that length has not arrived yet.
-    static func checkStart(_ message: ByteBuffer, limits: BLIPLimits) throws(BLIPError) -> Bool {
+    /// How long the properties of a message are that is not complete, their length included. Nil: that has not arrived yet.
+    static func startLength(_ message: ByteBuffer, limits: BLIPLimits) throws(BLIPError) -> Int? {
         let length = message.withUnsafeReadableBytes { Varint.read($0, at: 0) }
-        if length.length == 0 { return false }
+        if length.length == 0 { return nil }
         try check(length, limits)
-        return true
+        return length.length + Int(length.value)
     }
 
     private static func check(_ length: Varint.Reading, _ limits: BLIPLimits) throws(BLIPError) {
@@ -86,5 +85,21 @@ struct ParsedMessage {
             position = pair.value.upperBound + 1
         }
         return layout
+    }
+}
+
+extension IncomingReply {
+    /// A complete reply. `bits`: the flags of its first frame.
+    init(_ message: ByteBuffer, number: UInt64, bits: UInt8, limits: BLIPLimits) throws(BLIPError) {
+        let parsed = try ParsedMessage(message, number: number, wantsProfile: false, limits: limits)
+        self.init(properties: parsed.properties, body: parsed.body)
+        if bits & FrameType.mask == FrameType.errorReply {
+            let text = parsed.body.slice(0, min(parsed.body.readableBytes, limits.maximumErrorText))
+            error = BLIPErrorReply(
+                domain: parsed.properties["Error-Domain"] ?? "BLIP",
+                code: parsed.properties["Error-Code"].flatMap { Int($0) } ?? 0,
+                message: String(buffer: text)
+            )
+        }
     }
 }

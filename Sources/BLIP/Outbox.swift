@@ -15,6 +15,10 @@ struct OutgoingMessage {
     var hasBegun = false
     /// Nil for replies and for requests without reply.
     var token: RequestToken?
+    /// Whether it is a reply whose body is in `OutgoingStreams`, and in `body` only while a frame is made of it.
+    var isStream = false
+    /// Whether more of the body may be supplied. Only of a stream, while a frame is made of it.
+    var isOpen = false
 
     var isUrgent: Bool { flags.contains(.urgent) }
     var isRequest: Bool { type == FrameType.request }

@@ -23,33 +23,48 @@ extension BLIPConnection {
 
     private mutating func acceptRequest(_ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]) throws(BLIPError) {
         let number = header.number
-        let bound = Bound(name: "maximumMessage", bytes: limits.maximumMessage)
-        if lastRequestNumber < .max, number == lastRequestNumber + 1 {
-            if header.isLast {
-                let message = try wholeMessage(frame, header, bound)
-                lastRequestNumber = number
-                try finishRequest(message, number, header.bits, &events)
-                return
+        guard lastRequestNumber < .max, number == lastRequestNumber + 1 else {
+            guard var partial = unfinishedRequests.removeValue(forKey: number) else {
+                throw .requestNumber(found: number, expected: lastRequestNumber &+ 1)
             }
-            try checkUnfinishedCount()
+            return try extendRequest(&partial, frame, header, &events)
+        }
+        if header.isLast, let message = try plainMessage(frame, header, .max) {
             lastRequestNumber = number
-            unfinishedRequests[number] = PartialMessage(bits: header.bits)
+            return try finishRequest(message, number, header.bits, message.readableBytes, isTruncated: false, &events)
         }
-        guard var partial = unfinishedRequests.removeValue(forKey: number) else {
-            throw .requestNumber(found: number, expected: lastRequestNumber &+ 1)
+        if !header.isLast { try checkUnfinishedCount() }
+        lastRequestNumber = number
+        // What is here in one piece needs no early look at its profile.
+        let bound = header.isLast ? max(smallestMessageLimit, PartialMessage.pieceLength) : smallestMessageLimit
+        var partial = PartialMessage(header, "maximumMessage", min(bound, limits.maximumMessage))
+        try extendRequest(&partial, frame, header, &events)
+    }
+
+    private mutating func extendRequest(
+        _ partial: inout PartialMessage, _ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]
+    ) throws(BLIPError) {
+        let key = MessageKey(number: header.number, isReply: false)
+        let message = try extend(&partial, key, frame, header, &events)
+        guard header.isLast else {
+            unfinishedRequests[header.number] = partial
+            return
         }
-        try extend(&partial, MessageKey(number: number, isReply: false), frame, header, bound)
-        if header.isLast {
-            try finishRequest(partial.bytes, number, partial.bits, &events)
-        } else {
-            unfinishedRequests[number] = partial
-        }
+        let isTruncated = partial.phase == .dropping
+        try finishRequest(message, header.number, partial.bits, partial.totalBytes, isTruncated: isTruncated, &events)
     }
 
     private mutating func finishRequest(
-        _ message: ByteBuffer, _ number: UInt64, _ bits: UInt8, _ events: inout [BLIPEvent]
+        _ message: ByteBuffer, _ number: UInt64, _ bits: UInt8, _ totalBytes: Int, isTruncated: Bool, _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
-        let parsed = try ParsedMessage(message, number: number, wantsProfile: true, limits: limits)
+        var parsed = try ParsedMessage(message, number: number, wantsProfile: true, limits: limits)
+        var isTruncated = isTruncated
+        if message.readableBytes > smallestMessageLimit, message.readableBytes > limits.maximumMessage(of: parsed.profile) {
+            isTruncated = true
+            parsed.body = ByteBuffer()
+            // They must not hold on to the body's memory.
+            parsed.properties = BLIPProperties(checkedBlock: parsed.properties.block.compacted())
+        }
         let flags = BLIPFlags(rawValue: bits)
         if !flags.contains(.noReply) {
             guard unanswered.count < limits.maximumOpenRequests else {
@@ -59,55 +74,74 @@ extension BLIPConnection {
         }
         events.append(.request(IncomingRequest(
             number: number, profile: parsed.profile, properties: parsed.properties, body: parsed.body,
-            isNoReply: flags.contains(.noReply), isUrgent: flags.contains(.urgent), isCompressed: flags.contains(.compressed)
+            isNoReply: flags.contains(.noReply), isUrgent: flags.contains(.urgent), isCompressed: flags.contains(.compressed),
+            isTruncated: isTruncated, totalBytes: totalBytes
         )))
     }
 
     private mutating func acceptReply(_ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]) throws(BLIPError) {
         let number = header.number
-        let bound = Bound(name: "maximumReply", bytes: limits.maximumReply)
         // The token stays here until its reply is complete: if that fails, fail() still owes it to the owner.
         guard let token = awaited[number] else { throw .unexpectedReply(number: number) }
-        let begun = unfinishedReplies.isEmpty ? nil : unfinishedReplies.removeValue(forKey: number)
-        if begun == nil && header.isLast {
-            let reply = try finishReply(try wholeMessage(frame, header, bound), number, header.bits)
+        // Nothing else may hold on to the message: its bytes would be copied with each frame.
+        if !unfinishedReplies.isEmpty, var partial = unfinishedReplies.removeValue(forKey: number) {
+            try extendReply(&partial, token, frame, header, &events)
+            return
+        }
+        let state = incomingStreams.isEmpty ? nil : incomingStreams.state(token)
+        if state == nil, header.isLast, let message = try plainMessage(frame, header, limits.maximumReply) {
+            let reply = try IncomingReply(message, number: number, bits: header.bits, limits: limits)
             awaited[number] = nil
             events.append(.reply(token, reply))
             return
         }
-        if begun == nil { try checkUnfinishedCount() }
-        var partial = begun ?? PartialMessage(bits: header.bits)
-        try extend(&partial, MessageKey(number: number, isReply: true), frame, header, bound)
-        if header.isLast {
-            let reply = try finishReply(partial.bytes, number, partial.bits)
-            awaited[number] = nil
-            events.append(.reply(token, reply))
-        } else {
-            events.append(.replyProgress(token, receivedBytes: partial.bytes.readableBytes))
-            unfinishedReplies[number] = partial
+        if !header.isLast { try checkUnfinishedCount() }
+        var partial: PartialMessage
+        switch state {
+        case nil:
+            partial = PartialMessage(header, "maximumReply", limits.maximumReply)
+        case .abandoned?:
+            partial = PartialMessage(header, "maximumReply", 0, isDropped: true)
+            incomingStreams.begin(token, number: number)
+        case .open? where header.type == FrameType.errorReply:
+            partial = PartialMessage(header, "maximumErrorReply", limits.maximumErrorReply)
+            incomingStreams.begin(token, number: number)
+        case .open?:
+            partial = PartialMessage(header, "maximumProperties", .max, stream: token)
+            incomingStreams.begin(token, number: number)
         }
+        try extendReply(&partial, token, frame, header, &events)
     }
 
-    private func finishReply(_ message: ByteBuffer, _ number: UInt64, _ bits: UInt8) throws(BLIPError) -> IncomingReply {
-        let parsed = try ParsedMessage(message, number: number, wantsProfile: false, limits: limits)
-        var reply = IncomingReply(properties: parsed.properties, body: parsed.body)
-        if bits & FrameType.mask == FrameType.errorReply {
-            let text = parsed.body.slice(0, min(parsed.body.readableBytes, limits.maximumErrorText))
-            reply.error = BLIPErrorReply(
-                domain: parsed.properties["Error-Domain"] ?? "BLIP",
-                code: parsed.properties["Error-Code"].flatMap { Int($0) } ?? 0,
-                message: String(buffer: text)
-            )
+    private mutating func extendReply(
+        _ partial: inout PartialMessage, _ token: RequestToken, _ frame: ByteBuffer, _ header: FrameHeader,
+        _ events: inout [BLIPEvent]
+    ) throws(BLIPError) {
+        let number = header.number
+        let message = try extend(&partial, MessageKey(number: number, isReply: true), frame, header, &events)
+        guard header.isLast else {
+            if partial.phase == .gathering, partial.stream == nil {
+                events.append(.replyProgress(token, receivedBytes: partial.bytes.readableBytes))
+            }
+            unfinishedReplies[number] = partial
+            return
         }
-        return reply
+        switch partial.phase {
+        case .gathering:
+            // A stream that ends while its properties are awaited fails here.
+            let reply = try IncomingReply(message, number: number, bits: partial.bits, limits: limits)
+            if !incomingStreams.isEmpty { incomingStreams.remove(token) }
+            events.append(.reply(token, reply))
+        case .passing:
+            incomingStreams.end(token)
+            events.append(.replyEnded(token))
+        case .dropping:
+            incomingStreams.remove(token)
+        }
+        awaited[number] = nil
     }
 
     // MARK: Payloads
-
-    private struct Bound {
-        var name: String
-        var bytes: Int
-    }
 
     /// Length of the data in a frame, which has a checksum behind it.
     private func dataLength(_ frame: ByteBuffer, _ header: FrameHeader) throws(BLIPError) -> Int {
@@ -123,76 +157,172 @@ extension BLIPConnection {
         }
     }
 
-    /// A message that is one frame. It shares the frame's memory if that holds little else.
-    private mutating func wholeMessage(_ frame: ByteBuffer, _ header: FrameHeader, _ bound: Bound) throws(BLIPError) -> ByteBuffer {
+    /// A message that is one plain frame: the short way, for almost all. It shares the frame's memory if that holds little else.
+    /// Nil if it is compressed or longer than `maximum`; nothing has happened then.
+    private mutating func plainMessage(_ frame: ByteBuffer, _ header: FrameHeader, _ maximum: Int) throws(BLIPError) -> ByteBuffer? {
+        if header.flags.contains(.compressed) { return nil }
         let length = try dataLength(frame, header)
-        if !header.flags.contains(.compressed) {
-            guard length <= bound.bytes else { throw .limitExceeded(bound.name, value: length, maximum: bound.bytes) }
-            checksumIn.add(frame, header.length, length)
-            try checkSum(frame, header)
-            let data = frame.slice(header.length, length)
-            return frame.storageCapacity <= 2 * length + 1024 ? data : data.compacted()
-        }
-        var message = ByteBuffer()
-        swap(&message, &inflatedScratch)
-        message.clear()
-        try inflate(frame, header, length, into: &message, bound)
-        checksumIn.add(message, 0, message.readableBytes)
+        guard length <= maximum else { return nil }
+        checksumIn.add(frame, header.length, length)
         try checkSum(frame, header)
-        // A large message takes the memory along; small ones are copied to memory of their size.
-        guard message.readableBytes <= 8192 else { return message }
-        let copy = message.compacted()
-        swap(&message, &inflatedScratch)
-        return copy
+        return frame.slice(header.length, length).sharedIfDense()
     }
 
-    /// Adds a frame's data to a message.
+    /// Takes a frame's data. Gives what the message kept if the frame is its last.
     private mutating func extend(
-        _ partial: inout PartialMessage, _ key: MessageKey, _ frame: ByteBuffer, _ header: FrameHeader, _ bound: Bound
-    ) throws(BLIPError) {
+        _ partial: inout PartialMessage, _ key: MessageKey, _ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]
+    ) throws(BLIPError) -> ByteBuffer {
         let length = try dataLength(frame, header)
-        let old = partial.bytes.readableBytes
-        let ceiling = limits.maximumUnfinishedBytes - unfinishedBytes + old
-        let bound = bound.bytes <= ceiling ? bound : Bound(name: "maximumUnfinishedBytes", bytes: ceiling)
-        if header.flags.contains(.compressed) {
-            try inflate(frame, header, length, into: &partial.bytes, bound)
-        } else {
-            guard old + length <= bound.bytes else {
-                throw exceeded(bound, old + length)
-            }
-            partial.bytes.writeImmutableBuffer(frame.slice(header.length, length))
+        let transmitted = length + FrameType.checksumLength
+        if partial.stream != nil { try checkWindow(partial, transmitted) }
+        let isAlone = header.isLast && partial.received == 0 && partial.stream == nil
+        if isAlone {
+            // Most messages are one small frame: inflated here, they need no memory that grows.
+            swap(&partial.bytes, &inflatedScratch)
+            partial.bytes.clear()
         }
-        let new = partial.bytes.readableBytes
-        checksumIn.add(partial.bytes, old, new - old)
-        try checkSum(frame, header)
-        if !partial.startIsChecked { partial.startIsChecked = try ParsedMessage.checkStart(partial.bytes, limits: limits) }
+        let told = events.count
+        do throws(BLIPError) {
+            if header.flags.contains(.compressed) {
+                try inflate(&partial, frame, header, length, &events)
+                try checkSum(frame, header)
+            } else {
+                checksumIn.add(frame, header.length, length)
+                try checkSum(frame, header)
+                try add(frame.slice(header.length, length), to: &partial, header, &events)
+            }
+        } catch {
+            events.removeLast(events.count - told)
+            throw error
+        }
+        partial.received += transmitted
 
-        partial.received += length + FrameType.checksumLength
-        unfinishedBytes += header.isLast ? -old : new - old
+        var message = ByteBuffer()
         if header.isLast {
+            swap(&message, &partial.bytes)
+            if isAlone, message.readableBytes <= Self.smallMessage {
+                // A large message takes the memory along; small ones are copied to memory of their size.
+                let copy = message.compacted()
+                if message.storageCapacity <= 4 * Self.smallMessage { swap(&message, &inflatedScratch) }
+                message = copy
+            }
             if partial.acknowledgementIsDue { dueAcknowledgements.removeAll { $0 == key } }
-        } else if acknowledgesReceived && partial.isDue(limits.ackThreshold) {
-            partial.acknowledgementIsDue = true
-            dueAcknowledgements.append(key)
+        } else {
+            noteAcknowledgement(&partial, key)
+        }
+        count(&partial)
+        return message
+    }
+
+    private static let smallMessage = 8_192
+
+    /// Brings the sums up to date with what a message holds.
+    private mutating func count(_ partial: inout PartialMessage) {
+        unfinishedBytes += partial.bytes.readableBytes - partial.countedBytes
+        unfinishedCapacity += partial.bytes.storageCapacity - partial.countedCapacity
+        partial.countedBytes = partial.bytes.readableBytes
+        partial.countedCapacity = partial.bytes.storageCapacity
+    }
+
+    /// Takes plain data, whose checksum is right.
+    private mutating func add(
+        _ data: ByteBuffer, to partial: inout PartialMessage, _ header: FrameHeader, _ events: inout [BLIPEvent]
+    ) throws(BLIPError) {
+        var rest = data
+        partial.totalBytes += data.readableBytes
+        while rest.readableBytes > 0 {
+            switch partial.phase {
+            case .gathering:
+                let room = roomToGather(partial)
+                guard let piece = rest.readSlice(length: min(rest.readableBytes, room)) else { return }
+                partial.bytes.writeImmutableBuffer(piece)
+                try look(at: &partial, header, &events)
+            case .passing:
+                if let token = partial.stream { tell(token, rest, &events) }
+                return
+            case .dropping:
+                return
+            }
         }
     }
 
     private mutating func inflate(
-        _ frame: ByteBuffer, _ header: FrameHeader, _ length: Int, into output: inout ByteBuffer, _ bound: Bound
+        _ partial: inout PartialMessage, _ frame: ByteBuffer, _ header: FrameHeader, _ length: Int, _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
         // LiteCore ends a streamed message so. The bare tail would ruin the stream.
         guard length > 0 else { return }
-        switch inflater.inflate(frame, header.length, length, into: &output, maximum: bound.bytes) {
-        case .done: break
-        case .tooLong: throw exceeded(bound, output.readableBytes)
-        case .failed(let reason): throw .compression(reason: reason, message: header.number)
+        var input = Inflater.Input(frame, header.length, length)
+        var produced = 0
+        while true {
+            let allowed = limits.maximumInflatedFrame - produced + 1
+            let outcome: Inflater.Outcome
+            let new: Int
+            switch partial.phase {
+            case .gathering:
+                let old = partial.bytes.readableBytes
+                outcome = inflater.inflate(&input, into: &partial.bytes, room: min(allowed, roomToGather(partial)))
+                new = partial.bytes.readableBytes - old
+                checksumIn.add(partial.bytes, old, new)
+            case .passing:
+                var piece = ByteBuffer()
+                piece.reserveCapacity(min(4 * input.remaining + 64, PartialMessage.pieceLength))
+                outcome = inflater.inflate(&input, into: &piece, room: min(allowed, PartialMessage.pieceLength))
+                new = piece.readableBytes
+                checksumIn.add(piece, 0, new)
+                if let token = partial.stream, new > 0 { tell(token, piece, &events) }
+            case .dropping:
+                inflatedScratch.clear()
+                outcome = inflater.inflate(&input, into: &inflatedScratch, room: min(allowed, Self.smallMessage))
+                new = inflatedScratch.readableBytes
+                checksumIn.add(inflatedScratch, 0, new)
+            }
+            produced += new
+            partial.totalBytes += new
+            if case .failed(let reason) = outcome { throw .compression(reason: reason, message: header.number) }
+            guard produced <= limits.maximumInflatedFrame else {
+                throw .limitExceeded("maximumInflatedFrame", value: produced, maximum: limits.maximumInflatedFrame)
+            }
+            if partial.phase == .gathering { try look(at: &partial, header, &events) }
+            if case .done = outcome { return }
         }
     }
 
-    private func exceeded(_ bound: Bound, _ value: Int) -> BLIPError {
-        guard bound.name == "maximumUnfinishedBytes" else { return .limitExceeded(bound.name, value: value, maximum: bound.bytes) }
-        let maximum = limits.maximumUnfinishedBytes
-        return .limitExceeded(bound.name, value: maximum - bound.bytes + value, maximum: maximum)
+    /// What all other messages leave of `maximumUnfinishedBytes`.
+    private func ceiling(_ partial: PartialMessage) -> Int {
+        limits.maximumUnfinishedBytes - unfinishedBytes + partial.countedBytes
+    }
+
+    /// One byte beyond what is allowed tells "full" from "too long".
+    private func roomToGather(_ partial: PartialMessage) -> Int {
+        max(min(partial.room, ceiling(partial) - partial.bytes.readableBytes + 1), 1)
+    }
+
+    /// Decides what becomes of a message of which more was gathered.
+    private mutating func look(
+        at partial: inout PartialMessage, _ header: FrameHeader, _ events: inout [BLIPEvent]
+    ) throws(BLIPError) {
+        try partial.readStart(limits)
+        let length = partial.bytes.readableBytes
+        if length > ceiling(partial) {
+            let others = unfinishedBytes - partial.countedBytes
+            throw .limitExceeded("maximumUnfinishedBytes", value: others + length, maximum: limits.maximumUnfinishedBytes)
+        }
+        if let token = partial.stream, partial.startIsComplete {
+            let start = partial.bytes.slice(0, partial.startLength).compacted()
+            let parsed = try ParsedMessage(start, number: header.number, wantsProfile: false, limits: limits)
+            events.append(.replyBegan(token, parsed.properties))
+            tell(token, partial.passBody(), &events)
+            return
+        }
+        guard partial.isBeyondBound else { return }
+        guard partial.isRequest else { throw .limitExceeded(partial.boundName, value: length, maximum: partial.bound) }
+        guard partial.startIsComplete else { return }
+        if !limits.maximumMessageByProfile.isEmpty {
+            let start = partial.bytes.slice(0, partial.startLength)
+            let profile = try ParsedMessage(start, number: header.number, wantsProfile: true, limits: limits).profile
+            partial.raiseBound(limits.maximumMessage(of: profile))
+        }
+        if partial.isBeyondBound { partial.dropBody() }
     }
 
     private func checkUnfinishedCount() throws(BLIPError) {
@@ -202,30 +332,69 @@ extension BLIPConnection {
         }
     }
 
+    // MARK: Streams
+
+    private mutating func tell(_ token: RequestToken, _ piece: ByteBuffer, _ events: inout [BLIPEvent]) {
+        guard piece.readableBytes > 0 else { return }
+        incomingStreams.told(token, bytes: piece.readableBytes)
+        events.append(.replyBytes(token, piece.sharedIfDense()))
+    }
+
+    /// Refuses a frame of a streamed reply that the peer should not have sent, or the owner not have read.
+    private func checkWindow(_ partial: PartialMessage, _ transmitted: Int) throws(BLIPError) {
+        guard let token = partial.stream, partial.phase != .dropping else { return }
+        let unacknowledged = partial.received - partial.acknowledged + transmitted
+        guard unacknowledged <= limits.maximumStreamUnacknowledged else {
+            throw .limitExceeded("maximumStreamUnacknowledged", value: unacknowledged, maximum: limits.maximumStreamUnacknowledged)
+        }
+        let unconsumed = incomingStreams.unconsumed(token)
+        guard unconsumed <= limits.maximumStreamUnconsumed else {
+            throw .limitExceeded("maximumStreamUnconsumed", value: unconsumed, maximum: limits.maximumStreamUnconsumed)
+        }
+    }
+
+    /// The owner abandoned a reply that has begun.
+    mutating func dropUnfinishedReply(_ number: UInt64) {
+        guard var partial = unfinishedReplies.removeValue(forKey: number) else { return }
+        partial.dropBody()
+        count(&partial)
+        unfinishedReplies[number] = partial
+    }
+
     // MARK: Acknowledgements
+
+    private func mayAcknowledge(_ partial: PartialMessage) -> Bool {
+        guard acknowledgesReceived else { return false }
+        guard let token = partial.stream else { return true }
+        return !incomingStreams.isBeyondWindow(token)
+    }
+
+    /// Queues the acknowledgement of a message that grew if it is due, or withdraws it.
+    private mutating func noteAcknowledgement(_ partial: inout PartialMessage, _ key: MessageKey) {
+        if partial.acknowledgementIsDue {
+            guard partial.stream != nil, !mayAcknowledge(partial) else { return }
+            partial.acknowledgementIsDue = false
+            dueAcknowledgements.removeAll { $0 == key }
+        } else if partial.isDue(limits.ackThreshold), mayAcknowledge(partial) {
+            partial.acknowledgementIsDue = true
+            dueAcknowledgements.append(key)
+        }
+    }
+
+    /// The owner consumed or abandoned a reply.
+    mutating func acknowledgeIfDue(replyTo number: UInt64) {
+        guard var partial = unfinishedReplies.removeValue(forKey: number) else { return }
+        noteAcknowledgement(&partial, MessageKey(number: number, isReply: true))
+        unfinishedReplies[number] = partial
+    }
 
     /// Queues the acknowledgements that were withheld.
     mutating func collectDueAcknowledgements() {
-        let threshold = limits.ackThreshold
-        let requests = unfinishedRequests.filter { $0.value.isDue(threshold) }.keys.sorted()
-        for number in requests {
-            unfinishedRequests[number]?.acknowledgementIsDue = true
-            dueAcknowledgements.append(MessageKey(number: number, isReply: false))
+        for number in unfinishedRequests.keys.sorted() {
+            guard var partial = unfinishedRequests.removeValue(forKey: number) else { continue }
+            noteAcknowledgement(&partial, MessageKey(number: number, isReply: false))
+            unfinishedRequests[number] = partial
         }
-        let replies = unfinishedReplies.filter { $0.value.isDue(threshold) }.keys.sorted()
-        for number in replies {
-            unfinishedReplies[number]?.acknowledgementIsDue = true
-            dueAcknowledgements.append(MessageKey(number: number, isReply: true))
-        }
-    }
-}
-
-extension ByteBuffer {
-    /// A copy in memory of its size.
-    fileprivate func compacted() -> ByteBuffer {
-        var copy = ByteBuffer()
-        copy.reserveCapacity(readableBytes)
-        copy.writeImmutableBuffer(self)
-        return copy
+        for number in unfinishedReplies.keys.sorted() { acknowledgeIfDue(replyTo: number) }
     }
 }

@@ -8,10 +8,12 @@ extension BLIPConnection {
             if let frame = acknowledgement(of: key, allocator) { return frame }
         }
         guard var message = outbox.dequeue() else { return nil }
+        if message.isStream { outgoingStreams.lend(to: &message) }
         let maximum = message.isUrgent || !outbox.headIsUrgent ? limits.maximumFrame : limits.maximumFrameBeforeUrgent
 
         let before = message.remainingBytes
         let isFirst = !message.hasBegun
+        if isFirst && !allowsCompression && !deflater.exists { message.flags.remove(.compressed) }
         if isFirst && message.isRequest {
             // Only now: the peer demands that numbers rise in the order of first frames.
             message.number = nextRequestNumber
@@ -22,7 +24,7 @@ extension BLIPConnection {
             - (message.flags.contains(.compressed) ? Deflater.worstGrowth : 0)
 
         let frame: ByteBuffer
-        if isFirst && message.startLength + message.body.readableBytes <= room {
+        if isFirst && !message.isOpen && message.startLength + message.body.readableBytes <= room {
             frame = wholeFrame(message, allocator)
             message.head.clear()
             message.body.clear()
@@ -33,9 +35,10 @@ extension BLIPConnection {
         }
 
         let after = message.remainingBytes
-        queuedBytes += after - before
-        if after == 0 {
+        queued(after - before, isReply: !message.isRequest)
+        if after == 0 && !message.isOpen {
             if !isFirst { flows[message.key] = nil }
+            if message.isStream { outgoingStreams.remove(StreamID(number: message.number)) }
             if message.isRequest {
                 completed = message.token
                 requestEnded(message)
@@ -77,7 +80,9 @@ extension BLIPConnection {
         var first = message.head.readSlice(length: min(room, message.head.readableBytes)) ?? ByteBuffer()
         var second = message.body.readSlice(length: min(room - first.readableBytes, message.body.readableBytes)) ?? ByteBuffer()
         if first.readableBytes == 0 { swap(&first, &second) }
-        let extra: BLIPFlags = message.remainingBytes > 0 ? .moreComing : []
+        let extra: BLIPFlags = message.remainingBytes > 0 || message.isOpen ? .moreComing : []
+        // A stream may end with a frame without data.
+        if first.readableBytes == 0 { return plainFrame(message, extra, first, second, allocator) }
         if message.flags.contains(.compressed) { return compressedFrame(message, extra, first, second, allocator) }
 
         var frame = startFrame(message, extra, payload: first.readableBytes + second.readableBytes, allocator)
@@ -98,13 +103,23 @@ extension BLIPConnection {
         let length = first.readableBytes + (second?.readableBytes ?? 0)
         var frame = startFrame(message, extra, payload: length + Deflater.worstGrowth, allocator)
         if !deflater.deflate(first, second, into: &frame) {
-            // Compressed is a property of the frame, so plain is always allowed.
-            var plain = message
-            plain.flags.remove(.compressed)
-            frame = startFrame(plain, extra, payload: length, allocator)
-            frame.writeImmutableBuffer(first)
-            if let second { frame.writeImmutableBuffer(second) }
+            return plainFrame(message, extra, first, second, allocator)
         }
+        frame.writeInteger(checksumOut.value)
+        return frame
+    }
+
+    /// A frame that is not compressed though its message may be: that is a property of the frame, so plain is always allowed.
+    /// The data is in the checksum already.
+    private func plainFrame(
+        _ message: OutgoingMessage, _ extra: BLIPFlags, _ first: ByteBuffer, _ second: ByteBuffer?, _ allocator: ByteBufferAllocator
+    ) -> ByteBuffer {
+        var plain = message
+        plain.flags.remove(.compressed)
+        let length = first.readableBytes + (second?.readableBytes ?? 0)
+        var frame = startFrame(plain, extra, payload: length, allocator)
+        frame.writeImmutableBuffer(first)
+        if let second { frame.writeImmutableBuffer(second) }
         frame.writeInteger(checksumOut.value)
         return frame
     }
@@ -118,16 +133,30 @@ extension BLIPConnection {
         return frame
     }
 
-    /// Puts a message back of which more remains: into the queue, or aside if the peer has not acknowledged enough.
+    /// Puts a message back of which more remains or may be supplied.
     private mutating func keep(_ message: OutgoingMessage, sent: Int) {
+        var message = message
+        let isIdle = message.isStream && outgoingStreams.takeBack(from: &message)
         var flow = flows.removeValue(forKey: message.key) ?? Flow()
         flow.sent += sent
+        if !isIdle { place(message, &flow) }
+        flows[message.key] = flow
+    }
+
+    /// A streamed message has something to send again.
+    mutating func resume(_ message: OutgoingMessage) {
+        var flow = flows.removeValue(forKey: message.key) ?? Flow()
+        place(message, &flow)
+        flows[message.key] = flow
+    }
+
+    /// Into the queue, or aside if the peer has not acknowledged enough.
+    private mutating func place(_ message: OutgoingMessage, _ flow: inout Flow) {
         if flow.sent - flow.acknowledged >= limits.sendWindow {
             flow.stopped = message
         } else {
             outbox.enqueue(message)
         }
-        flows[message.key] = flow
     }
 
     /// The peer has `count` bytes of a message of ours. Counts for messages unknown or ended mean nothing, and neither do
@@ -161,4 +190,12 @@ extension BLIPConnection {
         frame.writeVarint(UInt64(count))
         return frame
     }
+}
+
+/// What the peer has of a message of ours. Bytes as transmitted, checksums included, headers not.
+struct Flow {
+    var sent = 0
+    var acknowledged = 0
+    /// The message, if it waits for acknowledgements; else it is in the outbox, or parked until it is supplied.
+    var stopped: OutgoingMessage?
 }

@@ -109,7 +109,7 @@ enum Captures {
                     guard let number = toServer ? sentByServer[token] : sentByClient[token] else { continue }
                     connection.messages.append(CapturedMessage(toServer: toServer, kind: .reply(to: number, reply)))
                     if toServer { connection.repliesToServer[number] = reply } else { connection.repliesToClient[number] = reply }
-                case .replyProgress, .sent: break
+                case .replyProgress, .sent, .replyBegan, .replyBytes, .replyEnded, .wantsMore: break
                 }
             }
         }

@@ -107,7 +107,7 @@ final class Peer: MessageReceiver, @unchecked Sendable {
                 requestContinuation.yield(request)
                 if !request.isNoReply, let reply = answer(request) { blip.reply(to: request.number, reply) }
             case .reply(let token, let reply): waiting.removeValue(forKey: token)?.resume(returning: reply)
-            case .replyProgress, .sent: break
+            case .replyProgress, .sent, .replyBegan, .replyBytes, .replyEnded, .wantsMore: break
             }
         }
         pump()

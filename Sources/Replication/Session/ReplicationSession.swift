@@ -136,7 +136,7 @@ public actor ReplicationSession: MessageReceiver {
             case .request(let request): dispatch(request)
             case .reply(let token, let reply):
                 if let waiting = pending.removeValue(forKey: token) { handleReply(waiting, reply) }
-            case .replyProgress, .sent: break
+            case .replyProgress, .sent, .replyBegan, .replyBytes, .replyEnded, .wantsMore: break
             }
         }
     }

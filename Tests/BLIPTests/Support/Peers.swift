@@ -11,7 +11,22 @@ final class Peer {
     }
 
     @discardableResult
-    func send(_ request: OutgoingRequest) -> RequestToken? { connection.send(request) }
+    func send(_ request: OutgoingRequest, streamsReply: Bool = false) -> RequestToken? {
+        connection.send(request, streamsReply: streamsReply)
+    }
+
+    func consumed(_ token: RequestToken, _ bytes: Int) { connection.consumed(token, bytes: bytes) }
+    func abandon(_ token: RequestToken) { connection.abandon(token) }
+
+    func reply(to number: UInt64, streaming reply: OutgoingReply) -> StreamID? { connection.reply(to: number, streaming: reply) }
+
+    @discardableResult
+    func supply(_ stream: StreamID, _ bytes: ByteBuffer, isLast: Bool = false) -> Bool {
+        connection.supply(stream, bytes, isLast: isLast)
+    }
+
+    @discardableResult
+    func cut(_ stream: StreamID) -> Bool { connection.cut(stream) }
 
     @discardableResult
     func reply(to number: UInt64, _ reply: OutgoingReply) -> Bool { connection.reply(to: number, reply) }
@@ -39,6 +54,18 @@ final class Peer {
 
     var hasPendingOutput: Bool { connection.hasPendingOutput }
     var queuedBytes: Int { connection.queuedBytes }
+    var queuedReplyBytes: Int { connection.queuedReplyBytes }
+    var bufferedBytes: Int { connection.bufferedBytes }
+    var unconsumedBytes: Int { connection.unconsumedBytes }
+    var shouldPauseReading: Bool { connection.shouldPauseReading }
+    var allowsCompression: Bool {
+        get { connection.allowsCompression }
+        set { connection.allowsCompression = newValue }
+    }
+    var deflaterSize: DeflaterSize {
+        get { connection.deflaterSize }
+        set { connection.deflaterSize = newValue }
+    }
     var queuedRequests: Int { connection.queuedRequests }
     var awaitedReplies: Int { connection.awaitedReplies }
     var unansweredRequests: Int { connection.unansweredRequests }
@@ -53,6 +80,13 @@ final class Peer {
     var checksumOut: UInt32 { connection.checksumOut.value }
     var hasDueAcknowledgements: Bool { !connection.dueAcknowledgements.isEmpty }
     var unfinishedBytes: Int { connection.unfinishedBytes }
+    /// Where the bytes of the only unfinished message lie: another place means that they were copied.
+    var unfinishedPlace: UnsafeRawPointer? {
+        let partial = connection.unfinishedReplies.values.first ?? connection.unfinishedRequests.values.first
+        return partial?.bytes.withUnsafeReadableBytes { $0.baseAddress }
+    }
+    var outgoingStreamsAreOver: Bool { connection.outgoingStreams.isEmpty }
+    var incomingStreamsAreOver: Bool { connection.incomingStreams.isEmpty }
     var scratchCapacity: Int { connection.inflatedScratch.capacity }
 
     /// Pretends that request `number` was sent; the reply comes with a token of that serial.
@@ -99,4 +133,39 @@ extension [BLIPEvent] {
 
 extension BLIPProperties {
     var list: [[String]] { pairs.map { [$0.key, $0.value] } }
+}
+
+/// What was told of one streamed reply.
+struct Told: Equatable {
+    var properties: BLIPProperties?
+    var body = ByteBuffer()
+    var pieces: [Int] = []
+    var hasEnded = false
+}
+
+extension [BLIPEvent] {
+    /// The streams, by token; out of order is nil.
+    var streams: [RequestToken: Told]? {
+        var all: [RequestToken: Told] = [:]
+        for event in self {
+            switch event {
+            case .replyBegan(let token, let properties):
+                guard all[token] == nil else { return nil }
+                all[token] = Told(properties: properties)
+            case .replyBytes(let token, let bytes):
+                guard all[token]?.hasEnded == false, bytes.readableBytes > 0 else { return nil }
+                all[token]?.body.writeImmutableBuffer(bytes)
+                all[token]?.pieces.append(bytes.readableBytes)
+            case .replyEnded(let token):
+                guard all[token]?.hasEnded == false else { return nil }
+                all[token]?.hasEnded = true
+            default: break
+            }
+        }
+        return all
+    }
+
+    var wanted: [StreamID] {
+        compactMap { if case .wantsMore(let stream) = $0 { stream } else { nil } }
+    }
 }

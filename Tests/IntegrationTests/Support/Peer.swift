@@ -81,7 +81,7 @@ actor Peer {
                 switch event {
                 case .request(let request): requests.append(request)
                 case .reply(let token, let reply): replies[token] = reply
-                case .replyProgress, .sent: break
+                case .replyProgress, .sent, .replyBegan, .replyBytes, .replyEnded, .wantsMore: break
                 }
             }
         case 8: throw PeerClosed(code: frame.closeCode, reason: String(decoding: frame.payload.dropFirst(2), as: UTF8.self))
