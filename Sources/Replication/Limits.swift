@@ -18,6 +18,17 @@ public struct ReplicationLimits: Sendable {
     public var maximumWaitingChangeLists = 200
     /// `max_waiting_change_list_bytes`: their bodies, all together.
     public var maximumWaitingChangeListBytes = 32 << 20
+    /// `rows_read_again`: documents read again at once because they changed on their way, or their time has come; each may be as
+    /// large as documents get.
+    public var rowsReadAgain = 10
+    /// `offers_per_document`: how often one revision is offered to a peer that names another one each time.
+    public var offersPerDocument = 5
+    /// `unsaved_marks`: acknowledgements that are noted in the store together.
+    public var unsavedMarks = 1_000
+    /// `conflicts_at_once`: conflicts that are decided in one go.
+    public var conflictsAtOnce = 50
+    /// `insertion_batch_rows`: revisions that do not wait for more company.
+    public var insertionBatchRows = 100
     /// `insertion_batch`: revisions in one transaction.
     public var insertionBatch = 500
     /// `insertion_batch_bytes`: body bytes in one transaction.

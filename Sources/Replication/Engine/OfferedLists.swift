@@ -8,7 +8,10 @@ struct ListID: Hashable, Sendable {
 /// The change lists that the peer has not answered.
 struct OfferedLists {
     private var lists: [ListID: [DocumentID]] = [:]
-    private var last: UInt64 = 0
+    private var last: UInt64
+
+    /// - Parameter generation: of the push on its connection, so that an answer to a list of an earlier one finds nothing.
+    init(generation: Int) { last = UInt64(generation) << 32 }
 
     var count: Int { lists.count }
     var isEmpty: Bool { lists.isEmpty }

@@ -29,7 +29,7 @@ enum PushEvent: Sendable {
     case decided
     /// Another version of the filter is in force.
     case filterChanged
-    /// Answers ``PushAction/read(_:limit:)``.
+    /// Answers ``PushAction/read(_:limit:isBacklog:)``.
     case read(FeedPage)
     /// Answers ``PushAction/readAgain(_:)`` with those that are still there.
     case readAgain([DocumentID], [OutgoingDocument])
@@ -60,7 +60,8 @@ enum PushEvent: Sendable {
 
 /// Something to do for a push.
 enum PushAction: Sendable {
-    case read(FeedPosition, limit: Int)
+    /// `isBacklog`: what was there before the peer was told that it has caught up.
+    case read(FeedPosition, limit: Int, isBacklog: Bool)
     case readAgain([DocumentID])
     case readKeptBack(after: DocumentID?)
     case judge([OutgoingDocument])

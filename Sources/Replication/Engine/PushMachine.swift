@@ -17,7 +17,7 @@ struct PushMachine {
     let settings: PushSettings
     private(set) var ledger: PushLedger
     private(set) var feed: FeedReader
-    private var lists = OfferedLists()
+    private var lists: OfferedLists
     private var acknowledged = AcknowledgedVersions()
     private var retry: RetryDelay
     private var echoes: EchoMemory
@@ -32,9 +32,10 @@ struct PushMachine {
     private var hasKeptBack = false
     private var isPullComplete: Bool
 
-    init(_ settings: PushSettings, from position: FeedPosition) {
+    init(_ settings: PushSettings, from position: FeedPosition, generation: Int = 0) {
         self.settings = settings
         feed = FeedReader(from: position)
+        lists = OfferedLists(generation: generation)
         ledger = PushLedger(from: position.sequence)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
@@ -140,7 +141,7 @@ struct PushMachine {
             actions.append(.readKeptBack(after: after))
         } else if !feed.isAtEnd, !isOver {
             feed.reading = .feed
-            actions.append(.read(feed.position, limit: settings.limits.rowsPerChangeList))
+            actions.append(.read(feed.position, limit: settings.limits.rowsPerChangeList, isBacklog: !announcedCaughtUp))
         }
     }
 

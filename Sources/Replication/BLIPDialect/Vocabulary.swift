@@ -11,6 +11,11 @@ public enum Profile {
     public static let norev = "norev"
     public static let getAttachment = "getAttachment"
     public static let proveAttachment = "proveAttachment"
+
+    static let known: Set<String> = [
+        getCollections, getCheckpoint, setCheckpoint, subChanges, unsubChanges, changes, proposeChanges, rev, norev, getAttachment,
+        proveAttachment,
+    ]
 }
 
 /// Names of message properties.

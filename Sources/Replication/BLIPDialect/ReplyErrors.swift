@@ -1,18 +1,8 @@
 import BLIP
-import DocumentStore
 import Interfaces
 
 extension ReplicationError {
-    /// An error of the store, in the terms of a replicator: a full disk may be emptied, a broken database not.
-    init(store error: any Error) {
-        self.init(domain: .store, code: 500, message: "\(error)")
-        if case StoreError.diskFull? = error as? StoreError {
-            code = 507
-            isTransient = true
-        }
-    }
-
-    /// An error reply on a connection-level message.
+    /// An error reply of the peer.
     init(reply error: BLIPErrorReply, to profile: String) {
         let text = error.message.isEmpty ? "\(profile) was refused" : "\(profile): \(error.message)"
         switch error.domain {

@@ -1,41 +1,5 @@
 import Documents
-
-/// A message from a peer that breaks the protocol or a limit.
-struct MessageError: Error {
-    var domain = "HTTP"
-    var code: Int
-    var message: String
-
-    static func bad(_ message: String) -> MessageError { MessageError(code: 400, message: message) }
-}
-
-/// One row of a peer's `changes`: `[sequence, docID, revID, deleted, bodySize]`.
-struct OfferedRow {
-    var sequence: RemoteSequence
-    var id: DocumentID
-    var revision: RevisionID
-    /// Bits: 1 deleted, 2 access revoked, 4 removed from the channel (Sync Gateway's; LiteCore writes 0 and 1).
-    var flags: Int
-    var bodySize: Int
-
-    /// The peer took the document away, as opposed to deleting it.
-    var isAccessRemoved: Bool { flags >= 2 && flags != 5 }
-}
-
-/// One row of a peer's `proposeChanges`: `[docID, revID, serverRevID, bodySize]`.
-struct ProposedRow {
-    var id: DocumentID
-    var revision: RevisionID
-    /// The revision that the peer believes to be current here.
-    var parent: RevisionID?
-    var bodySize: Int
-}
-
-/// A row that could not be read: answered by itself, the rest of the list goes on.
-enum RowResult<Row> {
-    case row(Row)
-    case bad(String, sequence: RemoteSequence?)
-}
+import Interfaces
 
 enum ChangeRows {
     /// Reads the rows of `changes`. `null` and `[]` are the caught-up marker.
@@ -183,6 +147,16 @@ struct ProposalStatus: Equatable {
     var status: Int
     /// With 409: the peer's current revision, where it says so.
     var current: RevisionID?
+
+    /// The same in the engine's terms.
+    var answer: OfferAnswer {
+        switch status {
+        case 0: .wanted(known: [])
+        case 304: .has
+        case 409: .conflict(current: current)
+        default: .refused(ReplicationError(domain: .http, code: status, message: "the peer refused the document"))
+        }
+    }
 }
 
 /// Writes JSON arrays of ids without building values first: the rows of a change list are the hot path of a push.

@@ -1,0 +1,127 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// What we answer to the peer.
+extension BLIPDialect {
+    mutating func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply = OutgoingReply()) {
+        if let handle { blip.reply(to: handle.number, reply) }
+    }
+
+    mutating func refuse(_ handle: AnswerHandle?, _ error: MessageError) {
+        reply(handle, OutgoingReply(error: BLIPErrorReply(domain: error.domain, code: error.code, message: error.message)))
+    }
+
+    // MARK: - Lists and revisions
+
+    mutating func answer(_ handle: AnswerHandle?, changes answers: [ChangeAnswer]) {
+        guard let handle else { return }
+        var writer = RowWriter(capacity: answers.count * 8)
+        for answer in answers {
+            switch answer {
+            case .notWanted: writer.number(0)
+            case .wanted(let ancestors):
+                writer.beginRow()
+                for ancestor in ancestors { writer.plain(ancestor.text) }
+                writer.endRow()
+            }
+        }
+        reply(handle, listReply(writer.finish()))
+    }
+
+    mutating func answer(_ handle: AnswerHandle?, proposals answers: [ProposalAnswer], namesCurrent: Bool) {
+        guard let handle else { return }
+        var writer = RowWriter(capacity: answers.count * 2 + 16)
+        // Trailing zeros are left out: an empty list means "send everything".
+        let last = answers.lastIndex { $0 != .send } ?? -1
+        for answer in answers.prefix(last + 1) {
+            switch answer {
+            case .send: writer.number(0)
+            case .have: writer.number(304)
+            case .conflict(let current) where namesCurrent: writer.raw("{\"status\":409,\"rev\":\"\(current.text)\"}")
+            case .conflict: writer.number(409)
+            case .refused(let code): writer.number(code)
+            }
+        }
+        reply(handle, listReply(writer.finish()))
+    }
+
+    private func listReply(_ body: [UInt8]) -> OutgoingReply {
+        OutgoingReply(
+            properties: [Property.maxHistory: String(limits.maximumHistory), Property.blobs: "true"],
+            body: ByteBuffer(bytes: body), isCompressed: true)
+    }
+
+    mutating func settle(_ handle: AnswerHandle, _ settlement: Settlement) {
+        switch settlement {
+        case .stored: reply(handle)
+        case .alreadyHere: reply(handle, Self.noop)
+        case .refused(let error): refuse(handle, MessageError(code: error.domain == .http ? error.code : 400, message: error.message))
+        }
+    }
+
+    private static let noop = OutgoingReply(properties: [Property.noop: "true"])
+
+    // MARK: - Checkpoints
+
+    mutating func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?) {
+        guard let checkpoint else {
+            return refuse(handle, MessageError(code: 404, message: "no checkpoint is stored under this id"))
+        }
+        reply(handle, OutgoingReply(properties: [Property.rev: checkpoint.revision], body: ByteBuffer(bytes: checkpoint.body)))
+    }
+
+    mutating func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String) {
+        reply(handle, OutgoingReply(properties: [Property.rev: revision]))
+    }
+
+    /// - Parameter checkpoints: one for each name; nil where there is no such collection.
+    mutating func answer(_ handle: AnswerHandle?, collections checkpoints: [StoredCheckpoint??]) {
+        var body: [UInt8] = [UInt8(ascii: "[")]
+        for (index, checkpoint) in checkpoints.enumerated() {
+            if index > 0 { body.append(UInt8(ascii: ",")) }
+            switch checkpoint {
+            case nil: body.append(contentsOf: "null".utf8)
+            case .some(nil): body.append(contentsOf: "{}".utf8)
+            case .some(let stored?): body.append(contentsOf: Self.withToken(stored))
+            }
+        }
+        body.append(UInt8(ascii: "]"))
+        reply(handle, OutgoingReply(body: ByteBuffer(bytes: body)))
+    }
+
+    /// The stored body with its token under `rev`, every other byte as it came.
+    private static func withToken(_ stored: StoredCheckpoint) -> [UInt8] {
+        var body = stored.body
+        while let last = body.last, last != UInt8(ascii: "}") { body.removeLast() }
+        guard body.popLast() != nil else { return Array("{\"rev\":\"\(stored.revision)\"}".utf8) }
+        let isEmpty = !body.contains(UInt8(ascii: ":"))
+        body.append(contentsOf: "\(isEmpty ? "" : ",")\"rev\":\"\(stored.revision)\"}".utf8)
+        return body
+    }
+
+    // MARK: - Blobs
+
+    mutating func answer(_ handle: AnswerHandle, proof: BlobDigest) {
+        reply(handle, OutgoingReply(body: ByteBuffer(string: proof.text)))
+    }
+
+    /// Begins to send a blob; `.wantsMore` asks for what follows. False when the peer's request is not open any more.
+    mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool) -> Bool {
+        guard let stream = blip.reply(to: handle.number, streaming: OutgoingReply(isCompressed: compresses)) else { return false }
+        answers[handle] = stream
+        streams[stream] = handle
+        return true
+    }
+
+    mutating func supply(_ handle: AnswerHandle, _ bytes: ByteBuffer, isLast: Bool) {
+        guard let stream = answers[handle] else { return }
+        blip.supply(stream, bytes, isLast: isLast)
+        if isLast {
+            answers[handle] = nil
+            streams[stream] = nil
+        }
+    }
+}

@@ -1,0 +1,289 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// Couchbase's replication protocol over BLIP, versions 2 and 3, on one connection: the engine's actions become messages, and
+/// messages become the engine's events. It knows message names, property names, status numbers and how collections are
+/// numbered, and decides nothing.
+struct BLIPDialect: ~Copyable {
+    /// Whether messages name collections; unknown until the first message.
+    enum Mode { case unknown, legacy, collections }
+
+    /// What waits for a reply.
+    private enum Pending {
+        case caller(CheckedContinuation<IncomingReply?, Never>)
+        case proposals(slot: Int, ListID, rows: Int)
+        case changes(slot: Int, ListID, rows: Int)
+        case revision(slot: Int, DocumentID)
+        case subscription
+        case checkpointSave(slot: Int)
+        case checkpointFetch(slot: Int)
+        case blob(BlobDigest)
+    }
+
+    /// What is known of the peer's side of a collection.
+    struct Slot {
+        /// It understands inline blobs, so `_attachments` need not be added.
+        var peerKnowsBlobs = false
+        /// Ancestors that it wants with a revision.
+        var maximumHistory: Int
+        var style = PushStyle.announce
+    }
+
+    let limits: ReplicationLimits
+    let isPassive: Bool
+    var blip: BLIPConnection
+    var mode = Mode.unknown
+    var slots: [Slot] = []
+    private var isOnlyDefault = false
+    private var pending: [RequestToken: Pending] = [:]
+    private var transfers: [BlobDigest: RequestToken] = [:]
+    var answers: [AnswerHandle: StreamID] = [:]
+    var streams: [StreamID: AnswerHandle] = [:]
+
+    init(isPassive: Bool, limits: ReplicationLimits) {
+        self.isPassive = isPassive
+        self.limits = limits
+        var blipLimits = BLIPLimits()
+        blipLimits.maximumMessageByProfile = [
+            Profile.changes: limits.maximumChangeListBytes + Self.roomForProperties,
+            Profile.proposeChanges: limits.maximumChangeListBytes + Self.roomForProperties,
+            Profile.subChanges: limits.maximumChangeListBytes + Self.roomForProperties,
+            Profile.getCollections: limits.maximumChangeListBytes + Self.roomForProperties,
+            Profile.setCheckpoint: limits.maximumCheckpointBytes + Self.roomForProperties,
+            Profile.getCheckpoint: Self.roomForProperties, Profile.getAttachment: Self.roomForProperties,
+            Profile.proveAttachment: Self.roomForProperties, Profile.norev: Self.roomForProperties,
+            Profile.unsubChanges: Self.roomForProperties,
+        ]
+        blip = BLIPConnection(limits: blipLimits, compressionLevel: limits.compressionLevel)
+    }
+
+    private static let roomForProperties = 102_400 + 16
+
+    // MARK: - Collections
+
+    /// Messages name collections from now on, by their places in the session's list; or they never do.
+    mutating func speak(_ mode: Mode, collections: Int, isOnlyDefault: Bool) {
+        self.mode = mode
+        self.isOnlyDefault = isOnlyDefault
+        slots = Array(repeating: Slot(maximumHistory: limits.maximumHistory), count: collections)
+    }
+
+    /// Ancestors that the peer wants with a revision.
+    func maximumHistory(_ slot: Int) -> Int { slots.indices.contains(slot) ? slots[slot].maximumHistory : limits.maximumHistory }
+
+    mutating func push(_ slot: Int, _ style: PushStyle) { slots[slot].style = style }
+
+    // MARK: - Frames
+
+    /// Whether something waits to be sent.
+    var hasPendingOutput: Bool { blip.hasPendingOutput }
+    /// Memory held for the peer, in bytes.
+    var bufferedBytes: Int { blip.bufferedBytes }
+    /// Bytes of our replies that the peer has not taken.
+    var owedBytes: Int { blip.queuedReplyBytes }
+    var unansweredRequests: Int { blip.unansweredRequests }
+    /// A stream is consumed more slowly than it comes.
+    var shouldPauseReading: Bool { blip.shouldPauseReading }
+
+    /// Takes one message of the transport.
+    mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError) {
+        var happened: [BLIPEvent] = []
+        do { try blip.receive(message, into: &happened) } catch {
+            translate(happened, &events)
+            throw error
+        }
+        translate(happened, &events)
+    }
+
+    /// The next message for the transport; nil when nothing may be sent now.
+    mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
+        var happened: [BLIPEvent] = []
+        let frame = blip.nextFrame(into: &happened)
+        if !happened.isEmpty { translate(happened, &events) }
+        return frame
+    }
+
+    /// The connection is over: nobody gets a reply any more.
+    mutating func end() {
+        _ = blip.fail()
+        let waiting = pending
+        pending = [:]
+        for case .caller(let continuation) in waiting.values { continuation.resume(returning: nil) }
+    }
+
+    private mutating func translate(_ happened: [BLIPEvent], _ events: inout [DialectEvent]) {
+        for event in happened {
+            switch event {
+            case .request(let request): accept(request, &events)
+            case .reply(let token, let reply):
+                if let waiting = pending.removeValue(forKey: token) { accept(reply, waiting, &events) }
+            case .replyBegan: break
+            case .replyBytes(let token, let bytes):
+                if case .blob(let digest)? = pending[token] { events.append(.blob(.bytesArrived(digest, bytes))) }
+            case .replyEnded(let token):
+                if case .blob(let digest)? = pending.removeValue(forKey: token) { events.append(.blob(.ended(digest))) }
+            case .wantsMore(let stream):
+                if let handle = streams[stream] { events.append(.wantsMore(handle)) }
+            case .replyProgress, .sent: break
+            }
+        }
+    }
+
+    // MARK: - Replies of the peer
+
+    private mutating func accept(_ reply: IncomingReply, _ waiting: Pending, _ events: inout [DialectEvent]) {
+        switch waiting {
+        case .caller(let continuation): continuation.resume(returning: reply)
+        case .proposals(let slot, let list, let rows):
+            if let error = reply.error { return fail(error, Profile.proposeChanges, &events) }
+            note(slot, reply.properties)
+            let statuses = ChangeRows.readProposalReply([UInt8](reply.body.readableBytesView), rows: rows)
+            events.append(.push(slot: slot, .answered(list, statuses.map(\.answer))))
+        case .changes(let slot, let list, let rows):
+            if let error = reply.error {
+                events.append(.warn("the peer refused a list of changes: \(error)"))
+                return events.append(.push(slot: slot, .listRefused(list)))
+            }
+            note(slot, reply.properties)
+            let wishes = ChangeRows.readChangesReply([UInt8](reply.body.readableBytesView), rows: rows)
+            events.append(.push(slot: slot, .answered(list, wishes.map { $0.map { .wanted(known: $0) } ?? .declined })))
+        case .revision(let slot, let id):
+            if let error = reply.error {
+                if slots[slot].style == .announce { events.append(.warn("the peer could not take \(id): \(error)")) }
+                events.append(.push(slot: slot, .refused(id, ReplicationError(reply: error, to: Profile.rev))))
+            } else {
+                events.append(.push(slot: slot, .acknowledged(id)))
+            }
+        case .subscription: if let error = reply.error { fail(error, Profile.subChanges, &events) }
+        case .checkpointSave(let slot):
+            switch reply.error {
+            case nil: events.append(.checkpoint(slot: slot, .peerSaved(token: reply.properties[Property.rev] ?? "")))
+            case let error? where error.domain == "HTTP" && error.code == 409: events.append(.checkpoint(slot: slot, .peerConflict))
+            case let error?:
+                events.append(.checkpoint(slot: slot, .peerRefused(ReplicationError(reply: error, to: Profile.setCheckpoint))))
+            }
+        case .checkpointFetch(let slot):
+            let token = reply.error == nil ? reply.properties[Property.rev] ?? "" : ""
+            events.append(.checkpoint(slot: slot, .tokenFetched(token)))
+        case .blob(let digest):
+            transfers[digest] = nil
+            let error = reply.error ?? BLIPErrorReply(domain: "HTTP", code: 502, message: "the reply is not a blob")
+            events.append(.blob(.failed(digest, ReplicationError(reply: error, to: Profile.getAttachment))))
+        }
+    }
+
+    private mutating func note(_ slot: Int, _ properties: BLIPProperties) {
+        if isTrue(properties[Property.blobs]) { slots[slot].peerKnowsBlobs = true }
+        if let text = properties[Property.maxHistory], let wanted = Int(text), wanted > 0 {
+            slots[slot].maximumHistory = min(wanted, limits.maximumReceivedHistory)
+        }
+    }
+
+    /// An error on a message that concerns the whole connection.
+    private func fail(_ error: BLIPErrorReply, _ profile: String, _ events: inout [DialectEvent]) {
+        // Couchbase Lite 3.2 with only a default collection answers getCollections and then refuses the property.
+        let wantsLegacy = mode == .collections && error.domain == "HTTP" && error.code == 400 && isOnlyDefault
+        events.append(.failed(ReplicationError(reply: error, to: profile), wantsLegacy: wantsLegacy))
+    }
+
+    // MARK: - Requests of ours
+
+    private mutating func send(_ request: consuming OutgoingRequest, _ slot: Int?, _ waiting: Pending?) {
+        if mode == .collections, let slot { request.properties.append(Property.collection, String(slot)) }
+        if let token = blip.send(request), let waiting { pending[token] = waiting }
+    }
+
+    /// A request of the set-up. The continuation gets nil when the connection ends first.
+    mutating func ask(_ request: OutgoingRequest, _ continuation: CheckedContinuation<IncomingReply?, Never>) {
+        guard let token = blip.send(request) else { return continuation.resume(returning: nil) }
+        pending[token] = .caller(continuation)
+    }
+
+    mutating func subscribe(_ slot: Int, _ request: OutgoingRequest) { send(request, slot, .subscription) }
+
+    mutating func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
+        let style = slots[slot].style
+        var writer = RowWriter(capacity: documents.count * 128)
+        for document in documents {
+            writer.beginRow()
+            if style == .announce { writer.raw(document.sequenceJSON) }
+            writer.escaped(document.id.text)
+            writer.plain(document.version.text)
+            if style == .announce { writer.number(document.flags) } else { writer.plain(document.peerVersion?.text ?? "") }
+            writer.number(document.body.count)
+            writer.endRow()
+        }
+        var message = OutgoingRequest(
+            profile: style == .propose ? Profile.proposeChanges : Profile.changes, body: ByteBuffer(bytes: writer.finish()),
+            isCompressed: true, isUrgent: true)
+        if style == .propose { message.properties.append(Property.conflictIncludesRev, "true") }
+        let rows = documents.count
+        send(message, slot, style == .propose ? .proposals(slot: slot, list, rows: rows) : .changes(slot: slot, list, rows: rows))
+    }
+
+    mutating func announceCaughtUp(_ slot: Int) {
+        send(OutgoingRequest(profile: Profile.changes, body: ByteBuffer(string: "[]"), isUrgent: true, isNoReply: true), slot, nil)
+    }
+
+    mutating func send(_ slot: Int, _ document: OutgoingDocument) {
+        var message = OutgoingRequest(profile: Profile.rev, isCompressed: true)
+        message.properties.append(Property.id, document.id.text)
+        message.properties.append(Property.rev, document.version.text)
+        if document.isDeleted { message.properties.append(Property.deleted, "1") }
+        message.properties.append(Property.sequence, document.sequenceJSON)
+        if !document.history.isEmpty {
+            message.properties.append(Property.history, document.history.map(\.text).joined(separator: ","))
+        }
+        if slots[slot].style == .propose { message.properties.append(Property.noConflicts, "1") }
+        if document.hasBlobs, !slots[slot].peerKnowsBlobs,
+            let body = try? LegacyAttachments.add(to: document.body, generation: document.version.generation)
+        {
+            message.body = ByteBuffer(bytes: body)
+        } else {
+            message.body = document.body.isEmpty ? ByteBuffer(string: "{}") : ByteBuffer(bytes: document.body)
+        }
+        send(message, slot, .revision(slot: slot, document.id))
+    }
+
+    mutating func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String) {
+        var message = OutgoingRequest(profile: Profile.setCheckpoint, body: ByteBuffer(bytes: body))
+        message.properties.append(Property.client, id)
+        message.properties.append(Property.rev, token)
+        send(message, slot, .checkpointSave(slot: slot))
+    }
+
+    mutating func fetchCheckpoint(_ slot: Int, id: String) {
+        var message = OutgoingRequest(profile: Profile.getCheckpoint)
+        message.properties.append(Property.client, id)
+        send(message, slot, .checkpointFetch(slot: slot))
+    }
+
+    mutating func requestBlob(_ digest: BlobDigest, _ slot: Int, for document: DocumentID, compresses: Bool) {
+        var message = OutgoingRequest(profile: Profile.getAttachment)
+        if mode == .collections { message.properties.append(Property.collection, String(slot)) }
+        message.properties.append(Property.digest, digest.text)
+        message.properties.append(Property.docID, document.text)
+        if compresses { message.properties.append(Property.compress, "true") }
+        guard let token = blip.send(message, streamsReply: true) else { return }
+        pending[token] = .blob(digest)
+        transfers[digest] = token
+    }
+
+    /// So many bytes of a blob are on disk: the peer may send more.
+    mutating func consumed(_ digest: BlobDigest, bytes: Int) {
+        if let token = transfers[digest] { blip.consumed(token, bytes: bytes) }
+    }
+
+    /// Nobody wants the rest of a blob.
+    mutating func abandon(_ digest: BlobDigest) {
+        guard let token = transfers.removeValue(forKey: digest) else { return }
+        pending[token] = nil
+        blip.abandon(token)
+    }
+
+    /// All of a blob is here and consumed.
+    mutating func forget(_ digest: BlobDigest) { transfers[digest] = nil }
+}

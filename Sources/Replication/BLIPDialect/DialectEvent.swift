@@ -1,0 +1,32 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// What a peer said, in the engine's terms. `slot` is the collection's place in the session's list.
+enum DialectEvent: Sendable {
+    case push(slot: Int, PushEvent)
+    case pull(slot: Int, PullEvent)
+    case checkpoint(slot: Int, CheckpointMachine.Event)
+    case blob(BlobEvent)
+    /// Something that only the passive side is asked.
+    case passive(slot: Int, AnswerHandle?, PassiveRequest)
+    /// The peer speaks of collections, and names those it wants.
+    case collectionsWanted(AnswerHandle?, CollectionsRequest)
+    /// The peer does not speak of collections: it means the default one.
+    case defaultCollectionWanted
+    /// A streamed answer of ours needs more bytes.
+    case wantsMore(AnswerHandle)
+    /// What was asked cannot go on. `wantsLegacy`: the peer refuses messages that name collections.
+    case failed(ReplicationError, wantsLegacy: Bool)
+    case warn(String)
+}
+
+/// A request that only the passive side is asked.
+enum PassiveRequest: Sendable {
+    case subscribe(PeerSubscription)
+    case unsubscribe
+    case checkpoint(id: String)
+    case setCheckpoint(id: String, body: [UInt8], expectedRevision: String?)
+}

@@ -1,0 +1,147 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// What the peer asks.
+extension BLIPDialect {
+    mutating func accept(_ request: IncomingRequest, _ events: inout [DialectEvent]) {
+        let handle = request.isNoReply ? nil : AnswerHandle(number: request.number)
+        do throws(MessageError) {
+            if request.isTruncated, request.profile != Profile.rev {
+                let limit = BLIPLimits().maximumMessage(of: request.profile)
+                throw MessageError(
+                    code: 413, message: "\(request.profile.prefix(40)) has \(request.totalBytes) bytes, max_message_bytes is \(limit)")
+            }
+            if request.profile == Profile.getCollections {
+                guard isPassive else { throw .bad("getCollections goes to the passive side") }
+                guard mode == .unknown else {
+                    throw MessageError(domain: "BLIP", code: 400, message: "getCollections must be the first message")
+                }
+                let wanted = try CollectionsRequest(request, limits: limits)
+                mode = .collections
+                return events.append(.collectionsWanted(handle, wanted))
+            }
+            guard Profile.known.contains(request.profile) else {
+                return reply(handle, OutgoingReply(error: .noHandler))
+            }
+            let slot = try slot(of: request, &events)
+            try accept(request, slot, handle, &events)
+        } catch {
+            events.append(.warn("refused \(request.profile.prefix(40)): \(error.message)"))
+            refuse(handle, error)
+        }
+    }
+
+    /// The collection that a message is about. The first message of a connection decides whether messages name one.
+    private mutating func slot(of request: IncomingRequest, _ events: inout [DialectEvent]) throws(MessageError) -> Int {
+        let named = request.properties[Property.collection]
+        if mode == .unknown {
+            guard isPassive else { throw .bad("\(request.profile) came before the session was set up") }
+            guard named == nil else { throw .bad("the property collection needs getCollections as the first message") }
+            mode = .legacy
+            events.append(.defaultCollectionWanted)
+        }
+        switch (mode, named) {
+        case (.legacy, nil): return 0
+        case (.collections, let text?):
+            guard let index = Int(text), slots.indices.contains(index) else {
+                throw .bad("collection \(text.prefix(20)) was not named in getCollections")
+            }
+            return index
+        default: throw .bad("inappropriate use of the collection property.")
+        }
+    }
+
+    private mutating func accept(
+        _ request: IncomingRequest, _ slot: Int, _ handle: AnswerHandle?, _ events: inout [DialectEvent]
+    ) throws(MessageError) {
+        let properties = request.properties
+        switch request.profile {
+        case Profile.getCheckpoint:
+            let id = try CollectionsRequest.checkpointID(properties[Property.client], limits)
+            events.append(.passive(slot: slot, handle, .checkpoint(id: id)))
+        case Profile.setCheckpoint:
+            let id = try CollectionsRequest.checkpointID(properties[Property.client], limits)
+            let body = [UInt8](request.body.readableBytesView)
+            guard body.count <= limits.maximumCheckpointBytes else {
+                throw MessageError(
+                    code: 413,
+                    message: "the checkpoint has \(body.count) bytes, max_checkpoint_bytes is \(limits.maximumCheckpointBytes)")
+            }
+            guard (try? body.withUnsafeBytes({ bytes throws(JSONError) in try JSONScanner.scanDocument(bytes) })) != nil else {
+                throw .bad("a checkpoint is a JSON object")
+            }
+            // LiteCore always sends the property, empty for "none yet".
+            let expected = properties[Property.rev].flatMap { $0.isEmpty ? nil : $0 }
+            events.append(.passive(slot: slot, handle, .setCheckpoint(id: id, body: body, expectedRevision: expected)))
+        case Profile.subChanges:
+            guard isPassive else { throw MessageError(domain: "LiteCore", code: 501, message: "this side is active itself") }
+            events.append(.passive(slot: slot, handle, .subscribe(try PeerSubscription(request, limits: limits))))
+        case Profile.unsubChanges: events.append(.passive(slot: slot, handle, .unsubscribe))
+        case Profile.changes:
+            // An empty list without a reply is the marker of the end; as a peer that pushes says it, it means nothing.
+            if isPassive {
+                if handle == nil { return }
+                if try ChangeRows.readChanges([UInt8](request.body.readableBytesView), limits: limits).isEmpty { return reply(handle) }
+                throw MessageError(code: 409, message: "Use 'proposeChanges' instead")
+            }
+            events.append(.pull(slot: slot, .listArrived(IncomingList(handle: handle, body: request.body))))
+        case Profile.proposeChanges:
+            guard isPassive else { throw MessageError(code: 403, message: "this side does the pushing and pulling") }
+            // An empty list may come at any time and says nothing.
+            if handle == nil { return }
+            events.append(
+                .pull(
+                    slot: slot,
+                    .listArrived(
+                        IncomingList(
+                            handle: handle, body: request.body,
+                            wantsCurrentVersions: isTrue(properties[Property.conflictIncludesRev])))))
+        case Profile.rev: acceptRevision(request, slot, handle, &events)
+        case Profile.norev:
+            let sequence = (properties[Property.sequence] ?? properties["seq"]).map { RemoteSequence(json: $0) }
+            events.append(.pull(slot: slot, .withdrawn(sequence)))
+            reply(handle)
+        case Profile.getAttachment, Profile.proveAttachment:
+            guard let handle else { return }
+            events.append(.blob(.wanted(try blobRequest(request, handle))))
+        default: reply(handle, OutgoingReply(error: .noHandler))
+        }
+    }
+
+    private func blobRequest(_ request: IncomingRequest, _ handle: AnswerHandle) throws(MessageError) -> BlobRequest {
+        guard let text = request.properties[Property.digest] else { throw .bad("\(request.profile) needs the property digest") }
+        let digest: BlobDigest
+        do { digest = try BlobDigest(text) } catch { throw .bad("\(error)") }
+        guard request.profile == Profile.proveAttachment else {
+            return BlobRequest(handle: handle, digest: digest, compresses: isTrue(request.properties[Property.compress]))
+        }
+        let nonce = [UInt8](request.body.readableBytesView)
+        guard (1...255).contains(nonce.count) else { throw .bad("the nonce of proveAttachment has 1 to 255 bytes, not \(nonce.count)") }
+        return BlobRequest(handle: handle, digest: digest, nonce: nonce)
+    }
+
+    private mutating func acceptRevision(
+        _ request: IncomingRequest, _ slot: Int, _ handle: AnswerHandle?, _ events: inout [DialectEvent]
+    ) {
+        do throws(MessageError) {
+            if request.properties[Property.error] != nil { throw MessageError(code: 502, message: "the peer could not read the document") }
+            let revision = try ReceivedRevision(request, limits: limits)
+            if !isPassive, revision.sequence == nil { throw .bad("a rev message needs the property sequence") }
+            events.append(.pull(slot: slot, .arrived(revision)))
+        } catch {
+            refuse(handle, error)
+            // 422: the whole body follows, so the row is not answered for yet.
+            if error.code == 422 { return }
+            let id = request.properties[Property.id].flatMap { try? DocumentID($0) }
+            events.append(
+                .pull(
+                    slot: slot,
+                    .arrivalRefused(
+                        request.properties[Property.sequence].map { RemoteSequence(json: $0) }, id,
+                        ReplicationError(domain: .http, code: error.code, message: error.message), isFinal: true)))
+        }
+    }
+}

@@ -1,0 +1,133 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+extension ReceivedRevision {
+    /// Reads the properties of a `rev` request.
+    ///
+    /// - Throws: ``MessageError`` with the status that makes the sender give this document up (400, 413, 422).
+    init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
+        // As bytes: an id that is not UTF-8 must be refused, not repaired into another id.
+        guard let idBytes = request.properties.bytes(of: Property.id) else { throw .bad("a rev message needs the property id") }
+        guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }
+        do { id = try DocumentID(utf8: idBytes.readableBytesView) } catch { throw .bad("\(error)") }
+        do { revision = try RevisionID(revisionText) } catch { throw .bad("\(error)") }
+        history = []
+        if let text = request.properties[Property.history], !text.isEmpty {
+            for part in text.utf8.split(separator: UInt8(ascii: ",")) {
+                guard history.count < limits.maximumReceivedHistory else {
+                    throw MessageError(
+                        code: 413, message: "the history of \(id) is longer than max_received_history (\(limits.maximumReceivedHistory))")
+                }
+                // The documentation allows blanks after a comma; they are no part of an id.
+                let trimmed = Substring(part).drop { $0 == " " }
+                do { history.append(try RevisionID(trimmed)) } catch { throw .bad("history of \(id): \(error)") }
+            }
+        }
+        isDeleted = isTrue(request.properties[Property.deleted])
+        sequence = request.properties[Property.sequence].map { RemoteSequence(json: $0) }
+        body = request.body
+        let size = request.isTruncated ? request.totalBytes : body.readableBytes
+        guard !request.isTruncated, size <= limits.maximumDocumentBytes else {
+            throw MessageError(
+                code: 413, message: "document \(id) has \(size) bytes, max_document_bytes is \(limits.maximumDocumentBytes)")
+        }
+        if request.properties[Property.deltaSource] != nil {
+            // We never announce deltas; 422 makes the peer send the whole body.
+            throw MessageError(code: 422, message: "deltas are not accepted here, send document \(id) in full")
+        }
+        replyTo = request.isNoReply ? nil : AnswerHandle(number: request.number)
+    }
+}
+
+/// What a peer asks for when it subscribes to our changes.
+struct PeerSubscription: Sendable {
+    /// The text of the sequence behind which it wants to begin; empty for the beginning.
+    var since = ""
+    /// Only what changes from now on.
+    var wantsFuture = false
+    var isContinuous = false
+    /// Tombstones of the backlog are left out.
+    var activeOnly = false
+    /// It wants to hear of documents that it may no longer have.
+    var wantsRevocations = false
+    var documentIDs: [DocumentID]?
+    /// The filter's name, and its channels.
+    var filter: String?
+    var channels: String?
+}
+
+extension PeerSubscription {
+    init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
+        let properties = request.properties
+        if let versioning = properties[Property.versioning], versioning != "rev-trees" {
+            throw MessageError(domain: "LiteCore", code: 501, message: "this database has revision trees, not \(versioning.prefix(60))")
+        }
+        filter = properties[Property.filter]
+        channels = properties[Property.channels]
+        since = properties[Property.since] ?? ""
+        wantsFuture = isTrue(properties[Property.future])
+        isContinuous = isTrue(properties[Property.continuous])
+        activeOnly = isTrue(properties[Property.activeOnly])
+        wantsRevocations = isTrue(properties[Property.revocations])
+        guard request.body.readableBytes > 0 || request.isTruncated else { return }
+        guard !request.isTruncated, request.body.readableBytes <= limits.maximumChangeListBytes else {
+            throw MessageError(
+                code: 413, message: "subChanges has \(request.totalBytes) bytes, max_change_list_bytes is \(limits.maximumChangeListBytes)")
+        }
+        guard case .object(let object)? = try? JSONValue(parsing: [UInt8](request.body.readableBytesView)) else {
+            throw .bad("the body of subChanges is a JSON object with docIDs")
+        }
+        guard let wanted = object["docIDs"] else { return }
+        guard case .array(let items) = wanted else { throw .bad("docIDs is an array of strings") }
+        guard items.count <= limits.maximumDocumentIDs else {
+            throw MessageError(code: 413, message: "docIDs has \(items.count) ids, max_document_ids is \(limits.maximumDocumentIDs)")
+        }
+        documentIDs = items.compactMap { if case .string(let text) = $0 { try? DocumentID(text) } else { nil } }
+    }
+}
+
+/// A peer's first message where it speaks of collections: their names, each with the id of its checkpoint.
+struct CollectionsRequest: Sendable {
+    var items: [(checkpointID: String, name: CollectionName?)] = []
+
+    init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
+        guard !request.isTruncated, request.body.readableBytes <= limits.maximumChangeListBytes,
+            case .object(let object)? = try? JSONValue(parsing: [UInt8](request.body.readableBytesView)),
+            case .array(let idValues)? = object["checkpoint_ids"], case .array(let nameValues)? = object["collections"],
+            idValues.count == nameValues.count, !nameValues.isEmpty
+        else {
+            throw MessageError(
+                domain: "BLIP", code: 400, message: "getCollections needs checkpoint_ids and collections, arrays of the same length")
+        }
+        guard nameValues.count <= limits.maximumCollections else {
+            throw MessageError(
+                code: 413, message: "getCollections names \(nameValues.count) collections, max_collections is \(limits.maximumCollections)")
+        }
+        var seen: Set<CollectionName> = []
+        for (idValue, nameValue) in zip(idValues, nameValues) {
+            guard case .string(let id) = idValue, case .string(let nameText) = nameValue else {
+                throw MessageError(domain: "BLIP", code: 400, message: "checkpoint ids and collection names are strings")
+            }
+            let name = try? CollectionName(parsing: nameText)
+            if let name, !seen.insert(name).inserted {
+                throw MessageError(domain: "BLIP", code: 400, message: "collection \(name) is named twice")
+            }
+            items.append((try Self.checkpointID(id, limits), name))
+        }
+    }
+
+    static func checkpointID(_ text: String?, _ limits: ReplicationLimits) throws(MessageError) -> String {
+        guard let text, !text.isEmpty else {
+            throw MessageError(domain: "BLIP", code: 400, message: "a checkpoint message needs the property client")
+        }
+        guard text.utf8.count <= limits.maximumCheckpointIDBytes else {
+            throw MessageError(
+                code: 400,
+                message: "the checkpoint id has \(text.utf8.count) bytes, max_checkpoint_id_bytes is \(limits.maximumCheckpointIDBytes)")
+        }
+        return text
+    }
+}

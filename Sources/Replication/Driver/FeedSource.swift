@@ -1,0 +1,111 @@
+import Documents
+import DocumentStore
+
+/// Where the documents of a push come from: what is read, in the store's terms. Runs on the store's threads.
+struct FeedSource: Sendable {
+    let collection: Collection
+    /// Under which the store knows the peer; nil where nothing is remembered of it.
+    var remote: RemoteID?
+    /// What was noted of the peer's documents counts; false when the peer seems to have lost data.
+    var trustsKnownRevisions = true
+    /// Documents in conflict wait for their decision.
+    var skipsConflicts: Bool
+    /// Tombstones of the backlog are left out.
+    var activeOnly = false
+    /// Only these documents; nil for all.
+    var documentIDs: [DocumentID]?
+    /// Nil: the peer may have everything.
+    var channels: ChannelQuestion?
+    /// Which news of channels the peer is told, and how.
+    var tells: @Sendable (OutgoingDocument) -> OutgoingDocument? = { $0 }
+
+    /// The next part of the feed.
+    func read(
+        _ transaction: ReadTransaction, from position: FeedPosition, limit: Int, isBacklog: Bool, historyLimit: Int
+    ) throws(StoreError) -> FeedPage {
+        if let channels, let place = position.channels {
+            return try readChannels(transaction, channels, place, limit, isBacklog, historyLimit)
+        }
+        let changes = try transaction.changes(
+            collection, since: position.sequence, limit: limit, includeBodies: true, ids: documentIDs, remote: remote)
+        var page = FeedPage(next: position, isEnd: changes.isEmpty, newest: try transaction.lastSequence(collection))
+        if changes.isEmpty { page.next.sequence = max(position.sequence, page.newest) }
+        for change in changes {
+            page.next.sequence = change.sequence
+            let known = trustsKnownRevisions ? change.remoteRevision : nil
+            if known == change.revision || (activeOnly && isBacklog && change.isDeleted) || (skipsConflicts && change.hasConflict) {
+                continue
+            }
+            page.documents.append(try document(change, peerVersion: known, historyLimit))
+        }
+        return page
+    }
+
+    private func readChannels(
+        _ transaction: ReadTransaction, _ channels: ChannelQuestion, _ place: ChannelPlace, _ limit: Int, _ isBacklog: Bool,
+        _ historyLimit: Int
+    ) throws(StoreError) -> FeedPage {
+        var question = channels
+        question.activeOnly = activeOnly && isBacklog
+        let found = try transaction.channelChanges(collection, from: place, question, limit: limit)
+        var page = FeedPage(
+            next: FeedPosition(found.place.sequence, channels: found.place), isEnd: found.isEnd, isBlocked: found.isBlocked,
+            newest: found.newest)
+        for row in found.rows {
+            var document = try document(row.change, peerVersion: nil, historyLimit)
+            document.sequence = row.sequence
+            document.news = row.news
+            document.event = row.event
+            if let told = tells(document) { page.documents.append(told) }
+        }
+        return page
+    }
+
+    /// Single documents as they are now. Those that are gone are left out, and those that wait for a decision: it changes them.
+    func read(_ transaction: ReadTransaction, _ ids: [DocumentID], historyLimit: Int) throws(StoreError) -> [OutgoingDocument] {
+        var documents: [OutgoingDocument] = []
+        for id in ids {
+            let changes = try transaction.changes(collection, since: 0, limit: 1, includeBodies: true, ids: [id], remote: remote)
+            guard let change = changes.first, !(skipsConflicts && change.hasConflict) else { continue }
+            documents.append(try document(change, peerVersion: change.remoteRevision, historyLimit))
+        }
+        return documents
+    }
+
+    /// What the push filter kept back and another version of it has not judged.
+    func readKeptBack(
+        _ transaction: ReadTransaction, after: DocumentID?, unlessJudgedBy current: (plugin: String, version: String)?, historyLimit: Int
+    ) throws(StoreError) -> KeptBackPage {
+        guard let remote else { return KeptBackPage(next: nil, isAny: false) }
+        let size = 200
+        let list = try transaction.exclusions(collection, remote: remote, direction: .push, after: after, limit: size)
+        var page = KeptBackPage(next: list.count < size ? nil : list.last?.id, isAny: !list.isEmpty)
+        for kept in list {
+            if kept.kind == .rejected, let current, kept.plugin == current.plugin, kept.version == current.version { continue }
+            guard let found = try read(transaction, [kept.id], historyLimit: historyLimit).first, found.peerVersion != found.version else {
+                page.settled.append(kept.id)
+                continue
+            }
+            page.documents.append(found)
+        }
+        return page
+    }
+
+    /// How our revision of a document stands to the one that the peer named.
+    func compare(
+        _ transaction: ReadTransaction, _ id: DocumentID, _ version: Version, with current: Version
+    ) throws(StoreError) -> Comparison {
+        guard let tree = try transaction.tree(collection, id) else { return .older }
+        let ancestors = tree.ancestors(of: version)
+        if let at = ancestors.firstIndex(of: current) { return .newer(history: Array(ancestors[...at])) }
+        if tree.ancestors(of: current).contains(version) { return .older }
+        if try transaction.pendingConflict(collection, id) != nil { return .branches }
+        return .unknown
+    }
+
+    private func document(_ change: ChangeRow, peerVersion: Version?, _ historyLimit: Int) throws(StoreError) -> OutgoingDocument {
+        OutgoingDocument(
+            sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted, hasBlobs: change.hasBlobs,
+            body: change.body ?? [], history: try change.history(limit: historyLimit, downTo: peerVersion), peerVersion: peerVersion)
+    }
+}

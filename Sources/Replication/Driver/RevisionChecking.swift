@@ -1,0 +1,41 @@
+import Documents
+import Interfaces
+import NIOCore
+
+/// Looks at the bodies of a batch: valid JSON, reserved keys, blobs. Not for an event loop, which a large document would hold up.
+enum RevisionChecking {
+    static func check(_ batch: [ReceivedRevision]) -> [CheckOutcome] { batch.map { check($0) } }
+
+    private static func check(_ revision: ReceivedRevision) -> CheckOutcome {
+        var body = [UInt8](revision.body.readableBytesView)
+        var blobs: [BlobReference] = []
+        var isRemoval = false
+        do throws(MessageError) {
+            if body.isEmpty {
+                guard revision.isDeleted else { throw MessageError.bad("the body of document \(revision.id) is empty, a JSON object is needed") }
+                body = Array("{}".utf8)
+            }
+            let scan: DocumentScan
+            do { scan = try body.withUnsafeBytes { bytes throws(JSONError) in try JSONScanner.scanDocument(bytes) } } catch {
+                throw MessageError.bad("the body of document \(revision.id) is refused: \(error)")
+            }
+            if scan.mayHoldBlobs || scan.hasReservedKeys {
+                if scan.hasReservedKeys, case .object(let object)? = try? JSONValue(parsing: body), case .bool(true)? = object["_removed"] {
+                    isRemoval = true
+                }
+                do {
+                    if scan.hasReservedKeys { body = try ReservedKeys.strip(from: body) }
+                    if scan.mayHoldBlobs { blobs = try BlobReferences.find(in: body) }
+                } catch { throw MessageError.bad("the body of document \(revision.id) is refused: \(error)") }
+            }
+        } catch {
+            return .refused(revision, ReplicationError(domain: .http, code: error.code, message: error.message))
+        }
+        return .checked(
+            CheckedRevision(
+                replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
+                history: revision.history, isDeleted: revision.isDeleted, sequence: revision.sequence, body: body,
+                blobs: blobs, isRemoval: isRemoval))
+    }
+}
+

@@ -1,0 +1,71 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Writes a batch of revisions in the store's transaction: one outcome for each. One bad document does not spoil the batch; a
+/// store that cannot write does.
+struct RevisionStoring: Sendable {
+    let collection: Collection
+    /// The peer that they came from, if it is remembered.
+    var remote: RemoteID?
+    var conflicts: ConflictHandling
+    /// What is stored is taken off the list of what was kept back.
+    var settlesHeld: Bool
+
+    func store(_ revisions: [StorableRevision], _ transaction: WriteTransaction) throws(StoreError) -> [StoreOutcome] {
+        var outcomes: [StoreOutcome] = []
+        outcomes.reserveCapacity(revisions.count)
+        for each in revisions { outcomes.append(try store(each, transaction)) }
+        return outcomes
+    }
+
+    private func store(_ storable: StorableRevision, _ transaction: WriteTransaction) throws(StoreError) -> StoreOutcome {
+        let revision = storable.revision
+        if storable.route != nil {
+            let current = try transaction.document(collection, revision.id)?.revision
+            guard current == storable.seen || current == revision.revision else { return .moved }
+        }
+        let incoming = IncomingRevision(
+            id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
+            body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
+        let outcome: InsertOutcome
+        do throws(StoreError) {
+            outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)
+            // A tombstone that ends another branch leaves the current revision, and its channels, alone.
+            if let route = storable.route, case .inserted = outcome,
+                try transaction.document(collection, revision.id)?.revision == revision.revision
+            {
+                try transaction.route(collection, revision.id, revision.revision, route)
+            }
+        } catch {
+            guard error.concernsOneDocument else { throw error }
+            return .failed(error)
+        }
+        if settlesHeld, let remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
+        return .stored(outcome)
+    }
+}
+
+extension DocumentRoute {
+    init(_ assignment: SyncAssignment, plugin: String, version: String) {
+        self.init(
+            channels: Set(assignment.channels), access: assignment.access, roles: assignment.roles, expires: assignment.expiry,
+            plugin: plugin, version: version)
+    }
+}
+
+extension WriteTransaction {
+    /// Notes what the peer holds. A document known to too many remotes goes without: it is proposed once more some day.
+    func markRemote(_ remote: RemoteID, _ collection: Collection, _ batch: AcknowledgedVersions.Batch) throws(StoreError) {
+        let marks = batch.marks.map { ($0.id, $0.version) }
+        do { try setRemoteRevisions(remote, collection, marks) } catch {
+            guard error.concernsOneDocument else { throw error }
+            for mark in marks {
+                do { try setRemoteRevisions(remote, collection, [mark]) } catch {
+                    guard error.concernsOneDocument else { throw error }
+                }
+            }
+        }
+        if batch.endsExclusions { try unexclude(collection, remote: remote, direction: .push, ids: marks.map(\.0)) }
+    }
+}

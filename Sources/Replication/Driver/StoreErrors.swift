@@ -1,0 +1,37 @@
+import DocumentStore
+import Interfaces
+
+extension ReplicationError {
+    /// An error of the store, in the terms of a replicator: a full disk may be emptied, a broken database not.
+    init(store error: any Error) {
+        self.init(domain: .store, code: 500, message: "\(error)")
+        if case StoreError.diskFull? = error as? StoreError {
+            code = 507
+            isTransient = true
+        }
+    }
+}
+
+extension StoreError {
+    /// The error says something of one document, not of the store.
+    var concernsOneDocument: Bool {
+        switch self {
+        case .conflict, .conflictMoved, .notFound, .bodyTooLarge, .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches,
+            .blobMissing:
+            true
+        default: false
+        }
+    }
+
+    /// What a peer is told, in HTTP's numbers.
+    var replicationStatus: Int {
+        switch self {
+        case .conflict, .conflictMoved: 409
+        case .bodyTooLarge: 413
+        case .historyInvalid: 422
+        case .notFound, .blobMissing: 404
+        case .bodyInvalid, .reservedKey, .tooManyBranches: 400
+        default: 503
+        }
+    }
+}
