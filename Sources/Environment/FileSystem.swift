@@ -77,5 +77,8 @@ package struct FileError: Error, Equatable, CustomStringConvertible {
     /// The system's words for the number.
     package var reason: String { String(cString: strerror(number)) }
 
+    /// There is no such file.
+    package var isMissing: Bool { number == ENOENT }
+
     package var description: String { "\(path): \(reason)" }
 }
