@@ -192,6 +192,14 @@ public final class Database: Sendable {
     /// A slow reader sees only the newest. Ends when the database is closed.
     public func changeSignal(_ collection: Collection) -> AsyncStream<SequenceNumber> { signals.stream(collection.id) }
 
+    /// The same for callers that are no tasks: the handler is called here with the present sequence, then after each commit on the
+    /// writer, before the writes are answered; it must not block. The calls may come out of order when they meet; the highest sequence counts.
+    package func observeChanges(
+        _ collection: Collection, _ handler: @escaping @Sendable (SequenceNumber) -> Void
+    ) -> ChangeObservation {
+        signals.observe(collection.id, handler)
+    }
+
     // MARK: state and maintenance
 
     public func statistics() async throws -> [CollectionStatistics] {
