@@ -6,9 +6,9 @@ public enum StoreLimits {
     public static let historyDepth = 50
     /// Bytes of one document body. Sync Gateway refuses documents above about 20 MiB.
     public static let maxBodyBytes = 20 << 20
-    /// Bytes of one blob. Sync Gateway stops at 20 MiB; other peers have no limit, and
-    /// a blob is streamed to disk, so only the disk is at stake.
-    public static let maxBlobBytes: UInt64 = 1 << 30
+    /// Bytes of one blob. Sync Gateway stops at 20 MiB; other peers have no limit. A blob is streamed to disk, so only
+    /// the disk is at stake; a gateway's often has a few GB.
+    public static let maxBlobBytes: UInt64 = 256 << 20
     /// Bytes of one checkpoint or local document: they are copied whole.
     public static let maxLocalBodyBytes = 1 << 20
     /// Bytes of a checkpoint's or local document's identifier; peers choose it freely.
@@ -57,6 +57,8 @@ public enum StoreLimits {
     /// Pages of write-ahead log after which readers that keep the log from starting
     /// over are waited for (for at most `checkpointWaitMilliseconds`).
     public static let forcedCheckpointPages: Int32 = 32_000
+    /// How long a statement waits for another process that holds SQLite's lock, before it fails.
+    public static let busyTimeoutMilliseconds: Int32 = 5000
     /// How long a forced checkpoint waits for readers.
     public static let checkpointWaitMilliseconds: Int32 = 2000
 }

@@ -20,10 +20,12 @@ final class Session {
     let begin: Statement
     let commit: Statement
 
-    init(path: String, writer: Bool, options: DatabaseOptions) throws(StoreError) {
+    init(path: String, writer: Bool, options: DatabaseOptions, vfs: String?) throws(StoreError) {
         self.options = options
         do {
-            connection = try Connection(path: path, mode: writer ? .readWriteCreate : .readOnly)
+            connection = try Connection(
+                path: path, mode: writer ? .readWriteCreate : .readOnly, vfs: vfs,
+                busyTimeoutMilliseconds: options.busyTimeoutMilliseconds)
             let cache = (writer ? options.writerCacheBytes : options.readerCacheBytes) / 1024
             try connection.execute("PRAGMA cache_size = -\(max(cache, 64))")
             savepoint = try connection.prepare("SAVEPOINT job")

@@ -19,7 +19,8 @@ public final class Connection {
     private let logSize = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
 
     /// Opens the file. A file that is not a database is found out by the first statement.
-    public init(path: String, mode: Mode, busyTimeoutMilliseconds: Int32 = 5000) throws(SQLiteError) {
+    /// - Parameter vfs: the name of a registered VFS, which makes the calls for files; nil for the default one.
+    public init(path: String, mode: Mode, vfs: String? = nil, busyTimeoutMilliseconds: Int32 = 5000) throws(SQLiteError) {
         self.path = path
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         switch mode {
@@ -28,7 +29,7 @@ public final class Connection {
         case .readOnly: flags |= SQLITE_OPEN_READONLY
         }
         var pointer: OpaquePointer?
-        let code = sqlite3_open_v2(path, &pointer, flags, nil)
+        let code = sqlite3_open_v2(path, &pointer, flags, vfs)
         guard code == SQLITE_OK, let pointer else {
             let message = pointer.flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) } ?? "out of memory"
             sqlite3_close_v2(pointer)

@@ -1,67 +1,26 @@
 import Documents
-import Glibc
+import Environment
 import SQLite
 
-/// One waiting write: its closure, and whom to tell the outcome.
-class WriteJob: @unchecked Sendable {
-    // Unchecked: handed from the caller to the writer thread through a locked queue and touched
-    // by that thread only.
-
-    /// Runs the closure; false if it failed.
-    func run(_ transaction: WriteTransaction) -> Bool { false }
-    /// Tells the caller: `nil` = the outcome of `run` stands and, if it succeeded, is durable.
-    func finish(_ failure: StoreError?) {}
-}
-
-final class ClosureJob<Value: Sendable>: WriteJob, @unchecked Sendable {
-    private let body: @Sendable (WriteTransaction) throws -> Value
-    let completion: @Sendable (Result<Value, any Error>) -> Void
-    private var result: Result<Value, any Error>?
-
-    init(
-        _ body: @escaping @Sendable (WriteTransaction) throws -> Value,
-        _ completion: @escaping @Sendable (Result<Value, any Error>) -> Void
-    ) {
-        self.body = body
-        self.completion = completion
-    }
-
-    override func run(_ transaction: WriteTransaction) -> Bool {
-        do {
-            result = .success(try body(transaction))
-            return true
-        } catch {
-            result = .failure(error)
-            return false
-        }
-    }
-
-    override func finish(_ failure: StoreError?) {
-        guard let result else { return }
-        self.result = nil
-        // A closure's own error says more than what became of the transaction afterwards.
-        if let failure, case .success = result {
-            completion(.failure(failure))
-        } else {
-            completion(result)
-        }
-    }
-}
-
-/// The writer thread's work: gathers waiting jobs into transactions and commits each durably.
-final class Writer {
+/// The writer's work: gathers waiting jobs into transactions and commits each durably.
+///
+/// Unchecked: used only within its worker's turns, of which there is one at a time. The turn is all that holds it, so the connection
+/// is closed where it was used, not where the last closure goes.
+final class Writer: @unchecked Sendable {
     private let session: Session
     private let queue: JobQueue<WriteJob>
+    private let time: any TimeSource
     private let state = WriterState()
     /// Told the newest sequences after each commit.
     private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
 
     init(
-        session: Session, queue: JobQueue<WriteJob>,
+        session: Session, queue: JobQueue<WriteJob>, time: any TimeSource,
         onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
     ) throws(StoreError) {
         self.session = session
         self.queue = queue
+        self.time = time
         self.onCommit = onCommit
         state.counters = try Self.readCounters(session)
     }
@@ -82,24 +41,23 @@ final class Writer {
         return counters
     }
 
-    /// Until the queue is closed and empty.
-    func run() {
+    /// Does what waits.
+    func turn() {
         while true {
-            let jobs = queue.take(upTo: StoreLimits.maxJobsPerCommit)
-            if jobs.isEmpty { return }
-            var waiting = jobs[...]
+            var waiting = queue.take(upTo: StoreLimits.maxJobsPerCommit, worker: 0)[...]
+            if waiting.isEmpty { return }
             while !waiting.isEmpty { commit(&waiting) }
         }
     }
 
     // MARK: one transaction
 
-    /// Runs jobs from the front of `waiting` in one transaction and finishes them.
+    /// Runs jobs from the front of `waiting` in one transaction and answers them.
     private func commit(_ waiting: inout ArraySlice<WriteJob>) {
         var done: [WriteJob] = []
         let atBegin = state.counters
         state.rows = 0
-        state.now = Int64(time(nil))
+        state.now = time.wallSeconds()
         session.failure = nil
         do {
             try session.run(session.begin)
@@ -119,15 +77,15 @@ final class Writer {
             try flushIndexes()
             try session.run(session.commit)
             if !news.isEmpty { onCommit(news) }
-            for job in done { job.finish(nil) }
+            for job in done { job.commit() }
         } catch {
             if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
             state.counters = atBegin
             session.forgetIndexes()
-            for job in done { job.finish(error) }
+            for job in done { job.refuse(error) }
             if done.isEmpty {
                 // Not even BEGIN worked. Fail these, else the queue would be stuck on them.
-                for job in waiting { job.finish(error) }
+                for job in waiting { job.refuse(error) }
                 waiting = []
             }
         }
@@ -162,12 +120,8 @@ final class Writer {
             try session.run(session.release)
         }
         session.failure = nil
-        if succeeded, let failure { replaceOutcome(job, failure) }
-    }
-
-    /// The closure swallowed a failure of SQLite: what it did is undone and it must hear so.
-    private func replaceOutcome(_ job: WriteJob, _ failure: StoreError) {
-        job.finish(failure)
+        // The closure swallowed a failure of SQLite: its caller must hear that what it did is undone.
+        if succeeded, let failure { job.undo(failure) }
     }
 
     private func writeCounters() throws(StoreError) -> [(collection: Int, sequence: SequenceNumber)] {
@@ -208,7 +162,7 @@ final class Writer {
             guard pages >= StoreLimits.checkpointPages else { return }
             if pages >= StoreLimits.forcedCheckpointPages {
                 session.connection.setBusyTimeout(milliseconds: StoreLimits.checkpointWaitMilliseconds)
-                defer { session.connection.setBusyTimeout(milliseconds: 5000) }
+                defer { session.connection.setBusyTimeout(milliseconds: session.options.busyTimeoutMilliseconds) }
                 try session.connection.checkpoint(.restart)
             } else {
                 try session.connection.checkpoint(.passive)

@@ -1,13 +1,13 @@
 import Digests
 import Documents
-import Glibc
+import Environment
 import SQLite
 
 /// Opens or creates the database file: finds out what it is before changing anything.
 enum Opening {
-    static func writerSession(path: String, options: DatabaseOptions) throws(StoreError) -> Session {
-        try checkHeader(path)
-        let session = try Session(path: path, writer: true, options: options)
+    static func writerSession(path: String, options: DatabaseOptions, environment: Environment) throws(StoreError) -> Session {
+        try checkHeader(path, environment.files)
+        let session = try Session(path: path, writer: true, options: options, vfs: environment.sqliteVFS)
         let connection = session.connection
         do {
             let application = try connection.integer("PRAGMA application_id") ?? 0
@@ -37,7 +37,7 @@ enum Opening {
                 """)
             if let pages = options.maxPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
             connection.takeOverCheckpoints()
-            if version < Schema.version { try migrate(connection, from: version) }
+            if version < Schema.version { try migrate(connection, from: version, environment.random) }
         } catch let error as SQLiteError {
             throw StoreError(error, path: path)
         } catch let error as StoreError {
@@ -49,23 +49,25 @@ enum Opening {
     }
 
     /// A file that is no SQLite database is told without opening it.
-    private static func checkHeader(_ path: String) throws(StoreError) {
-        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return }
-            throw Files.failure(path)
-        }
-        defer { Glibc.close(descriptor) }
+    private static func checkHeader(_ path: String, _ files: any FileSystem) throws(StoreError) {
         var header = [UInt8](repeating: 0, count: 16)
-        let count = pread(descriptor, &header, header.count, 0)
-        guard count >= 0 else { throw Files.failure(path) }
+        let count: Int
+        do throws(FileError) {
+            let file = try files.open(path, .read)
+            count = try header.withUnsafeMutableBytes { buffer in
+                Result { () throws(FileError) in try file.read(at: 0, into: buffer) }
+            }.get()
+        } catch {
+            if error.isMissing { return }
+            throw StoreError(error)
+        }
         if count == 0 { return }
         guard count == 16 && header == Array("SQLite format 3\0".utf8) else {
             throw .notADatabase(path: path, detail: "it does not begin as an SQLite file does")
         }
     }
 
-    private static func migrate(_ connection: Connection, from version: Int) throws {
+    private static func migrate(_ connection: Connection, from version: Int, _ random: any RandomSource) throws {
         try connection.transaction {
             for step in version..<Schema.version {
                 for sql in Schema.migrations[step] { try connection.execute(sql) }
@@ -74,7 +76,7 @@ enum Opening {
                 let insert = try connection.prepare("INSERT INTO properties(key, value) VALUES(?1, ?2)")
                 for key in ["private_uuid", "public_uuid", "id_hash_key"] {
                     insert.bind(1, key)
-                    insert.bind(2, Hex.encode(try randomBytes(16)))
+                    insert.bind(2, Hex.encode(random.bytes(16)))
                     try insert.runOnce()
                 }
                 try addCollection(connection, .default)

@@ -1,29 +1,32 @@
 import Digests
 import Documents
-import Glibc
+import Environment
 import Synchronization
 
 /// A blob on its way in: gathered in a temporary file, installed under its digest only when complete,
-/// verified and synced. Dropped without `finish`, it leaves nothing. Methods block.
+/// verified and synced. Dropped without `finish`, it leaves nothing. Methods block: call them inside `BlobStore.perform`, each
+/// when the one before has completed. It may be dropped anywhere.
 ///
-/// Unchecked: `descriptor`, `hasher` and `count` are touched only while `lock` is held. (A hasher is not
+/// Unchecked: `file`, `hasher` and `count` are touched only while `lock` is held. (A hasher is not
 /// Sendable, so it cannot lie inside the Mutex.)
 public final class BlobWriter: @unchecked Sendable {
     private let store: BlobStore
     private let path: String
     private let lock = Mutex(())
-    private var descriptor: Int32
+    /// Nil after the end.
+    private var file: (any OpenFile)?
     private let hasher = SHA1Hasher()
     private var count: UInt64 = 0
 
     init(store: BlobStore, path: String) throws(StoreError) {
         self.store = store
         self.path = path
-        descriptor = Glibc.open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw Files.failure(path) }
+        file = try StoreError.ofFiles { () throws(FileError) in try store.files.open(path, .create) }
     }
 
-    deinit { cancel() }
+    deinit {
+        if file != nil { store.discard(path) }
+    }
 
     public func append(_ bytes: [UInt8]) throws(StoreError) {
         try bytes.withUnsafeBytes { bytes -> Result<Void, StoreError> in
@@ -35,19 +38,10 @@ public final class BlobWriter: @unchecked Sendable {
     public func append(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
         // Inside, an Optional instead of a throw: what Mutex rethrows is not typed.
         let failure: StoreError? = lock.withLock { _ in
-            guard descriptor >= 0 else { return .closed(database: path) }
-            guard UInt64(bytes.count) <= store.maxBytes - min(count, store.maxBytes) else {
-                return .blobTooLarge(limit: store.maxBytes)
-            }
-            var offset = 0
-            while offset < bytes.count {
-                let written = Glibc.write(descriptor, bytes.baseAddress.map { $0 + offset }, bytes.count - offset)
-                if written < 0 {
-                    if errno == EINTR { continue }
-                    return Files.failure(path)
-                }
-                offset += written
-            }
+            guard let file else { return .closed(database: path) }
+            let limit = store.maxBytes
+            guard UInt64(bytes.count) <= limit - min(count, limit) else { return .blobTooLarge(limit: limit) }
+            do throws(FileError) { try file.append(bytes) } catch { return StoreError(error) }
             hasher.update(bytes)
             count += UInt64(bytes.count)
             return nil
@@ -70,7 +64,7 @@ public final class BlobWriter: @unchecked Sendable {
     }
 
     private func install(_ expecting: BlobDigest?, _ length: UInt64?) throws(StoreError) -> BlobDigest {
-        guard descriptor >= 0, let digest = BlobDigest(bytes: hasher.finalize()) else {
+        guard let file, let digest = BlobDigest(bytes: hasher.finalize()) else {
             throw .closed(database: path)
         }
         if let expecting, expecting != digest {
@@ -79,21 +73,21 @@ public final class BlobWriter: @unchecked Sendable {
         if let length, length != count {
             throw .blobLengthMismatch(digest: digest.text, expected: length, found: count)
         }
-        guard fsync(descriptor) == 0 else { throw Files.failure(path) }
-        guard rename(path, store.path(digest)) == 0 else { throw Files.failure(store.path(digest)) }
-        try Files.syncFolder(store.folder)
-        Glibc.close(descriptor)
-        descriptor = -1
+        try StoreError.ofFiles { () throws(FileError) in
+            try file.sync()
+            try store.files.rename(path, to: store.path(digest))
+            try store.files.syncFolder(store.folder)
+        }
+        self.file = nil
         return digest
     }
 
     /// Throws the bytes away. Does nothing after `finish`.
     public func cancel() {
         lock.withLock { _ in
-            guard descriptor >= 0 else { return }
-            Glibc.close(descriptor)
-            descriptor = -1
-            unlink(path)
+            guard file != nil else { return }
+            file = nil
+            try? store.files.remove(path)
         }
     }
 }

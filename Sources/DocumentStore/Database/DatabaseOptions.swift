@@ -15,11 +15,13 @@ public struct DatabaseOptions: Sendable {
     public var conflictHistory = StoreLimits.conflictHistory
     /// Largest document body, in bytes.
     public var maxBodyBytes = StoreLimits.maxBodyBytes
-    /// Largest blob, in bytes.
+    /// Largest blob, in bytes; `BlobStore.maxBytes` changes it while the database is open.
     public var maxBlobBytes = StoreLimits.maxBlobBytes
     /// Age in seconds below which an unreferenced blob is never removed.
     public var blobGraceSeconds = StoreLimits.blobGraceSeconds
-    /// Reader threads, each with its own connection.
+    /// How long a statement waits for another process that holds SQLite's lock, before it fails.
+    public var busyTimeoutMilliseconds = StoreLimits.busyTimeoutMilliseconds
+    /// Readers, each with its own connection.
     public var readers = 2
     /// Page cache of the writer and of each reader, in bytes; used only as far as needed.
     public var writerCacheBytes = 32 << 20

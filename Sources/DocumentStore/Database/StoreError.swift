@@ -55,8 +55,10 @@ public enum StoreError: Error, Sendable, Equatable {
     case blobDigestMismatch(expected: String, found: String)
     /// The number of bytes received is not the one announced. Nothing was installed.
     case blobLengthMismatch(digest: String, expected: UInt64, found: UInt64)
-    /// Blob over `DatabaseOptions.maxBlobBytes`. Nothing was installed.
+    /// Blob over `BlobStore.maxBytes`. Nothing was installed.
     case blobTooLarge(limit: UInt64)
+    /// The file's bytes are not, or no longer, those of the digest.
+    case blobAltered(digest: String, path: String)
 }
 
 extension StoreError: CustomStringConvertible {
@@ -114,6 +116,8 @@ extension StoreError: CustomStringConvertible {
             "blob \(digest) has \(found) bytes, expected \(expected)"
         case .blobTooLarge(let limit):
             "blob has more than \(limit) bytes (maxBlobBytes)"
+        case .blobAltered(let digest, let path):
+            "the bytes of blob \(digest) were altered on disk: remove \(path) and restore it from a copy or let a peer send it again"
         }
     }
 }

@@ -1,0 +1,74 @@
+import Digests
+import Documents
+import Environment
+import Synchronization
+
+/// An open blob. What is read from the beginning to the end in order is checked against the digest: the disk, or a person,
+/// may have altered the file.
+///
+/// Unchecked: `hasher` and `hashed` are touched only while `lock` is held. (A hasher is not Sendable, so it cannot lie
+/// inside the Mutex.)
+public final class BlobReader: @unchecked Sendable {
+    /// Size in bytes.
+    public let size: UInt64
+    private let file: any OpenFile
+    private let path: String
+    private let digest: BlobDigest
+    private let lock = Mutex(())
+    private let hasher = SHA1Hasher()
+    /// Bytes that went into the hasher: all before this offset.
+    private var hashed: UInt64 = 0
+
+    init(path: String, digest: BlobDigest, _ files: any FileSystem) throws(StoreError) {
+        self.path = path
+        self.digest = digest
+        do throws(FileError) {
+            file = try files.open(path, .read)
+            size = try file.size()
+        } catch {
+            if error.isMissing { throw .blobMissing(digest: digest.text) }
+            throw StoreError(error)
+        }
+    }
+
+    /// Up to `count` bytes from `offset`; fewer only at the end, none beyond it.
+    /// - Throws: `StoreError.blobAltered` with the last bytes, when all were read in order and are not those of the digest, and
+    ///   when the file has become shorter.
+    public func read(offset: UInt64, count: Int) throws(StoreError) -> [UInt8] {
+        guard offset < size, count > 0 else {
+            if size == 0 { try check([], at: 0) }
+            return []
+        }
+        let wanted = Int(min(UInt64(count), size - offset))
+        var failure: FileError?
+        let bytes = [UInt8](unsafeUninitializedCapacity: wanted) { buffer, filled in
+            do throws(FileError) {
+                filled = try file.read(at: offset, into: UnsafeMutableRawBufferPointer(buffer))
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw StoreError(failure) }
+        guard bytes.count == wanted else { throw altered }
+        try check(bytes, at: offset)
+        return bytes
+    }
+
+    private var altered: StoreError { .blobAltered(digest: digest.text, path: path) }
+
+    private func check(_ bytes: [UInt8], at offset: UInt64) throws(StoreError) {
+        let isRight = lock.withLock { _ in
+            if offset == 0, hashed > 0 {
+                _ = hasher.finalize() // from the beginning again
+                hashed = 0
+            }
+            guard offset == hashed else { return true }
+            hasher.update(bytes)
+            hashed += UInt64(bytes.count)
+            guard hashed == size else { return true }
+            hashed = 0
+            return hasher.finalize() == digest.bytes
+        }
+        guard isRight else { throw altered }
+    }
+}

@@ -1,0 +1,166 @@
+import Digests
+import Documents
+import Environment
+import Synchronization
+
+/// Blobs as files named by their digest. Methods that are not `async` and have no completion block: call them inside `perform`.
+public final class BlobStore: Sendable {
+    let folder: String
+    let files: any FileSystem
+    private let database: String
+    private let environment: Environment
+    private let limit: Atomic<UInt64>
+    private let graceSeconds: Int64
+    private let queue = JobQueue<Job<BlobStore>>()
+    /// How many were started.
+    private let workers = Mutex(0)
+
+    /// Workers for blob files: two, so that one slow sync does not stop all reading.
+    private static let workerCount = 2
+    private static let temporaryPrefix = "incoming-"
+
+    init(folder: String, database: String, options: DatabaseOptions, environment: Environment) throws(StoreError) {
+        self.folder = folder
+        self.database = database
+        self.environment = environment
+        files = environment.files
+        limit = Atomic(options.maxBlobBytes)
+        graceSeconds = options.blobGraceSeconds
+        try StoreError.ofFiles { () throws(FileError) in
+            try files.makeDurableFolder(folder)
+            // What an earlier process left unfinished.
+            for name in try files.names(in: folder) where name.hasPrefix(Self.temporaryPrefix) {
+                try? files.remove(folder + "/" + name)
+            }
+        }
+    }
+
+    /// Bytes of the largest blob that is taken. A change holds for blobs on their way too.
+    public var maxBytes: UInt64 {
+        get { limit.load(ordering: .relaxed) }
+        set { limit.store(newValue, ordering: .relaxed) }
+    }
+
+    /// Runs blocking file work on the blob workers.
+    public func perform<T: Sendable>(_ body: @escaping @Sendable (BlobStore) throws -> T) async throws -> T {
+        try await withCheckedThrowingContinuation { continuation in
+            perform(body) { continuation.resume(with: $0) }
+        }
+    }
+
+    /// The same for callers that are no tasks. The completion runs on a blob worker, or here if the store is closed; it must not
+    /// block. There are several workers: what must follow another job is given when that one has completed.
+    package func perform<T: Sendable>(
+        _ body: @escaping @Sendable (BlobStore) throws -> T, completion: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        let job = AnsweringJob<BlobStore, T>(Answer(database: database, completion)) { blobs in Result { try body(blobs) } }
+        do throws(ThreadError) {
+            try startWorkers()
+        } catch {
+            return job.refuse(.database(code: error.number, message: "\(error)", sql: ""))
+        }
+        if !queue.push(job) { job.refuse(.closed(database: database)) }
+    }
+
+    /// Starts the workers when they are first needed: many databases have no blobs.
+    private func startWorkers() throws(ThreadError) {
+        let failure: ThreadError? = workers.withLock { count in
+            while count < Self.workerCount, !queue.isClosed {
+                do throws(ThreadError) {
+                    let number = count
+                    // The store stops its workers before it goes; a worker must not keep it.
+                    queue.add(try environment.workers.start(name: "blobs") { [weak self, queue] in
+                        while let job = queue.next(worker: number) {
+                            if let self { job.run(self) }
+                        }
+                    })
+                    count += 1
+                } catch {
+                    return error
+                }
+            }
+            return nil
+        }
+        if let failure { throw failure }
+    }
+
+    func close() { queue.close() }
+
+    // MARK: reading
+
+    func path(_ digest: BlobDigest) -> String { folder + "/" + digest.hex }
+
+    /// Whether the blob is stored. Asking renews its grace time: who asks is about to refer to it.
+    public func contains(_ digest: BlobDigest) -> Bool {
+        let path = path(digest)
+        guard let facts = try? files.facts(path) else { return false }
+        if environment.time.wallSeconds() - facts.modified > graceSeconds / 2 { try? files.touch(path) }
+        return true
+    }
+
+    /// Size in bytes; `nil` if the blob is not stored.
+    public func size(_ digest: BlobDigest) -> UInt64? { files.size(path(digest)) }
+
+    /// The whole blob.
+    /// - Throws: `StoreError.blobMissing`; `.blobTooLarge` if it has more than `limit` bytes; `.blobAltered`.
+    public func read(_ digest: BlobDigest, limit: Int = 20 << 20) throws(StoreError) -> [UInt8] {
+        let reader = try reader(digest)
+        guard reader.size <= UInt64(max(limit, 0)) else { throw .blobTooLarge(limit: UInt64(max(limit, 0))) }
+        return try reader.read(offset: 0, count: Int(reader.size))
+    }
+
+    /// Opens the blob for reading in pieces; it stays readable even if it is removed meanwhile.
+    /// - Throws: `StoreError.blobMissing`.
+    public func reader(_ digest: BlobDigest) throws(StoreError) -> BlobReader {
+        try BlobReader(path: path(digest), digest: digest, files)
+    }
+
+    // MARK: writing
+
+    /// Begins a blob whose bytes come in pieces.
+    public func writer() throws(StoreError) -> BlobWriter {
+        let name = Self.temporaryPrefix + Hex.encode(environment.random.bytes(8))
+        return try BlobWriter(store: self, path: folder + "/" + name)
+    }
+
+    /// Stores a whole blob.
+    /// - Throws: `StoreError.blobDigestMismatch`, `.blobTooLarge`, `.diskFull`.
+    @discardableResult
+    public func install(_ bytes: [UInt8], expecting: BlobDigest? = nil) throws(StoreError) -> BlobDigest {
+        let writer = try writer()
+        try writer.append(bytes)
+        return try writer.finish(expecting: expecting)
+    }
+
+    /// Removes what a writer left that was dropped: on a worker, since its owner may be an event loop.
+    func discard(_ path: String) {
+        perform({ _ = try? $0.files.remove(path) }, completion: { _ in })
+    }
+
+    // MARK: compaction
+
+    /// Blobs older than the grace time.
+    func old() throws(StoreError) -> [BlobDigest] {
+        let now = environment.time.wallSeconds()
+        let names = try StoreError.ofFiles { () throws(FileError) in try files.names(in: folder) }
+        var found: [BlobDigest] = []
+        for name in names {
+            guard name.utf8.count == 40, let bytes = Hex.decode(name), let digest = BlobDigest(bytes: bytes) else { continue }
+            if age(digest, now) >= graceSeconds { found.append(digest) }
+        }
+        return found
+    }
+
+    private func age(_ digest: BlobDigest, _ now: Int64) -> Int64 {
+        guard let facts = try? files.facts(path(digest)) else { return -1 }
+        return now - facts.modified
+    }
+
+    /// Removes the blob unless somebody has asked for it since. Returns its size if it went.
+    func removeIfStillOld(_ digest: BlobDigest) -> UInt64? {
+        let bytes = size(digest)
+        guard age(digest, environment.time.wallSeconds()) >= graceSeconds else { return nil }
+        do { try files.remove(path(digest)) } catch { return nil }
+        return bytes
+    }
+}

@@ -1,0 +1,95 @@
+import Documents
+import Synchronization
+
+/// Tells whoever waits for changes of a collection. The rows are the truth; a signal only says that there are newer ones.
+final class ChangeSignals: Sendable {
+    typealias Handler = @Sendable (SequenceNumber) -> Void
+
+    private struct Observer {
+        let number: Int
+        let handler: Handler
+        /// Called when the database closes.
+        let end: @Sendable () -> Void
+    }
+
+    private struct State {
+        var newest: [Int: SequenceNumber] = [:]
+        /// By collection, in the order of their coming: the simulation needs the same order each time.
+        var observers: [Int: [Observer]] = [:]
+        var nextNumber = 0
+        var isFinished = false
+    }
+
+    private let state = Mutex(State())
+
+    func start(_ collection: Int, _ sequence: SequenceNumber) {
+        state.withLock { $0.newest[collection] = sequence }
+    }
+
+    func committed(_ news: [(collection: Int, sequence: SequenceNumber)]) {
+        // Outside the lock: a handler may need the lock of a waiting task, which its cancellation holds while it ends the
+        // observation, which takes ours.
+        let due = state.withLock { state in
+            var due: [(Handler, SequenceNumber)] = []
+            for (collection, sequence) in news {
+                state.newest[collection] = sequence
+                for observer in state.observers[collection] ?? [] { due.append((observer.handler, sequence)) }
+            }
+            return due
+        }
+        for (handler, sequence) in due { handler(sequence) }
+    }
+
+    /// Calls the handler with the present sequence at once, then after each commit, from the writer.
+    func observe(_ collection: Int, _ handler: @escaping Handler, end: @escaping @Sendable () -> Void = {}) -> ChangeObservation {
+        let added: (number: Int, newest: SequenceNumber)? = state.withLock { state in
+            if state.isFinished { return nil }
+            let number = state.nextNumber
+            state.nextNumber += 1
+            state.observers[collection, default: []].append(Observer(number: number, handler: handler, end: end))
+            return (number, state.newest[collection] ?? 0)
+        }
+        guard let added else {
+            end()
+            return ChangeObservation {}
+        }
+        handler(added.newest)
+        return ChangeObservation { [weak self] in self?.remove(collection, added.number) }
+    }
+
+    private func remove(_ collection: Int, _ number: Int) {
+        // What the handler holds is let go outside the lock.
+        let removed: Observer? = state.withLock { state in
+            guard let index = state.observers[collection]?.firstIndex(where: { $0.number == number }) else { return nil }
+            return state.observers[collection]?.remove(at: index)
+        }
+        _ = consume removed
+    }
+
+    func stream(_ collection: Int) -> AsyncStream<SequenceNumber> {
+        let (stream, continuation) = AsyncStream.makeStream(of: SequenceNumber.self, bufferingPolicy: .bufferingNewest(1))
+        let observation = observe(collection, { continuation.yield($0) }, end: { continuation.finish() })
+        continuation.onTermination = { _ in observation.cancel() }
+        return stream
+    }
+
+    func finish() {
+        // Outside the lock: ending a stream cancels its observation.
+        let all = state.withLock { state in
+            state.isFinished = true
+            defer { state.observers = [:] }
+            return state.observers.sorted { $0.key < $1.key }.flatMap(\.value)
+        }
+        for observer in all { observer.end() }
+    }
+}
+
+/// Somebody is told of a collection's changes until this is cancelled or the database is closed.
+package struct ChangeObservation: Sendable {
+    private let end: @Sendable () -> Void
+
+    init(_ end: @escaping @Sendable () -> Void) { self.end = end }
+
+    /// A call that is under way is not waited for.
+    package func cancel() { end() }
+}

@@ -1,0 +1,217 @@
+import Documents
+import Environment
+import SQLite
+import Synchronization
+
+/// A database: documents of several collections with their revisions, what is known of remotes, checkpoints and blobs.
+///
+/// One writer gathers all waiting writes into one transaction and one sync of the disk; a few readers serve reads. They are
+/// workers of the environment: threads, in life. One process owns the folder.
+public final class Database: Sendable {
+    public let name: String
+    /// The database's own folder, `NAME.nightjar`.
+    public let folder: String
+    /// 32 hex digits; not told to peers (part of checkpoint identifiers). A copied database must get a new one.
+    public let privateUUID: String
+    /// 32 hex digits that peers may know.
+    public let publicUUID: String
+    public let blobs: BlobStore
+
+    private let environment: Environment
+    private let lock: any FileLock
+    private let writes = JobQueue<WriteJob>()
+    private let reads = JobQueue<Job<Session>>()
+    private let known: Mutex<[CollectionName: Collection]>
+    private let signals: ChangeSignals
+    private let isClosed = Atomic(false)
+
+    /// Opens a database, or creates it if the folder or the file is absent; the folder's parent must exist.
+    /// Blocks; not for event loops.
+    /// - Throws: `StoreError.locked`, `.notADatabase`, `.schemaTooNew`, `.corrupt`, `.folder`, `.diskFull`.
+    public static func open(
+        folder: String, name: String, options: DatabaseOptions = .init(), environment: Environment = .system
+    ) throws(StoreError) -> Database {
+        try Database(folder: folder, name: name, options: options, environment)
+    }
+
+    private init(folder: String, name: String, options: DatabaseOptions, _ environment: Environment) throws(StoreError) {
+        self.name = name
+        self.folder = folder
+        self.environment = environment
+        lock = try Self.takeLock(folder, environment.files)
+        blobs = try BlobStore(folder: folder + "/blobs", database: name, options: options, environment: environment)
+        let path = folder + "/db.sqlite3"
+        let session = try Opening.writerSession(path: path, options: options, environment: environment)
+        let signals = ChangeSignals()
+        self.signals = signals
+        let facts = try Self.facts(session)
+        session.idHash = facts.idHash
+        privateUUID = facts.privateUUID
+        publicUUID = facts.publicUUID
+        known = Mutex(facts.collections)
+        for (collection, sequence) in facts.sequences { signals.start(collection, sequence) }
+
+        // From here on all is set: when a worker cannot start, `deinit` ends those that were started.
+        let workers = environment.workers
+        do {
+            for number in 0..<max(options.readers, 1) {
+                let session = try Session(path: path, writer: false, options: options, vfs: environment.sqliteVFS)
+                session.idHash = facts.idHash
+                let reader = Reader(session: session, queue: reads, number: number)
+                reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
+            }
+            let writer = try Writer(session: session, queue: writes, time: environment.time) { signals.committed($0) }
+            writes.add(try workers.start(name: "write \(name)") { writer.turn() })
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .database(code: 0, message: "\(error)", sql: "")
+        }
+    }
+
+    deinit { close() }
+
+    private static func takeLock(_ folder: String, _ files: any FileSystem) throws(StoreError) -> any FileLock {
+        let attempt = try StoreError.ofFiles { () throws(FileError) in
+            try files.makeDurableFolder(folder)
+            return try files.lock(folder + "/lock")
+        }
+        switch attempt {
+        case .taken(let lock): return lock
+        case .held(let pid): throw .locked(folder: folder, pid: pid)
+        }
+    }
+
+    private static func facts(_ session: Session) throws(StoreError) -> (
+        privateUUID: String, publicUUID: String, idHash: IDHash, collections: [CollectionName: Collection], sequences: [(Int, SequenceNumber)]
+    ) {
+        let view = ReadTransaction(session)
+        var properties: [String: String] = [:]
+        let statement = try session.prepare("SELECT key, value FROM properties")
+        while try session.step(statement) { properties[statement.text(0)] = statement.text(1) }
+        guard let privateUUID = properties["private_uuid"], let publicUUID = properties["public_uuid"],
+            let hashKey = properties["id_hash_key"]
+        else {
+            throw .corrupt(path: session.path, detail: "the table of properties lacks the database's identifiers")
+        }
+        var collections: [CollectionName: Collection] = [:]
+        var sequences: [(Int, SequenceNumber)] = []
+        for collection in try view.collections() {
+            collections[collection.name] = collection
+            sequences.append((collection.id, try view.lastSequence(collection)))
+        }
+        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences)
+    }
+
+    /// Finishes the writes that wait, ends the workers and gives the lock back. Blocks until then; may be called again.
+    public func close() {
+        guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        // Readers first, the writer last: the last connection to close moves the log into the database, which a reader cannot.
+        reads.close()
+        writes.close()
+        blobs.close()
+        signals.finish()
+        lock.release()
+    }
+
+    // MARK: transactions
+
+    /// Runs `body` on the writer, alone. Returns only when what it wrote is durable.
+    /// - Throws: what `body` throws (its changes are undone, other writes are not affected), or a `StoreError`.
+    @discardableResult
+    public func write<T: Sendable>(_ body: @escaping @Sendable (WriteTransaction) throws -> T) async throws -> T {
+        try await withCheckedThrowingContinuation { continuation in
+            write(body) { continuation.resume(with: $0) }
+        }
+    }
+
+    /// The same for callers that are no tasks. The completion runs on the writer, or here if the database is closed; it must
+    /// not block.
+    package func write<T: Sendable>(
+        _ body: @escaping @Sendable (WriteTransaction) throws -> T, completion: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        let job = ClosureJob(Answer(database: name, completion), body)
+        if !writes.push(job) { job.refuse(.closed(database: name)) }
+    }
+
+    /// Runs `body` on a reader, on one consistent view.
+    public func read<T: Sendable>(_ body: @escaping @Sendable (ReadTransaction) throws -> T) async throws -> T {
+        try await withCheckedThrowingContinuation { continuation in
+            read(body) { continuation.resume(with: $0) }
+        }
+    }
+
+    /// The same for callers that are no tasks. The completion runs on the reader, or here if the database is closed; it must
+    /// not block.
+    package func read<T: Sendable>(
+        _ body: @escaping @Sendable (ReadTransaction) throws -> T, completion: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        let job = AnsweringJob<Session, T>(Answer(database: name, completion)) { Reader.view($0, body) }
+        if !reads.push(job) { job.refuse(.closed(database: name)) }
+    }
+
+    /// Runs `body` on a reader and waits for it: for callers on threads of their own, never for an event loop or a task.
+    public func readNow<T: Sendable>(_ body: @escaping @Sendable (ReadTransaction) throws -> T) throws -> T {
+        let answer = AwaitedAnswer<T>()
+        read(body) { answer.give($0) }
+        return try answer.wait(for: reads, environment.workers)
+    }
+
+    /// A write for callers that may block.
+    private func writeNow<T: Sendable>(_ body: @escaping @Sendable (WriteTransaction) throws -> T) throws(StoreError) -> T {
+        let answer = AwaitedAnswer<T>()
+        write(body) { answer.give($0) }
+        do {
+            return try answer.wait(for: writes, environment.workers)
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .database(code: 0, message: "\(error)", sql: "")
+        }
+    }
+
+    // MARK: collections
+
+    public func collection(_ name: CollectionName) -> Collection? { known.withLock { $0[name] } }
+
+    /// All collections in the order of their creation; the default one always exists.
+    public var collections: [Collection] { known.withLock { $0.values.sorted { $0.id < $1.id } } }
+
+    /// The collection, made if it does not exist. Blocks for a commit then.
+    /// - Throws: `StoreError.tooManyCollections` and errors of the disk.
+    public func createCollection(_ name: CollectionName) throws(StoreError) -> Collection {
+        if let found = collection(name) { return found }
+        let made = try writeNow { transaction in try transaction.createCollection(name) }
+        known.withLock { $0[name] = made }
+        return made
+    }
+
+    // MARK: changes
+
+    /// The newest committed sequence of the collection: the present one at once, then whenever it has changed.
+    /// A slow reader sees only the newest. Ends when the database is closed.
+    public func changeSignal(_ collection: Collection) -> AsyncStream<SequenceNumber> { signals.stream(collection.id) }
+
+    /// The same for callers that are no tasks: the handler is called here with the present sequence, then after each commit on the
+    /// writer, before the writes are answered; it must not block. The calls may come out of order when they meet; the highest sequence counts.
+    package func observeChanges(
+        _ collection: Collection, _ handler: @escaping @Sendable (SequenceNumber) -> Void
+    ) -> ChangeObservation {
+        signals.observe(collection.id, handler)
+    }
+
+    // MARK: state and maintenance
+
+    public func statistics() async throws -> [CollectionStatistics] {
+        try await read { transaction in try transaction.statistics() }
+    }
+
+    /// Size of the database file and its log, without blobs.
+    public func sizeBytes() -> Int64 {
+        ["/db.sqlite3", "/db.sqlite3-wal"].reduce(0) { $0 + Int64(clamping: environment.files.size(folder + $1) ?? 0) }
+    }
+
+    /// Removes blobs that no stored revision refers to and that are older than the grace time, drops leftover
+    /// bodies, and gives free pages back to the file system. In small steps, so that writes go on in between.
+    public func compact() async throws -> CompactionReport { try await Compaction.run(self) }
+}

@@ -1,0 +1,35 @@
+import Environment
+import Glibc
+
+extension FileSystem {
+    /// Makes the folder, readable by its owner only; the parent must exist. Durable when it returns.
+    func makeDurableFolder(_ path: String) throws(FileError) {
+        do throws(FileError) {
+            try makeFolder(path)
+        } catch {
+            guard error.number == EEXIST else { throw error }
+            guard try facts(path).isFolder else { throw FileError(path: path, number: ENOTDIR) }
+            return
+        }
+        try syncFolder(path + "/..")
+    }
+
+    /// Size in bytes; nil without the file.
+    func size(_ path: String) -> UInt64? { try? facts(path).size }
+}
+
+extension StoreError {
+    /// The store's words for a failed call for a file.
+    init(_ error: FileError) {
+        switch error.number {
+        case ENOSPC, EDQUOT, EFBIG: self = .diskFull(path: error.path, detail: error.reason)
+        case EIO: self = .inputOutput(path: error.path, detail: error.reason)
+        default: self = .folder(path: error.path, errno: error.number, detail: error.reason)
+        }
+    }
+
+    /// Runs calls for files, with the store's errors.
+    static func ofFiles<Result>(_ body: () throws(FileError) -> Result) throws(StoreError) -> Result {
+        do throws(FileError) { return try body() } catch { throw StoreError(error) }
+    }
+}

@@ -1,0 +1,19 @@
+/// The answer that somebody waits for. It is given exactly once: giving consumes it, and one that is dropped on any path
+/// says that the database is closed.
+struct Answer<Value: Sendable>: ~Copyable, Sendable {
+    private let database: String
+    private var completion: (@Sendable (Result<Value, any Error>) -> Void)?
+
+    init(database: String, _ completion: @escaping @Sendable (Result<Value, any Error>) -> Void) {
+        self.database = database
+        self.completion = completion
+    }
+
+    consuming func give(_ result: Result<Value, any Error>) {
+        let completion = self.completion
+        self.completion = nil
+        completion?(result)
+    }
+
+    deinit { completion?(.failure(StoreError.closed(database: database))) }
+}

@@ -1,0 +1,41 @@
+import Documents
+
+/// The work of one reader: jobs on its own connection.
+///
+/// Unchecked: used only within its worker's turns, of which there is one at a time. The turn is all that holds it, so the connection
+/// is closed where it was used, not where the last closure goes.
+final class Reader: @unchecked Sendable {
+    private let session: Session
+    private let queue: JobQueue<Job<Session>>
+    private let number: Int
+
+    /// - Parameter number: the place of its worker in the queue.
+    init(session: Session, queue: JobQueue<Job<Session>>, number: Int) {
+        self.session = session
+        self.queue = queue
+        self.number = number
+    }
+
+    /// Does what waits.
+    func turn() {
+        while let job = queue.next(worker: number) { job.run(session) }
+    }
+
+    /// Runs `body` on one consistent view of the database.
+    static func view<T>(_ session: Session, _ body: (ReadTransaction) throws -> T) -> Result<T, any Error> {
+        session.failure = nil
+        session.view += 1
+        let transaction = ReadTransaction(session)
+        do {
+            try session.run(session.begin)
+            let value = try body(transaction)
+            transaction.isActive = false
+            try session.run(session.commit)
+            return .success(value)
+        } catch {
+            transaction.isActive = false
+            if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
+            return .failure(error)
+        }
+    }
+}
