@@ -102,7 +102,10 @@ let package = Package(
             dependencies: [
                 "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost",
                 "Replication", "TLS", "Transport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict

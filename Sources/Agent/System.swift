@@ -18,9 +18,9 @@ public enum System {
 }
 
 /// Folders that the agent keeps its data in.
-enum Folders {
+package enum Folders {
     /// Makes a folder and those above it.
-    static func make(_ path: String) throws(AgentError) {
+    package static func make(_ path: String) throws(AgentError) {
         var built = path.hasPrefix("/") ? "" : "."
         for part in path.split(separator: "/") {
             built += "/\(part)"

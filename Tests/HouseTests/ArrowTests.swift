@@ -23,6 +23,11 @@ struct ArrowTests {
             "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost",
             "Replication", "TLS", "Transport",
         ],
+        // Commands speak to an agent or open its folders: nothing of the protocol, of TLS records or of SQL is theirs.
+        "nightjar": [
+            "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost",
+            "Replication", "TLS", "Transport",
+        ],
     ]
 
     /// Packages and system modules that a target may import beside them.
@@ -33,6 +38,7 @@ struct ArrowTests {
         "PluginHost": ["Logging"],
         "TLS": ["NIOCore"],
         "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOConcurrencyHelpers", "Logging"],
+        "nightjar": ["NIOCore", "NIOPosix", "Logging", "UnixSignals", "ArgumentParser"],
         "Agent": ["NIOCore", "NIOPosix", "Hummingbird", "Logging", "ServiceLifecycle", "UnixSignals"],
     ]
 

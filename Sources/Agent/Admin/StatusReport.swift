@@ -91,7 +91,7 @@ extension Agent {
         ])
     }
 
-    static func report(_ replicator: Replicator, _ security: ReplicatorSecurity? = nil) async -> JSONValue {
+    package static func report(_ replicator: Replicator, _ security: ReplicatorSecurity? = nil) async -> JSONValue {
         let configuration = replicator.configuration
         let status = replicator.status
         let held = (try? await replicator.heldDocuments().count) ?? 0

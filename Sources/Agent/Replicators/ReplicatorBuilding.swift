@@ -9,7 +9,7 @@ import TLS
 import Transport
 
 /// Makes replicators from their settings.
-enum ReplicatorBuilding {
+package enum ReplicatorBuilding {
     static func make(
         _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?,
         group: any EventLoopGroup, logger: Logger, conflictObserver: @escaping ConflictObserver
@@ -92,13 +92,13 @@ enum ReplicatorBuilding {
 
     static func unsupported(_ scheme: ReplicatorTarget.Scheme) -> String { unsupported(scheme.rawValue) }
 
-    static func unsupported(_ scheme: String) -> String {
+    package static func unsupported(_ scheme: String) -> String {
         "targets beginning with \(scheme): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE"
     }
 }
 
 extension CollectionName {
-    init(_ reference: CollectionReference) {
+    package init(_ reference: CollectionReference) {
         self = (try? CollectionName(parsing: reference.description)) ?? .default
     }
 }

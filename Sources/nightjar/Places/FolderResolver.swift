@@ -1,3 +1,4 @@
+import Agent
 import AgentConfiguration
 import DocumentStore
 import Interfaces
@@ -49,7 +50,7 @@ actor FolderResolver: ConflictResolver {
             let database = database
             let made = try PluginHost(
                 folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-                services: DatabaseServices(states: nil) { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
+                services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
                 logger: Logger(label: "plugin") { _ in SwiftLogNoOpLogHandler() })
             host = made
             await made.start()
