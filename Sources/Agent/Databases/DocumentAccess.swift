@@ -1,6 +1,7 @@
 import Digests
 import Documents
 import DocumentStore
+import Encodings
 import Interfaces
 import Replication
 

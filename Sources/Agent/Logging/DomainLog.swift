@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Encodings
 import Glibc
 import Logging
 import Synchronization
@@ -47,8 +48,8 @@ public final class LogSink: Sendable {
             line = "\(time) \(level.rawValue) \(domain.rawValue): \(oneLine(message))"
             for (key, value) in fields { line += " \(key)=\(oneLine("\(value)"))" }
         case .json:
-            line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONOutput.quoted(message))"
-            for (key, value) in fields { line += ",\(JSONOutput.quoted(key)):\(JSONOutput.quoted("\(value)"))" }
+            line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message))"
+            for (key, value) in fields { line += ",\(JSONString.quoted(key)):\(JSONString.quoted("\(value)"))" }
             line += "}"
         }
         line += "\n"

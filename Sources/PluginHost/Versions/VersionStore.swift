@@ -1,5 +1,5 @@
-import Digests
 import Documents
+import Encodings
 import Glibc
 
 /// A version that was in force and is kept.

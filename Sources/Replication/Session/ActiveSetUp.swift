@@ -2,6 +2,7 @@ import BLIP
 import Digests
 import Documents
 import DocumentStore
+import Encodings
 import Interfaces
 
 /// The first steps of an active session: collections, checkpoints, then the feeds.

@@ -2,6 +2,7 @@ import Agent
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Encodings
 import NIOCore
 
 /// Where the commands find conflicts: at a running agent, or in database folders that none holds.

@@ -2,6 +2,7 @@ import Agent
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Encodings
 import Glibc
 import NIOCore
 

@@ -1,5 +1,6 @@
 import Agent
 import Documents
+import Encodings
 
 /// One field in which two documents differ.
 struct FieldDifference: Sendable, Equatable {
@@ -42,7 +43,7 @@ struct FieldDifference: Sendable, Equatable {
 
     private static func path(_ field: String, _ key: String) -> String {
         let isPlain = !key.isEmpty && key.utf8.allSatisfy { $0 > 0x20 && $0 != 0x2E && $0 != 0x5B && $0 != 0x22 }
-        let name = isPlain ? key : JSONOutput.quoted(key)
+        let name = isPlain ? key : JSONString.quoted(key)
         return field.isEmpty ? name : "\(field).\(name)"
     }
 
