@@ -1,4 +1,4 @@
-/// What the agent takes from the world beside its inputs: time, chance, and places where work runs.
+/// What the agent takes from the world beside its inputs: time, chance, files, and places where work runs.
 ///
 /// It is passed down from the top (`nightjar run`, a test, the simulator), and nothing reaches around it: so a run in the
 /// simulator depends on its seed alone.
@@ -7,14 +7,29 @@ public struct Environment: Sendable {
     public var random: any RandomSource
     /// Where tasks run that belong to no actor with an executor of its own; nil for Swift's own pool.
     public var taskExecutor: (any TaskExecutor)?
+    /// Where work runs that blocks.
+    package var workers: any WorkerPool
+    package var files: any FileSystem
+    /// The name of the SQLite VFS for databases; nil for SQLite's default one.
+    package var sqliteVFS: String?
 
     public init(time: any TimeSource, random: any RandomSource, taskExecutor: (any TaskExecutor)? = nil) {
+        self.init(time: time, random: random, taskExecutor: taskExecutor, workers: ThreadWorkers())
+    }
+
+    package init(
+        time: any TimeSource, random: any RandomSource, taskExecutor: (any TaskExecutor)? = nil, workers: any WorkerPool,
+        files: any FileSystem = SystemFiles(), sqliteVFS: String? = nil
+    ) {
         self.time = time
         self.random = random
         self.taskExecutor = taskExecutor
+        self.workers = workers
+        self.files = files
+        self.sqliteVFS = sqliteVFS
     }
 
-    /// The machine's clocks and randomness, and Swift's own pool.
+    /// The machine's clocks, randomness, threads and files, and Swift's own pool.
     public static let system = Environment(time: SystemTime(), random: SystemRandom())
 
     /// Starts a task where this environment runs its tasks.
