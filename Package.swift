@@ -39,7 +39,7 @@ let package = Package(
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(name: "BLIP", dependencies: ["CZlib", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2", "-fno-plt"])]),
-        .target(name: "LuaRuntime", dependencies: ["CLua", "Encodings"], swiftSettings: strict),
+        .target(name: "LuaRuntime", dependencies: ["CLua", "Encodings", "Environment"], swiftSettings: strict),
         .target(name: "AgentConfiguration", dependencies: ["CYAML", "Encodings"], swiftSettings: strict),
         .target(name: "Environment", swiftSettings: strict),
 
@@ -131,7 +131,7 @@ let package = Package(
         .testTarget(name: "SQLiteTests", dependencies: ["SQLite"], swiftSettings: strict),
         .testTarget(name: "DocumentStoreTests", dependencies: ["DocumentStore", "Documents", "Digests", "SQLite"], swiftSettings: strict),
         .testTarget(name: "BLIPTests", dependencies: ["BLIP", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
-        .testTarget(name: "LuaRuntimeTests", dependencies: ["LuaRuntime"], swiftSettings: strict),
+        .testTarget(name: "LuaRuntimeTests", dependencies: ["LuaRuntime", "Environment"], swiftSettings: strict),
         .testTarget(
             name: "PluginHostTests",
             dependencies: [
@@ -142,7 +142,7 @@ let package = Package(
         .testTarget(
             name: "TLSTests",
             dependencies: [
-                "TLS", "Digests", "TestSupport", .product(name: "NIOCore", package: "swift-nio"),
+                "TLS", "Digests", "Environment", "TestSupport", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: strict

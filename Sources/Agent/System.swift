@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 
 /// Facts of the machine and the process.
@@ -37,14 +38,14 @@ package enum Folders {
 
 /// Work with an end: what is not done in time goes on without anybody waiting for it.
 enum Deadline {
-    static func run(seconds: Int, _ work: @escaping @Sendable () async -> Void) async {
+    static func run(seconds: Int, _ time: any TimeSource, _ work: @escaping @Sendable () async -> Void) async {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         let worker = Task {
             await work()
             continuation.finish()
         }
         let timer = Task {
-            try? await Task.sleep(for: .seconds(seconds))
+            try? await time.sleep(seconds: seconds)
             continuation.finish()
         }
         for await _ in stream {}

@@ -11,7 +11,7 @@ struct ArrowTests {
         "Documents": ["Digests", "Encodings"],
         "SQLite": ["CSQLite"],
         "BLIP": ["CZlib", "Encodings"],
-        "LuaRuntime": ["CLua", "Encodings"],
+        "LuaRuntime": ["CLua", "Encodings", "Environment"],
         "AgentConfiguration": ["CYAML", "Encodings"],
         "Environment": [],
         "Interfaces": ["Documents", "Environment"],

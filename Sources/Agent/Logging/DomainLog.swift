@@ -1,5 +1,6 @@
 import AgentConfiguration
 import Encodings
+import Environment
 import Glibc
 import Logging
 import Synchronization
@@ -14,7 +15,9 @@ public final class LogSink: Sendable {
 
     private let state = Mutex(State())
 
-    public init() {}
+    private let time: any TimeSource
+
+    public init(time: any TimeSource) { self.time = time }
 
     /// Takes the levels and the format of a configuration.
     public func apply(_ settings: LogSettings) {
@@ -40,7 +43,7 @@ public final class LogSink: Sendable {
 
     func write(_ domain: LogSettings.Domain, _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata) {
         let format = state.withLock { $0.format }
-        let time = Timestamp.now()
+        let time = Timestamp.format(wallNanoseconds: self.time.wallNanoseconds())
         var line: String
         let fields = metadata.sorted { $0.key < $1.key }
         switch format {

@@ -71,7 +71,7 @@ struct PluginRunCommand: AsyncParsableCommand {
             defer { place?.close() }
             var request = PluginRunner.Request(
                 folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(place), params: try ParametersText.value(params),
-                times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
+                times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits), environment: .system)
             request.user = username
             (request.roles, request.channels, request.isAdmin) = (role, channel, admin)
             if let database, let place {

@@ -39,7 +39,7 @@ struct Rehearsal: Sendable {
         let (folder, name) = try Self.parts(of: file)
         host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            services: RehearsalServices(), logger: Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() })
+            services: RehearsalServices(), logger: Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() }, environment: .system)
         await host.start()
         do {
             resolver = try host.resolver(plugin: name, params: params, usedBy: "conflicts replay")

@@ -1,6 +1,7 @@
 import Agent
 import Documents
 import DocumentStore
+import Environment
 import Glibc
 import Interfaces
 import Logging
@@ -80,6 +81,7 @@ struct DirectReplication: Sendable {
     var server = ServerAuthentication()
     /// See ``RetryMachine/Settings``.
     var maximumAttempts = 0
+    private let environment = Environment.system
 
     init(source: Place, target: Place) {
         self.source = source
@@ -122,7 +124,7 @@ struct DirectReplication: Sendable {
     func run(
         group: any EventLoopGroup, isVerbose: Bool, progress: @escaping @Sendable (ReplicatorStatus) -> Void
     ) async throws -> Outcome {
-        let logger = isVerbose ? LogSink().logger(.replicator) : Logger(label: "nightjar") { _ in SwiftLogNoOpLogHandler() }
+        let logger = isVerbose ? LogSink(time: environment.time).logger(.replicator) : Logger(label: "nightjar") { _ in SwiftLogNoOpLogHandler() }
         var opened: [Database] = []
         defer { for database in opened { database.close() } }
         let plan = try plan()
@@ -139,7 +141,7 @@ struct DirectReplication: Sendable {
             if client.url.isSecure {
                 client.secureLayer = .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: server))))
             }
-            connector = WebSocketClient(client, group: group)
+            connector = WebSocketClient(client, group: group, environment: environment)
         case .folder:
             let remote = try Self.open(plan.remote, creates: plan.type.pushes)
             opened.append(remote)
@@ -200,7 +202,7 @@ struct DirectReplication: Sendable {
         }
         let host = try PluginHost(
             folder: folder, services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
-            logger: logger)
+            logger: logger, environment: environment)
         await host.start()
         return host
     }
@@ -236,10 +238,10 @@ struct DirectReplication: Sendable {
             }
             return errors
         }
-        let ticker = Task {
+        let ticker = Task { [environment] in
             while !Task.isCancelled {
                 progress(replicator.status)
-                try? await Task.sleep(for: .milliseconds(200))
+                try? await environment.time.sleep(nanoseconds: 200_000_000)
             }
         }
         let interrupts = Task {
