@@ -33,13 +33,14 @@ let package = Package(
         .systemLibrary(name: "CSystemLua", path: "Sources/System/CSystemLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev"])]),
 
         // Values and parts that know nothing of each other.
-        .target(name: "Digests", dependencies: ["COpenSSL"], swiftSettings: strict),
-        .target(name: "Documents", dependencies: ["Digests"], swiftSettings: strict),
+        .target(name: "Encodings", swiftSettings: strict),
+        .target(name: "Digests", dependencies: ["COpenSSL", "Encodings"], swiftSettings: strict),
+        .target(name: "Documents", dependencies: ["Digests", "Encodings"], swiftSettings: strict),
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: strict),
-        .target(name: "BLIP", dependencies: ["CZlib", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        .target(name: "BLIP", dependencies: ["CZlib", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2", "-fno-plt"])]),
-        .target(name: "LuaRuntime", dependencies: ["CLua"], swiftSettings: strict),
-        .target(name: "AgentConfiguration", dependencies: ["CYAML"], swiftSettings: strict),
+        .target(name: "LuaRuntime", dependencies: ["CLua", "Encodings", "Environment"], swiftSettings: strict),
+        .target(name: "AgentConfiguration", dependencies: ["CYAML", "Encodings"], swiftSettings: strict),
         .target(name: "Environment", swiftSettings: strict),
 
         // What several rooms say to each other: policies, transports, errors.
@@ -48,11 +49,11 @@ let package = Package(
             swiftSettings: strict),
 
         // The store and the protocol.
-        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "Environment", "SQLite"], swiftSettings: strict),
+        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "Encodings", "Environment", "SQLite"], swiftSettings: strict),
         .target(
             name: "Replication",
             dependencies: [
-                "BLIP", "Digests", "Documents", "DocumentStore", "Environment", "Interfaces",
+                "BLIP", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "Interfaces",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -61,11 +62,11 @@ let package = Package(
 
         // The edges.
         .target(
-            name: "TLS", dependencies: ["COpenSSL", "Digests", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+            name: "TLS", dependencies: ["COpenSSL", "Digests", "Encodings", "Environment", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .target(
             name: "PluginHost",
             dependencies: [
-                "LuaRuntime", "Interfaces", "Environment", "Documents", "Digests",
+                "LuaRuntime", "Interfaces", "Encodings", "Environment", "Documents", "Digests",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -73,7 +74,7 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Digests", "Documents", "Environment", "Interfaces", "TLS",
+                "Digests", "Documents", "Encodings", "Environment", "Interfaces", "TLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -86,8 +87,8 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost",
-                "Replication", "TLS", "Transport",
+                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "Interfaces", "LuaRuntime",
+                "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -100,9 +101,12 @@ let package = Package(
         .executableTarget(
             name: "nightjar",
             dependencies: [
-                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost",
-                "Replication", "TLS", "Transport",
+                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "Interfaces", "LuaRuntime",
+                "PluginHost", "Replication", "TLS", "Transport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict
@@ -121,23 +125,24 @@ let package = Package(
         ),
 
         // Tests beside each room, and of the house as a whole.
-        .testTarget(name: "DigestsTests", dependencies: ["Digests"], swiftSettings: strict),
+        .testTarget(name: "EncodingsTests", dependencies: ["Encodings"], swiftSettings: strict),
+        .testTarget(name: "DigestsTests", dependencies: ["Digests", "Encodings"], swiftSettings: strict),
         .testTarget(name: "DocumentsTests", dependencies: ["Documents", "Digests"], swiftSettings: strict),
         .testTarget(name: "SQLiteTests", dependencies: ["SQLite"], swiftSettings: strict),
         .testTarget(name: "DocumentStoreTests", dependencies: ["DocumentStore", "Documents", "Digests", "SQLite"], swiftSettings: strict),
-        .testTarget(name: "BLIPTests", dependencies: ["BLIP", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
-        .testTarget(name: "LuaRuntimeTests", dependencies: ["LuaRuntime"], swiftSettings: strict),
+        .testTarget(name: "BLIPTests", dependencies: ["BLIP", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        .testTarget(name: "LuaRuntimeTests", dependencies: ["LuaRuntime", "Environment"], swiftSettings: strict),
         .testTarget(
             name: "PluginHostTests",
             dependencies: [
-                "PluginHost", "LuaRuntime", "Interfaces", "Environment", "Documents", "Digests", .product(name: "Logging", package: "swift-log"),
+                "PluginHost", "LuaRuntime", "Interfaces", "Encodings", "Environment", "Documents", "Digests", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TLSTests",
             dependencies: [
-                "TLS", "Digests", "TestSupport", .product(name: "NIOCore", package: "swift-nio"),
+                "TLS", "Digests", "Environment", "TestSupport", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: strict
@@ -145,7 +150,7 @@ let package = Package(
         .testTarget(
             name: "TransportTests",
             dependencies: [
-                "Transport", "Interfaces", "Environment", "Digests", "TLS", .product(name: "NIOCore", package: "swift-nio"),
+                "Transport", "Interfaces", "Encodings", "Environment", "Digests", "TLS", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],
@@ -165,11 +170,11 @@ let package = Package(
         .testTarget(name: "HouseTests", dependencies: ["nightjar"], swiftSettings: strict),
 
         // The product as its users meet it: processes, sockets and files.
-        .target(name: "TestSupport", dependencies: ["Digests", "Documents"], path: "Tests/TestSupport", swiftSettings: strict),
+        .target(name: "TestSupport", dependencies: ["Digests", "Documents", "Encodings"], path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "CommandLineTests", dependencies: ["nightjar", "TestSupport", "Digests", "Documents"], swiftSettings: strict),
         .testTarget(
             name: "IntegrationTests",
-            dependencies: ["nightjar", "TestSupport", "BLIP", "Documents", "Digests", .product(name: "NIOCore", package: "swift-nio")],
+            dependencies: ["nightjar", "TestSupport", "BLIP", "Documents", "Digests", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: strict
         ),
     ]

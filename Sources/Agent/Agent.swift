@@ -1,6 +1,7 @@
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Environment
 import Glibc
 import Logging
 import NIOCore
@@ -17,7 +18,8 @@ public actor Agent {
     public nonisolated let logs: LogSink
     nonisolated let group: MultiThreadedEventLoopGroup
     nonisolated let startedAt: Int64
-    nonisolated let uptimeStart = ContinuousClock.now
+    nonisolated let environment: Environment
+    private nonisolated let uptimeStart: UInt64
     nonisolated let shared: Mutex<Shared>
     nonisolated let meters = PluginMeters()
 
@@ -44,13 +46,17 @@ public actor Agent {
     private var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
     private var securityWatch: Task<Void, Never>?
-    private let channels = ChannelKeeper()
+    private let channels: ChannelKeeper
 
-    public init(settings: AgentSettings, logs: LogSink) {
+    /// - Parameter environment: where time and randomness come from, and where jobs run.
+    public init(settings: AgentSettings, logs: LogSink, environment: Environment) {
+        self.environment = environment
+        uptimeStart = environment.time.monotonicNanoseconds()
         self.logs = logs
         logs.apply(settings.log)
         group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, min(System.coreCount, 4)))
-        startedAt = Timestamp.seconds()
+        startedAt = environment.time.wallSeconds()
+        channels = ChannelKeeper(time: environment.time)
         shared = Mutex(Shared(settings: settings))
         log = logs.logger(.database)
     }
@@ -61,9 +67,9 @@ public actor Agent {
     public func start() async throws {
         do {
             let settings = shared.withLock { $0.settings }
-            let obstacles = ConfigurationCheck.obstacles(settings)
+            let obstacles = ConfigurationCheck.obstacles(settings, environment)
             guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
-            for problem in ConfigurationCheck.tlsFiles(settings, .dates) { logs.logger(.listener).error("\(problem)") }
+            for problem in ConfigurationCheck.tlsFiles(settings, .dates, environment) { logs.logger(.listener).error("\(problem)") }
             try Folders.make(settings.data.value)
             folderLock = try DataFolderLock(folder: settings.data.value)
             for database in settings.databases { try open(database, settings) }
@@ -93,7 +99,7 @@ public actor Agent {
         securityWatch?.cancel()
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
-        await Deadline.run(seconds: 4) {
+        await Deadline.run(seconds: 4, environment.time) {
             await withTaskGroup(of: Void.self) { tasks in
                 for replicator in state.replicators { tasks.addTask { await replicator.stop() } }
                 for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }
@@ -131,12 +137,12 @@ public actor Agent {
         guard let folder = settings.plugins?.value else { return }
         let logger = logs.logger(.plugin)
         let limits = PluginHostLimits(settings.pluginLimits)
-        let states = PluginStateFiles(folder: "\(settings.data.value)/plugin-state") { logger.error("\($0)") }
+        let states = PluginStateFiles(folder: "\(settings.data.value)/plugin-state", time: environment.time) { logger.error("\($0)") }
         pluginStates = states
         let host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: limits,
             services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
-            versionsFolder: "\(settings.data.value)/plugin-versions", logger: logger)
+            versionsFolder: "\(settings.data.value)/plugin-versions", logger: logger, environment: environment)
         shared.withLock { $0.plugins = host }
         await host.start()
         let events = host.events()
@@ -171,8 +177,8 @@ public actor Agent {
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
             security: settings.disableTLS.value
-                ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: self.settings.data.value)),
-            databases: { [weak self] in self?.database($0) }, logger: logs.logger(.listener))
+                ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: self.settings.data.value, time: environment.time)),
+            databases: { [weak self] in self?.database($0) }, environment: environment, logger: logs.logger(.listener))
         do { try await listener.start(group: group) } catch {
             throw AgentError(.failed, "listener \"\(settings.name.value)\": \(error)")
         }
@@ -184,9 +190,10 @@ public actor Agent {
             throw ConfigurationProblem(at: settings.database.position, "there is no database \"\(settings.database.value)\"")
         }
         let logger = logs.logger(.replicator)
-        let security = try ReplicatorBuilding.security(settings, dataFolder: self.settings.data.value, logger: logger)
+        let security = try ReplicatorBuilding.security(
+            settings, dataFolder: self.settings.data.value, environment: environment, logger: logger)
         let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: policies(), security: security, group: group, logger: logger,
+            settings, database: database, policies: policies(), security: security, group: group, environment: environment, logger: logger,
             conflictObserver: conflictObserver)
         shared.withLock {
             $0.replicators.append(replicator)
@@ -198,6 +205,7 @@ public actor Agent {
     /// Everything whose TLS files may change while it runs.
     private nonisolated var tlsFiles: SecurityWatch {
         SecurityWatch(
+            time: environment.time,
             listeners: { [weak self, logger = logs.logger(.listener)] in
                 (self?.listeners ?? []).compactMap { listener in
                     listener.security.map { ($0, logger.with("listener", listener.settings.name.value)) }
@@ -216,7 +224,7 @@ public actor Agent {
     /// Frees what nothing refers to any more, once a day: nobody visits a gateway to do it.
     private func maintain() async {
         while !Task.isCancelled {
-            try? await Task.sleep(for: .seconds(Self.compactionHours * 3600))
+            try? await environment.time.sleep(seconds: Self.compactionHours * 3600)
             guard !Task.isCancelled else { return }
             for database in databases {
                 do {
@@ -248,6 +256,9 @@ public actor Agent {
 
     // MARK: - Finding things
 
+    /// Since the start.
+    nonisolated var uptimeNanoseconds: UInt64 { environment.time.monotonicNanoseconds() - uptimeStart }
+
     public nonisolated func database(_ name: String) -> Database? { shared.withLock { $0.databases[name] } }
     public nonisolated var databases: [Database] {
         shared.withLock { state in state.settings.databases.compactMap { state.databases[$0.name.value] } }
@@ -275,9 +286,9 @@ public actor Agent {
     /// - Returns: what was done, a line each.
     public func reload(_ new: AgentSettings) async throws -> [String] {
         tlsFiles.refresh()
-        let obstacles = ConfigurationCheck.obstacles(new)
+        let obstacles = ConfigurationCheck.obstacles(new, environment)
         guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
-        let report = try await ConfigurationCheck.run(new)
+        let report = try await ConfigurationCheck.run(new, environment)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
         let old = settings
         let change = new.difference(from: old)

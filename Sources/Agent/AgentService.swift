@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Environment
 import Glibc
 import Logging
 import ServiceLifecycle
@@ -15,13 +16,13 @@ public struct AgentService: Sendable {
     let ready: @Sendable ([String]) -> Void
 
     public init(
-        settings: AgentSettings, logs: LogSink, load: @escaping @Sendable () throws -> AgentSettings,
+        settings: AgentSettings, logs: LogSink, environment: Environment, load: @escaping @Sendable () throws -> AgentSettings,
         ready: @escaping @Sendable ([String]) -> Void
     ) {
         self.logs = logs
         self.load = load
         self.ready = ready
-        agent = Agent(settings: settings, logs: logs)
+        agent = Agent(settings: settings, logs: logs, environment: environment)
     }
 
     /// Returns after an orderly stop.

@@ -10,7 +10,4 @@ public enum JSONOutput {
     public static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
     public static func number(_ value: some BinaryInteger) -> JSONValue { .number(JSONNumber(value)) }
     public static func number(_ value: Double) -> JSONValue { JSONNumber(value).map { .number($0) } ?? .null }
-
-    /// JSON text of a string.
-    public static func quoted(_ text: String) -> String { JSONValue.string(text).text }
 }

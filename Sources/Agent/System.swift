@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 
 /// Facts of the machine and the process.
@@ -18,9 +19,9 @@ public enum System {
 }
 
 /// Folders that the agent keeps its data in.
-enum Folders {
+package enum Folders {
     /// Makes a folder and those above it.
-    static func make(_ path: String) throws(AgentError) {
+    package static func make(_ path: String) throws(AgentError) {
         var built = path.hasPrefix("/") ? "" : "."
         for part in path.split(separator: "/") {
             built += "/\(part)"
@@ -37,14 +38,14 @@ enum Folders {
 
 /// Work with an end: what is not done in time goes on without anybody waiting for it.
 enum Deadline {
-    static func run(seconds: Int, _ work: @escaping @Sendable () async -> Void) async {
+    static func run(seconds: Int, _ time: any TimeSource, _ work: @escaping @Sendable () async -> Void) async {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         let worker = Task {
             await work()
             continuation.finish()
         }
         let timer = Task {
-            try? await Task.sleep(for: .seconds(seconds))
+            try? await time.sleep(seconds: seconds)
             continuation.finish()
         }
         for await _ in stream {}

@@ -1,3 +1,5 @@
+import Encodings
+
 /// A piece of YAML whose meaning somebody else knows: the params of a plugin. Every node keeps its position.
 /// Equality ignores positions, quoting and the order of keys.
 public struct ConfigurationNode: Sendable {
@@ -88,7 +90,7 @@ extension ConfigurationNode: CustomStringConvertible {
     public var description: String {
         switch content {
         case .scalar(let scalar):
-            return scalar.style == .plain ? scalar.description : JSONText.string(scalar.description)
+            return scalar.style == .plain ? scalar.description : JSONString.quoted(scalar.description)
         case .sequence(let elements):
             return "[" + elements.map(\.description).joined(separator: ", ") + "]"
         case .mapping(let entries):

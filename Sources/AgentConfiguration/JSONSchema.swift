@@ -1,3 +1,5 @@
+import Encodings
+
 /// The JSON Schema of a configuration, made from the tables by which it is read.
 public enum ConfigurationSchema {
     /// `nightjar config schema`: JSON Schema draft 7, which the YAML plugins of editors understand.
@@ -137,14 +139,14 @@ private indirect enum JSON {
         let inner = indent + "  "
         switch self {
         case .null: return "null"
-        case .string(let text): return JSONText.string(text)
+        case .string(let text): return JSONString.quoted(text)
         case .raw(let text): return text
         case .array(let elements):
             if elements.isEmpty { return "[]" }
             return "[" + elements.map { $0.text(indent) }.joined(separator: ", ") + "]"
         case .object(let members):
             if members.isEmpty { return "{}" }
-            let lines = members.map { "\(inner)\(JSONText.string($0.0)): \($0.1.text(inner))" }
+            let lines = members.map { "\(inner)\(JSONString.quoted($0.0)): \($0.1.text(inner))" }
             return "{\n" + lines.joined(separator: ",\n") + "\n\(indent)}"
         }
     }

@@ -1,4 +1,5 @@
 import CZlib
+import Encodings
 import NIOCore
 
 /// The types of bits 0 to 2 of a frame's flags. 3, 6 and 7 are ignored.

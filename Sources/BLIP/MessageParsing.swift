@@ -1,3 +1,4 @@
+import Encodings
 import NIOCore
 
 /// A complete message, taken apart: `varint(length of properties) ‖ properties ‖ body`. Nothing is copied unless `Profile`

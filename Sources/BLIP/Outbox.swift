@@ -1,3 +1,4 @@
+import Encodings
 import NIOCore
 
 /// A message on its way out, whole or what is left of it.

@@ -1,37 +1,5 @@
+import Encodings
 import NIOCore
-
-/// Unsigned LEB128: 7 bits a byte, least significant first, at most 10 bytes.
-enum Varint {
-    /// `length` 0: the bytes end inside the number; -1: it does not fit 64 bits.
-    struct Reading {
-        var value: UInt64
-        var length: Int
-    }
-
-    @inline(__always)
-    static func read(_ bytes: UnsafeRawBufferPointer, at start: Int) -> Reading {
-        guard start < bytes.count else { return Reading(value: 0, length: 0) }
-        let first = bytes[start]
-        return first < 0x80 ? Reading(value: UInt64(first), length: 1) : readLong(bytes, at: start)
-    }
-
-    private static func readLong(_ bytes: UnsafeRawBufferPointer, at start: Int) -> Reading {
-        var value: UInt64 = 0
-        var shift: UInt64 = 0
-        for position in start..<min(bytes.count, start + 10) {
-            let byte = bytes[position]
-            if shift == 63 && byte > 1 { return Reading(value: 0, length: -1) }
-            value |= UInt64(byte & 0x7f) << shift
-            if byte < 0x80 { return Reading(value: value, length: position - start + 1) }
-            shift += 7
-        }
-        return Reading(value: 0, length: bytes.count - start >= 10 ? -1 : 0)
-    }
-
-    static func length(_ value: UInt64) -> Int {
-        value < 0x80 ? 1 : (70 - value.leadingZeroBitCount) / 7
-    }
-}
 
 extension Varint.Reading {
     @inline(__always)
@@ -44,11 +12,6 @@ extension Varint.Reading {
 extension ByteBuffer {
     @inline(__always)
     mutating func writeVarint(_ value: UInt64) {
-        var rest = value
-        while rest >= 0x80 {
-            writeInteger(UInt8(truncatingIfNeeded: rest) | 0x80)
-            rest >>= 7
-        }
-        writeInteger(UInt8(truncatingIfNeeded: rest))
+        Varint.write(value) { writeInteger($0) }
     }
 }

@@ -1,3 +1,5 @@
+import Encodings
+
 /// Password hashes as text: `$scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>`.
 public enum PasswordHash {
     /// log2 of scrypt's n for new hashes: about 60 ms and 32 MiB, against guessing from a stolen configuration.

@@ -1,5 +1,6 @@
 import Digests
 import Documents
+import Encodings
 
 /// A body as the conflict history keeps it.
 public enum KeptBody: Sendable, Equatable {

@@ -1,4 +1,5 @@
 import Digests
+import Encodings
 
 /// The SHA-1 of a blob's bytes, on the wire `sha1-` and padded base64 (replication.md section 10).
 public struct BlobDigest: Hashable, Sendable, CustomStringConvertible {

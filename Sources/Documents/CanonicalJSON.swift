@@ -1,3 +1,5 @@
+import Encodings
+
 /// The canonical form of a document's body, over which revision digests are taken (replication.md section 7):
 /// no white space; the keys of each object in ascending order of their UTF-8 bytes; of equal keys only the last
 /// member; numbers as written; strings with the escapes `\" \\ \n \r \t`, `\u00xx` in lowercase for other
@@ -274,7 +276,7 @@ private struct CanonicalWriter {
         let last = base + plain.count
         while at < last {
             let run = at
-            while at < last, !JSONText.needsEscape(at.pointee) { at += 1 }
+            while at < last, !JSONString.needsEscape(at.pointee) { at += 1 }
             put(run, at - run)
             if at < last {
                 escape(at.pointee)
@@ -284,6 +286,6 @@ private struct CanonicalWriter {
     }
 
     private mutating func escape(_ byte: UInt8) {
-        JSONText.writeEscaped(byte) { put($0) }
+        JSONString.writeEscaped(byte) { put($0) }
     }
 }

@@ -1,3 +1,5 @@
+import Encodings
+
 /// Small facts about JSON text that several readers share.
 enum JSONText {
     /// Marks with their highest bit those of eight bytes that are not plain string text: below 0x20, `"`, `\`,
@@ -33,14 +35,7 @@ enum JSONText {
     static func hexUnit(_ q: UnsafePointer<UInt8>) -> UInt32? {
         var unit: UInt32 = 0
         for index in 0..<4 {
-            let byte = q[index]
-            let digit: UInt8
-            switch byte {
-            case 0x30...0x39: digit = byte - 0x30
-            case 0x61...0x66: digit = byte - 0x57
-            case 0x41...0x46: digit = byte - 0x37
-            default: return nil
-            }
+            guard let digit = Hex.value(of: q[index]) else { return nil }
             unit = unit << 4 | UInt32(digit)
         }
         return unit
@@ -167,37 +162,6 @@ extension JSONText {
             put(UInt8(0x80 | scalar >> 12 & 63))
             put(UInt8(0x80 | scalar >> 6 & 63))
             put(UInt8(0x80 | scalar & 63))
-        }
-    }
-
-    @inline(__always)
-    static func needsEscape(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
-
-    /// Writes a byte below 0x80 as canonical form has it inside a string.
-    @inline(__always)
-    static func writeEscaped(_ byte: UInt8, _ put: (UInt8) -> Void) {
-        switch byte {
-        case 0x22, 0x5C:
-            put(0x5C)
-            put(byte)
-        case 0x0A:
-            put(0x5C)
-            put(0x6E)
-        case 0x0D:
-            put(0x5C)
-            put(0x72)
-        case 0x09:
-            put(0x5C)
-            put(0x74)
-        case 0x00..<0x20, 0x7F:
-            let digits: StaticString = "0123456789abcdef"
-            put(0x5C)
-            put(0x75)
-            put(0x30)
-            put(0x30)
-            put(digits.utf8Start[Int(byte >> 4)])
-            put(digits.utf8Start[Int(byte & 15)])
-        default: put(byte)
         }
     }
 }

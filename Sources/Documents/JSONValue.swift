@@ -1,3 +1,5 @@
+import Encodings
+
 /// A JSON value in memory, for the messages of protocols and for code that changes bodies. Objects keep their
 /// order, numbers their text.
 public indirect enum JSONValue: Sendable {
@@ -71,10 +73,10 @@ public indirect enum JSONValue: Sendable {
             var at = 0
             while at < bytes.count {
                 let run = at
-                while at < bytes.count, !JSONText.needsEscape(bytes[at]) { at += 1 }
+                while at < bytes.count, !JSONString.needsEscape(bytes[at]) { at += 1 }
                 out.append(contentsOf: bytes[run..<at])
                 if at < bytes.count {
-                    JSONText.writeEscaped(bytes[at]) { out.append($0) }
+                    JSONString.writeEscaped(bytes[at]) { out.append($0) }
                     at += 1
                 }
             }

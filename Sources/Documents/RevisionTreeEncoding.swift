@@ -1,3 +1,5 @@
+import Encodings
+
 /// The stored form: a version byte, the number of nodes, then for each node, in descending order, its flags (1:
 /// deleted), the distance to its parent's node (0: none), its generation, the length of its digest, and the digest.
 /// Numbers are little-endian base-128 varints.
@@ -63,12 +65,7 @@ extension RevisionTree {
     }
 
     private static func appendVarint(_ value: UInt64, to out: inout [UInt8]) {
-        var rest = value
-        while rest >= 0x80 {
-            out.append(UInt8(truncatingIfNeeded: rest) | 0x80)
-            rest >>= 7
-        }
-        out.append(UInt8(rest))
+        Varint.write(value) { out.append($0) }
     }
 
     private struct Reader {
@@ -86,15 +83,11 @@ extension RevisionTree {
 
         @inline(__always)
         mutating func varint() throws(RevisionTreeError) -> UInt64 {
-            var value: UInt64 = 0
-            var shift: UInt64 = 0
-            while true {
-                let next = try byte()
-                guard shift < 63 else { throw malformed("a number beyond 63 bits") }
-                value |= UInt64(next & 0x7F) << shift
-                if next < 0x80 { return value }
-                shift += 7
-            }
+            let reading = Varint.read(bytes, at: at)
+            guard reading.length != 0 else { throw malformed("it ends too early") }
+            guard reading.length > 0, reading.value <= UInt64(Int64.max) else { throw malformed("a number beyond 63 bits") }
+            at += reading.length
+            return reading.value
         }
 
         @inline(__always)

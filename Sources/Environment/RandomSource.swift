@@ -1,20 +1,30 @@
+import Glibc
+
 /// Where ids, keys and jitter get their chance from.
 public protocol RandomSource: Sendable {
     /// 64 random bits.
     func next() -> UInt64
+
+    /// Fills a buffer; what the system gives costs one call for many bytes.
+    func fill(_ buffer: UnsafeMutableRawBufferPointer)
 }
 
 extension RandomSource {
-    public func bytes(_ count: Int) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(count)
-        while bytes.count < count {
+    public func fill(_ buffer: UnsafeMutableRawBufferPointer) {
+        var at = 0
+        while at < buffer.count {
             var bits = next()
-            for _ in 0..<min(8, count - bytes.count) {
-                bytes.append(UInt8(truncatingIfNeeded: bits))
+            for index in at..<min(at + 8, buffer.count) {
+                buffer[index] = UInt8(truncatingIfNeeded: bits)
                 bits >>= 8
             }
+            at += 8
         }
+    }
+
+    public func bytes(_ count: Int) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        bytes.withUnsafeMutableBytes { fill($0) }
         return bytes
     }
 }
@@ -26,5 +36,22 @@ public struct SystemRandom: RandomSource {
     public func next() -> UInt64 {
         var generator = SystemRandomNumberGenerator()
         return generator.next()
+    }
+
+    public func fill(_ buffer: UnsafeMutableRawBufferPointer) {
+        // The most that one call gives.
+        let most = 256
+        var at = 0
+        while at < buffer.count {
+            let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[at..<min(at + most, buffer.count)])
+            guard let start = piece.baseAddress, getentropy(start, piece.count) == 0 else {
+                // Refused: the standard library's generator has its own ways to the same source.
+                var generator = SystemRandomNumberGenerator()
+                for index in piece.indices { piece[index] = generator.next() }
+                at += piece.count
+                continue
+            }
+            at += piece.count
+        }
     }
 }

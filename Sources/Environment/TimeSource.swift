@@ -9,6 +9,9 @@ public protocol TimeSource: Sendable {
     /// a restart.
     func wallSeconds() -> Int64
 
+    /// Nanoseconds since 1970 of the same clock, as finely as it is known.
+    func wallNanoseconds() -> Int64
+
     /// Waits on the monotonic clock.
     ///
     /// - Throws: `CancellationError` when the task is cancelled.
@@ -16,6 +19,8 @@ public protocol TimeSource: Sendable {
 }
 
 extension TimeSource {
+    public func wallNanoseconds() -> Int64 { wallSeconds() * 1_000_000_000 }
+
     public func sleep(seconds: Int) async throws { try await sleep(nanoseconds: UInt64(max(0, seconds)) * 1_000_000_000) }
 }
 
@@ -31,6 +36,12 @@ public struct SystemTime: TimeSource {
     }
 
     public func wallSeconds() -> Int64 { Int64(time(nil)) }
+
+    public func wallNanoseconds() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
 
     public func sleep(nanoseconds: UInt64) async throws { try await Task.sleep(nanoseconds: nanoseconds) }
 }

@@ -1,3 +1,5 @@
+import Environment
+
 /// Levels of `nightjar.log`.
 public enum LuaLogLevel: Int32, Sendable {
     case debug = 0
@@ -22,6 +24,8 @@ public enum LuaMetricKind: Int32, Sendable {
 /// not block for long, must not call the same state. What is not implemented is refused with an error in Lua.
 /// Lua errors never pass through these functions; the C side raises after they have returned.
 public protocol LuaHost: Sendable {
+    /// Where the time and the randomness of `nightjar.time` and `nightjar.uuid` come from.
+    var environment: Environment { get }
     /// `nightjar.log.*` and `print` (info). One line, escaped and cut already. `fields` is `missing` or an object.
     func log(level: LuaLogLevel, message: String, fields: LuaValue)
     /// Lines that the per-call limit dropped; called at the end of a call.
@@ -47,7 +51,8 @@ public protocol LuaHost: Sendable {
 
 /// A host with nothing beyond the defaults: drops log lines and refuses what needs the outside world.
 public struct LuaBareHost: LuaHost {
-    public init() {}
+    public let environment: Environment
+    public init(_ environment: Environment) { self.environment = environment }
 }
 
 /// What a module loader answers to `require`.

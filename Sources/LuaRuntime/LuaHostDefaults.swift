@@ -1,31 +1,24 @@
-import Glibc
+import Encodings
 
 extension LuaHost {
     public func log(level: LuaLogLevel, message: String, fields: LuaValue) {}
     public func logDropped(_ lines: Int) {}
 
     public func uuid() -> String {
-        var bytes = [UInt8](repeating: 0, count: 16)
-        var generator = SystemRandomNumberGenerator()
-        for index in bytes.indices { bytes[index] = UInt8.random(in: 0...255, using: &generator) }
+        var bytes = environment.random.bytes(16)
         bytes[6] = bytes[6] & 0x0F | 0x40
         bytes[8] = bytes[8] & 0x3F | 0x80
-        let digits = Array("0123456789abcdef".utf8)
         var text: [UInt8] = []
         text.reserveCapacity(36)
         for (index, byte) in bytes.enumerated() {
             if index == 4 || index == 6 || index == 8 || index == 10 { text.append(UInt8(ascii: "-")) }
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 15)])
+            text.append(Hex.digit(byte >> 4))
+            text.append(Hex.digit(byte & 15))
         }
         return String(decoding: text, as: UTF8.self)
     }
 
-    public func now() -> Double {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
-    }
+    public func now() -> Double { Double(environment.time.wallNanoseconds()) / 1e9 }
 
     public func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
         throw LuaHostRefusal("sha1 is not available here")

@@ -28,7 +28,7 @@ public final class LuaPluginState {
     /// - Throws: `load` for what is wrong with the plugin, else `timeout` or `memory`.
     public init(
         name: String, chunkName: String, source: [UInt8], modules: any LuaModuleLoader = LuaNoModules(),
-        host: any LuaHost = LuaBareHost(), limits: LuaLimits = LuaLimits()
+        host: any LuaHost, limits: LuaLimits = LuaLimits()
     ) throws(LuaFailure) {
         let bridge = HostBridge(host: host, modules: modules)
         var bounds = limits.bounds

@@ -1,3 +1,5 @@
+import Encodings
+
 extension LuaValue {
     /// JSON text; members in their order, `missing` members left out. Numbers that are not finite become null.
     public var jsonBytes: [UInt8] {
@@ -12,7 +14,7 @@ extension LuaValue {
         case .bool(let value): out += (value ? "true" : "false").utf8
         case .integer(let value): out += String(value).utf8
         case .number(let value): out += (value.isFinite ? String(value) : "null").utf8
-        case .string(let bytes): write(string: bytes, to: &out)
+        case .string(let bytes): JSONString.append(bytes, to: &out)
         case .array(let values):
             out.append(UInt8(ascii: "["))
             for (index, value) in values.enumerated() {
@@ -26,30 +28,12 @@ extension LuaValue {
             for member in members where member.value != .missing {
                 if !first { out.append(UInt8(ascii: ",")) }
                 first = false
-                write(string: member.key.utf8, to: &out)
+                JSONString.append(member.key.utf8, to: &out)
                 out.append(UInt8(ascii: ":"))
                 write(member.value, to: &out)
             }
             out.append(UInt8(ascii: "}"))
         }
-    }
-
-    private static func write(string: some Sequence<UInt8>, to out: inout [UInt8]) {
-        let digits = Array("0123456789abcdef".utf8)
-        out.append(UInt8(ascii: "\""))
-        for byte in string {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                out.append(UInt8(ascii: "\\"))
-                out.append(byte)
-            case 0..<0x20:
-                out += "\\u00".utf8
-                out.append(digits[Int(byte >> 4)])
-                out.append(digits[Int(byte & 15)])
-            default: out.append(byte)
-            }
-        }
-        out.append(UInt8(ascii: "\""))
     }
 
     /// Reads JSON text; nil where it is not valid, nested deeper than 128, or holds more than `limit` values.
@@ -195,13 +179,7 @@ private struct JSONReader {
         var value: UInt16 = 0
         for _ in 0..<4 {
             let byte = bytes[position]
-            let digit: UInt8
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = byte - UInt8(ascii: "A") + 10
-            default: return nil
-            }
+            guard let digit = Hex.value(of: byte) else { return nil }
             value = value << 4 | UInt16(digit)
             position += 1
         }

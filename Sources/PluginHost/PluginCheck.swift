@@ -1,3 +1,4 @@
+import Environment
 import LuaRuntime
 
 /// What `nightjar check` finds in a plugins folder: the plugins that load, and everything that is wrong.
@@ -12,24 +13,26 @@ public struct PluginCheck: Sendable {
     /// Loads every plugin in a sandbox without services and forgets it again; runs no hook.
     public static func run(
         folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
-        proof: any PluginProof = NoPluginProof()
+        proof: any PluginProof = NoPluginProof(), environment: Environment
     ) async throws(PluginError) -> PluginCheck {
-        try await PluginThread.run(name: "plugin-check", stackBytes: limits.stackBytes) {
-            PluginCheck(folder: AbsolutePath.make(folder), configurationFolder.map(AbsolutePath.make), limits, proof)
+        try await environment.runPlugin(name: "plugin-check", stackBytes: limits.stackBytes) {
+            PluginCheck(folder: AbsolutePath.make(folder), configurationFolder.map(AbsolutePath.make), limits, proof, environment)
         }
     }
 
-    private init(folder: String, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof) {
+    private init(
+        folder: String, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof, _ environment: Environment
+    ) {
         let scan = FolderScan.read(folder, limits)
         var problems = scan.problems + scan.refused.values
         if let failure = scan.failure { problems.append(PluginProblem(file: "", message: failure)) }
         var versions: [String: LoadedVersion] = [:]
         for (name, source) in scan.sources {
-            switch VersionLoader.load(source, host: limits, pool: nil) {
+            switch VersionLoader.load(source, host: limits, pool: nil, environment) {
             case .failure(let problem): problems.append(problem)
             case .success(let version):
                 versions[name] = version
-                if let problem = proof.prove(PluginCandidate(version, limits)) { problems.append(problem) }
+                if let problem = proof.prove(PluginCandidate(version, limits, environment)) { problems.append(problem) }
             }
         }
         self.folder = folder
@@ -56,12 +59,14 @@ public struct PluginCheck: Sendable {
 }
 
 extension PluginCandidate {
-    init(_ source: PluginSource, _ limits: PluginLimits, _ host: PluginHostLimits) {
+    init(_ source: PluginSource, _ limits: PluginLimits, _ host: PluginHostLimits, _ environment: Environment) {
         self.init(
             name: source.name, version: source.version, file: source.main.path, source: source.main.bytes,
             tests: source.tests.map { ($0.path, $0.bytes) }, modules: PluginSource.Loader(source: source), limits: limits,
-            testMilliseconds: host.testMilliseconds)
+            testMilliseconds: host.testMilliseconds, environment: environment)
     }
 
-    init(_ version: LoadedVersion, _ host: PluginHostLimits) { self.init(version.source, version.limits, host) }
+    init(_ version: LoadedVersion, _ host: PluginHostLimits, _ environment: Environment) {
+        self.init(version.source, version.limits, host, environment)
+    }
 }

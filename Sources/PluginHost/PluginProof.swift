@@ -1,3 +1,4 @@
+import Environment
 import LuaRuntime
 
 /// A last question before a version comes into force, such as the plugin's own tests.
@@ -19,6 +20,8 @@ public struct PluginCandidate: Sendable {
     public var limits: PluginLimits
     /// For all its tests together.
     public var testMilliseconds: Int
+    /// Where its tests run.
+    public var environment: Environment
 }
 
 /// Asks nothing.

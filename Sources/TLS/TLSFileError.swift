@@ -1,3 +1,5 @@
+import Environment
+
 /// Why a file with certificates or keys cannot be used, and what to do about it.
 public struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Kind: Sendable, Equatable {
@@ -44,6 +46,11 @@ public struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible 
         self.path = path
         self.reason = reason
         self.advice = advice
+    }
+
+    /// Writing failed.
+    init(unwritable error: FileError) {
+        self.init(.unwritable, path: error.path, reason: "cannot be written: \(error.reason)")
     }
 
     public var description: String { "\(path): \(reason)\(advice.isEmpty ? "" : "; \(advice)")" }

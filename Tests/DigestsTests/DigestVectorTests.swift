@@ -1,4 +1,5 @@
 import Testing
+import Encodings
 
 @testable import Digests
 

@@ -1,4 +1,4 @@
-import Digests
+import Encodings
 import TestSupport
 import Testing
 

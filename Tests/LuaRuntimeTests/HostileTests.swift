@@ -1,3 +1,4 @@
+import Environment
 import LuaRuntime
 import Testing
 
@@ -196,6 +197,7 @@ struct HostileTests {
     @Test("a host function that calls the same state is refused")
     func reentry() throws {
         final class Reentrant: LuaHost, @unchecked Sendable { // one thread only
+            let environment = Environment.system
             weak var state: LuaPluginState?
             var refusal: LuaFailure?
             func uuid() -> String {

@@ -1,3 +1,4 @@
+import Environment
 import LuaRuntime
 import Synchronization
 import Testing
@@ -6,6 +7,7 @@ import Testing
 struct LibraryTests {
     /// Records what plugins ask of it.
     final class Host: LuaHost {
+        let environment = Environment.system
         struct State { var lines: [String] = [], dropped = 0, metrics: [String] = [], state: [String: LuaValue] = [:] }
         let state = Mutex(State())
         func log(level: LuaLogLevel, message: String, fields: LuaValue) {

@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import LuaRuntime
 import Synchronization
@@ -35,7 +36,7 @@ func onPluginThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Va
 }
 
 func makeState(
-    _ source: String, modules: any LuaModuleLoader = LuaNoModules(), host: any LuaHost = LuaBareHost(),
+    _ source: String, modules: any LuaModuleLoader = LuaNoModules(), host: any LuaHost = LuaBareHost(.system),
     limits: LuaLimits = LuaLimits()
 ) throws -> LuaPluginState {
     try LuaPluginState(name: "p", chunkName: "p.lua", source: Array(source.utf8), modules: modules, host: host, limits: limits)
@@ -66,7 +67,7 @@ extension LuaPluginState {
 
 /// The body of a push_filter, run once on a document.
 func run(
-    _ body: String, on json: String = "{}", params: LuaValue = .object([]), host: any LuaHost = LuaBareHost(),
+    _ body: String, on json: String = "{}", params: LuaValue = .object([]), host: any LuaHost = LuaBareHost(.system),
     limits: LuaLimits = LuaLimits(), call: LuaCallLimits = .filter
 ) throws -> Bool {
     try onPluginThread {
@@ -78,7 +79,7 @@ func run(
 /// The failure of the body of a push_filter.
 func failure(
     _ body: String, on json: String = "{}", limits: LuaLimits = LuaLimits(), call: LuaCallLimits = .filter,
-    host: any LuaHost = LuaBareHost()
+    host: any LuaHost = LuaBareHost(.system)
 ) throws -> LuaFailure {
     do {
         let passed = try run(body, on: json, host: host, limits: limits, call: call)

@@ -1,3 +1,4 @@
+import Environment
 import Interfaces
 import LuaRuntime
 import PluginHost
@@ -26,9 +27,13 @@ struct BreakerTests {
         func calls() -> Int { asked.withLock { asked in defer { asked = 0 }; return asked } }
     }
 
-    private final class Clock: Sendable {
+    /// Stands still until it is set on.
+    private final class Clock: TimeSource {
         let now = Mutex(UInt64(1_000_000_000))
         func advance(_ seconds: UInt64) { now.withLock { $0 += seconds * 1_000_000_000 } }
+        func monotonicNanoseconds() -> UInt64 { now.withLock { $0 } }
+        func wallSeconds() -> Int64 { Int64(monotonicNanoseconds() / 1_000_000_000) }
+        func sleep(nanoseconds: UInt64) async throws { try await SystemTime().sleep(nanoseconds: nanoseconds) }
     }
 
     private func withBreaker(_ body: (PluginHost, Services, Clock, any DocumentFilter, Folder, inout Events) async throws -> Void) async throws {
@@ -36,7 +41,7 @@ struct BreakerTests {
         folder.write("a.lua", Self.source)
         let services = Services()
         let clock = Clock()
-        try await withHost(folder.path, services: services, clock: { clock.now.withLock { $0 } }) { host, events in
+        try await withHost(folder.path, services: services, environment: Environment(time: clock, random: SystemRandom())) { host, events in
             let filter = try host.filter("a")
             try await body(host, services, clock, filter, folder, &events)
         }

@@ -1,4 +1,5 @@
 import Digests
+import Encodings
 import Glibc
 import Interfaces
 import LuaRuntime
@@ -122,7 +123,7 @@ struct LoadingTests {
         folder.write("loop.lua", "while true do end")
         var limits = quick
         limits.plugin.state.load = LuaCallLimits(cpuMilliseconds: 50, instructions: 1_000_000)
-        let check = try await PluginCheck.run(folder: folder.path, limits: limits)
+        let check = try await PluginCheck.run(folder: folder.path, limits: limits, environment: .system)
         #expect(check.plugins.isEmpty)
         func problem(_ file: String) -> String { check.problems.first { $0.file == file }?.description ?? "none" }
         #expect(problem("two.lua").contains("two/init.lua"))

@@ -36,7 +36,7 @@ struct ReferenceTests {
             return { resolve = function(conflict, ctx) \(body) end }
             """)
         let reports = try await PluginRunner.run(PluginRunner.Request(
-            folder: folder.path, plugin: "names", hook: .resolve, input: .conflict(Array("{\"local_doc\":{},\"remote_doc\":{},\"base_doc\":{}}".utf8))))
+            folder: folder.path, plugin: "names", hook: .resolve, input: .conflict(Array("{\"local_doc\":{},\"remote_doc\":{},\"base_doc\":{}}".utf8)), environment: .system))
         #expect(reports[0].failure == nil)
         return reports[0].result?["names"]?.asArray?.compactMap(\.asString) ?? []
     }
@@ -93,11 +93,11 @@ struct ReferenceTests {
         #expect(documented.count > 80)
         let folder = Folder()
         folder.write("probe.lua", "return { push_filter = function()\n" + documented.map { "assert(\($0) ~= nil, '\($0)')\n" }.joined() + "return true end }")
-        let reports = try await PluginRunner.run(PluginRunner.Request(folder: folder.path, plugin: "probe", hook: .pushFilter, input: .document(Array("{}".utf8))))
+        let reports = try await PluginRunner.run(PluginRunner.Request(folder: folder.path, plugin: "probe", hook: .pushFilter, input: .document(Array("{}".utf8)), environment: .system))
         #expect(reports[0].failure == nil && reports[0].result == true, "declared, but not there: \(reports[0].failure?.message ?? "")")
         // The annotations are Lua that loads.
         folder.write("annotations.lua", Self.declarations + "\nreturn { push_filter = function() return true end }")
-        let loaded = try await PluginRunner.run(PluginRunner.Request(folder: folder.path, plugin: "annotations", hook: .pushFilter, input: .document(Array("{}".utf8))))
+        let loaded = try await PluginRunner.run(PluginRunner.Request(folder: folder.path, plugin: "annotations", hook: .pushFilter, input: .document(Array("{}".utf8)), environment: .system))
         #expect(loaded[0].failure == nil)
     }
 
@@ -125,7 +125,7 @@ struct ReferenceTests {
         let folder = Folder()
         folder.write("a.lua", passes("true"))
         folder.write("a.test.lua", "return { names = function(t) local all = {} for name in pairs(t) do all[#all + 1] = name end table.sort(all) error(table.concat(all, ' '), 0) end }")
-        let outcome = try await PluginTests.run(folder: folder.path)
+        let outcome = try await PluginTests.run(folder: folder.path, environment: .system)
         let members = Set((outcome[0].outcomes.first?.failure?.message ?? "").split(separator: " ").map(String.init).filter { !$0.contains(":") })
         #expect(members == Self.fields(of: "nightjar.Test"))
         for name in members { #expect(Self.holds(Self.readme, "t.\(name)"), "plugins/README.md does not say t.\(name)") }

@@ -8,7 +8,7 @@ struct ShippedPluginTests {
     static let folder = #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 } + "/plugins"
 
     @Test func allLoad() async throws {
-        let check = try await PluginCheck.run(folder: Self.folder)
+        let check = try await PluginCheck.run(folder: Self.folder, environment: .system)
         #expect(check.problems == [])
         #expect(check.plugins.map(\.name) == [
             "by-owner", "by-type", "certificate-names", "latest-wins", "local-wins", "merge-fields", "no-deletes", "password-file", "remote-wins",
@@ -18,7 +18,7 @@ struct ShippedPluginTests {
     }
 
     @Test func theirTestsHold() async throws {
-        let suites = try await PluginTests.run(folder: Self.folder)
+        let suites = try await PluginTests.run(folder: Self.folder, environment: .system)
         #expect(suites.allSatisfy { $0.problem == nil })
         let outcomes = suites.flatMap(\.outcomes)
         for outcome in outcomes where outcome.failure != nil {
@@ -32,7 +32,7 @@ struct ShippedPluginTests {
         let folder = Folder()
         folder.write("make.lua", "return { push_filter = function() nightjar.log.info(nightjar.password.hash('right')) return true end }")
         let made = try await PluginRunner.run(PluginRunner.Request(
-            folder: folder.path, plugin: "make", hook: .pushFilter, input: .document(Array("{}".utf8))))
+            folder: folder.path, plugin: "make", hook: .pushFilter, input: .document(Array("{}".utf8)), environment: .system))
         let hash = try #require(made.first?.log.first?.message)
         etc.write("users.txt", "anna:\(hash)\nben:\(hash):read_only\n")
         try await withHost(Self.folder, configurationFolder: etc.path) { host, _ in

@@ -41,10 +41,10 @@ struct StateTests {
         folder.write("count.lua", passes("(function() nightjar.state.n = (nightjar.state.n or 0) + 1 return nightjar.state.n == 3 end)()"))
         folder.write("flood.lua", "return { push_filter = function() for i = 1, 1000 do nightjar.state['k' .. i] = i end return true end }")
         let reports = try await PluginRunner.run(PluginRunner.Request(
-            folder: folder.path, plugin: "count", hook: .pushFilter, input: .document(Array("{}".utf8)), times: 3))
+            folder: folder.path, plugin: "count", hook: .pushFilter, input: .document(Array("{}".utf8)), times: 3, environment: .system))
         #expect(reports.map(\.result) == [false, false, true])
         let flood = try await PluginRunner.run(PluginRunner.Request(
-            folder: folder.path, plugin: "flood", hook: .pushFilter, input: .document(Array("{}".utf8))))
+            folder: folder.path, plugin: "flood", hook: .pushFilter, input: .document(Array("{}".utf8)), environment: .system))
         #expect(flood[0].failure?.kind == .error && flood[0].failure?.message.contains("limit state keys") == true)
     }
 }

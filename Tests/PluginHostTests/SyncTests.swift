@@ -75,7 +75,7 @@ struct SyncTests {
         let folder = Folder()
         folder.write("route.lua", plugin)
         func run(_ hook: LuaHook, _ input: PluginRunner.Input, as user: String? = nil) async throws -> PluginRunner.Report {
-            var request = PluginRunner.Request(folder: folder.path, plugin: "route", hook: hook, input: input)
+            var request = PluginRunner.Request(folder: folder.path, plugin: "route", hook: hook, input: input, environment: .system)
             request.user = user
             return try #require(try await PluginRunner.run(request).first)
         }

@@ -9,10 +9,10 @@ struct TemplateTests {
         let files = try PluginTemplate.files(hook, name: "mine")
         let folder = Folder()
         for file in files { folder.write(file.path, file.text) }
-        let suites = try await PluginTests.run(folder: folder.path)
+        let suites = try await PluginTests.run(folder: folder.path, environment: .system)
         #expect(suites.count == 1)
         #expect(suites.allSatisfy { $0.isPassed && $0.outcomes.count >= 3 }, "\(suites)")
-        let check = try await PluginCheck.run(folder: folder.path, proof: ProofByTests())
+        let check = try await PluginCheck.run(folder: folder.path, proof: ProofByTests(), environment: .system)
         #expect(check.problems.isEmpty)
         #expect(check.plugins.first?.hooks == [hook.rawValue])
     }
@@ -32,7 +32,7 @@ struct TemplateTests {
               t.accept(false)
             end, scalar = function(t) t.equal(nil, 5) end }
             """)
-        let outcomes = try await PluginTests.run(folder: folder.path)[0].outcomes
+        let outcomes = try await PluginTests.run(folder: folder.path, environment: .system)[0].outcomes
         #expect(outcomes.map(\.name) == ["merge", "other", "scalar"])
         #expect(outcomes[0].problem?.line == 2)
         #expect(outcomes[0].differences == [
@@ -47,7 +47,7 @@ struct TemplateTests {
         let folder = Folder()
         folder.write("a.lua", "return { push_filter = function() nightjar.state.n = (nightjar.state.n or 0) + 1 nightjar.metrics.count('x', 1) return nightjar.get('other') == nil and nightjar.state.n < 3 end }")
         folder.write("a.test.lua", "return { counts = function(t) t.accept(t.push_filter{}) t.accept(t.push_filter{}) t.reject(t.push_filter{}) end }")
-        let suites = try await PluginTests.run(folder: folder.path)
+        let suites = try await PluginTests.run(folder: folder.path, environment: .system)
         #expect(suites[0].isPassed, "\(suites)")
     }
 }

@@ -15,7 +15,7 @@ struct TrialTests {
             """)
         var request = PluginRunner.Request(
             folder: folder.path, plugin: "a", hook: .pushFilter, input: .document(Array("{\"_id\":\"d1\",\"n\":3}".utf8)),
-            params: .members([("n", .integer(3))]), times: 3)
+            params: .members([("n", .integer(3))]), times: 3, environment: .system)
         let reports = try await PluginRunner.run(request)
         #expect(reports.count == 3)
         #expect(reports.allSatisfy { $0.result == true && $0.failure == nil && $0.memoryBytes > 0 })
@@ -38,7 +38,7 @@ struct TrialTests {
         let folder = Folder()
         folder.write("a.lua", source)
         let reports = try await PluginRunner.run(PluginRunner.Request(
-            folder: folder.path, plugin: "a", hook: .pushFilter, input: .document(Array("{}".utf8)), times: 2))
+            folder: folder.path, plugin: "a", hook: .pushFilter, input: .document(Array("{}".utf8)), times: 2, environment: .system))
         #expect(reports.count == (kind == "plugin_load" ? 1 : 2))
         #expect(reports.allSatisfy { $0.json["error"]?["kind"]?.asString == kind })
         #expect(reports[0].json["error"]?["message"]?.asString?.hasPrefix("a.lua") == true)
@@ -53,7 +53,7 @@ struct TrialTests {
             }
             """)
         func run(_ hook: LuaHook, _ input: PluginRunner.Input) async throws -> PluginRunner.Report {
-            try #require(try await PluginRunner.run(PluginRunner.Request(folder: folder.path, plugin: "a", hook: hook, input: input)).first)
+            try #require(try await PluginRunner.run(PluginRunner.Request(folder: folder.path, plugin: "a", hook: hook, input: input, environment: .system)).first)
         }
         let merged = try await run(.resolve, .conflict(Array("{\"local_doc\":{},\"remote_doc\":null,\"base_doc\":{\"n\":1}}".utf8)))
         #expect(merged.result == ["n": 1])

@@ -23,7 +23,7 @@ struct SocketTests {
         let listener = try await WebSocketListener.bind(
             .init(interface: "127.0.0.1", port: 0), delegate: Delegate(hub: hub), group: loops, logger: quietLogger())
         let target = "ws://127.0.0.1:\(listener.port)/db"
-        let client = WebSocketClient(.init(url: try EndpointURL(target)), group: loops)
+        let client = WebSocketClient(.init(url: try EndpointURL(target)), group: loops, environment: .system)
         do { try await body(target, client, hub) } catch {
             await listener.stop()
             throw error
@@ -67,7 +67,7 @@ struct SocketTests {
         var target = ""
         try await with(try TestDatabase("b")) { address, _, _ in target = address }
         let clock = JumpingClock()
-        let client = WebSocketClient(.init(url: try EndpointURL(target)), group: loops)
+        let client = WebSocketClient(.init(url: try EndpointURL(target)), group: loops, environment: .system)
         let status = await Replicator(ReplicatorConfiguration(a, to: target), client, clock: clock).run()
         #expect(status.error?.domain == .network && status.error?.code == 19)
         #expect(clock.sleeps.count == 9)

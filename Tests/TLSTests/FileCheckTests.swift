@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import TLS
 import TestSupport
@@ -13,7 +14,7 @@ import Testing
     ) -> [TLSFileError] {
         TLSFileCheck.identity(
             .files(certificate: tool.path(certificate), key: tool.path(key), passphrase: passphrase.map { SecretBytes($0) }),
-            store: KeyStore(dataFolder: tool.path("data")), now: now)
+            store: KeyStore(dataFolder: tool.path("data"), time: SystemTime()), now: now)
     }
 
     @Test func filesThatAreRight() async throws {
@@ -134,7 +135,7 @@ import Testing
 
     @Test func labelsAreLookedUp() async throws {
         let folder = try TemporaryFolder()
-        let store = KeyStore(dataFolder: folder.path)
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
         let label = try IdentityLabel("gateway")
         let missing = TLSFileCheck.identity(.label(label), store: store, now: Self.now)
         #expect(missing.map(\.kind) == [.missing] && missing[0].path.hasSuffix("/identities/gateway.pem"))

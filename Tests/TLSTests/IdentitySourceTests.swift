@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import TLS
 import TestSupport
@@ -7,7 +8,7 @@ import Testing
 @Suite struct IdentitySourceTests {
     @Test func aReplacedIdentityIsInForceAndABrokenOneIsNot() throws {
         let folder = try TemporaryFolder()
-        let store = KeyStore(dataFolder: folder.path)
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
         let label = try IdentityLabel("gateway")
         #expect(fileError { _ = try IdentitySource(.label(label), store: store) }?.kind == .missing)
         let first = try store.create(label, IdentityRequest())
@@ -43,7 +44,7 @@ import Testing
         try await tool.selfSigned("a")
         try await tool.selfSigned("b")
         let setting = IdentitySetting.files(certificate: tool.path("a.pem"), key: tool.path("a.key"), passphrase: nil)
-        let source = try IdentitySource(setting, store: KeyStore(dataFolder: tool.path("data")))
+        let source = try IdentitySource(setting, store: KeyStore(dataFolder: tool.path("data"), time: SystemTime()))
         let before = source.current.leaf
         try tool.folder.rename("b.pem", to: "a.pem")
         // The moment between: the key is still the old one.
@@ -71,7 +72,7 @@ import Testing
     @Test func anEndThatIsNearIsSaid() throws {
         let folder = try TemporaryFolder()
         let clock = TestClock()
-        let store = KeyStore(dataFolder: folder.path, clock: { clock.now })
+        let store = KeyStore(dataFolder: folder.path, time: clock)
         let label = try IdentityLabel("gateway")
         let end = try store.create(label, IdentityRequest(validityDays: 60)).leaf.notAfter
         let source = try IdentitySource(.label(label), store: store)
@@ -88,7 +89,7 @@ import Testing
 
     @Test func aProviderThatIsNotThereIsSaidWithoutThePIN() throws {
         let folder = try TemporaryFolder()
-        let store = KeyStore(dataFolder: folder.path)
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
         let uri = "pkcs11:token=plant;object=gateway?pin-value=271828&module-name=softhsm"
         let problems = TLSFileCheck.identity(.provider(uri: uri), store: store, now: 0)
         #expect(problems.count == 1 && problems[0].kind == .unsupported)

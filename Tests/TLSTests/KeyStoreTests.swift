@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import TLS
 import TestSupport
@@ -13,7 +14,7 @@ import Testing
 
     @Test func anIdentityIsMadeKeptAndRemoved() async throws {
         let tool = try OpenSSLTool()
-        let store = KeyStore(dataFolder: tool.path("deep/data"))
+        let store = KeyStore(dataFolder: tool.path("deep/data"), time: SystemTime())
         #expect(try store.list().isEmpty)
         let gateway = try Self.label("plant-gateway.7")
         let names = AlternativeNames(dns: ["gateway.example", "*.plant.example"], ip: ["10.0.0.7", "fe80::7"])
@@ -45,7 +46,7 @@ import Testing
     @Test(arguments: IdentityRequest.KeyKind.allCases)
     func everyKindOfKey(_ kind: IdentityRequest.KeyKind) async throws {
         let tool = try OpenSSLTool()
-        let store = KeyStore(dataFolder: tool.folder.path)
+        let store = KeyStore(dataFolder: tool.folder.path, time: SystemTime())
         let identity = try store.create(try Self.label("k"), IdentityRequest(key: kind))
         #expect(!identity.key.facts.isWeak && identity.leaf.isSelfSigned)
         let file = store.path(of: try Self.label("k"))
@@ -59,7 +60,7 @@ import Testing
 
     @Test func requestsAreChecked() throws {
         let folder = try TemporaryFolder()
-        let store = KeyStore(dataFolder: folder.path)
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
         let wrong = [
             IdentityRequest(validityDays: 0), IdentityRequest(validityDays: -5), IdentityRequest(validityDays: 1_000_000),
             IdentityRequest(commonName: ""), IdentityRequest(commonName: String(repeating: "x", count: 65)),
@@ -79,7 +80,7 @@ import Testing
 
     @Test func looserPermissionsAndForeignOwnersAreRefused() throws {
         let folder = try TemporaryFolder()
-        let store = KeyStore(dataFolder: folder.path)
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
         let label = try Self.label("a")
         _ = try store.create(label, IdentityRequest())
         let file = store.path(of: label)
@@ -118,7 +119,7 @@ import Testing
         let tool = try OpenSSLTool()
         tool.folder.makeFolder("data")
         chown(tool.path("data"), 1234, 1234)
-        let store = KeyStore(dataFolder: tool.path("data"))
+        let store = KeyStore(dataFolder: tool.path("data"), time: SystemTime())
         let label = try Self.label("a")
         _ = try store.create(label, IdentityRequest())
         _ = try store.anonymous()
@@ -136,7 +137,7 @@ import Testing
 
     @Test func whatACrashLeftBehindIsNoIdentity() throws {
         let folder = try TemporaryFolder()
-        let store = KeyStore(dataFolder: folder.path)
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
         _ = try store.create(try Self.label("a"), IdentityRequest())
         // Half of a file that was being written when power failed.
         try folder.write("identities/b.pem.\(getpid()).part", "-----BEGIN CERT")
@@ -158,9 +159,9 @@ import Testing
     @Test func aFolderThatCannotBeWrittenLeavesNothing() throws {
         let folder = try TemporaryFolder()
         try folder.write("identities", "a file")
-        let store = KeyStore(dataFolder: folder.path)
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
         #expect(fileError { _ = try store.create(try Self.label("a"), IdentityRequest()) }?.kind == .notAFile)
-        let inFile = KeyStore(dataFolder: folder.path("identities"))
+        let inFile = KeyStore(dataFolder: folder.path("identities"), time: SystemTime())
         #expect(fileError { _ = try inFile.create(try Self.label("a"), IdentityRequest()) } != nil)
     }
 
@@ -169,13 +170,13 @@ import Testing
     @Test func theAnonymousIdentityIsMadeOnceAndRenewedInTime() throws {
         let folder = try TemporaryFolder()
         let clock = TestClock(1_800_000_000)
-        let store = KeyStore(dataFolder: folder.path, clock: { clock.now })
+        let store = KeyStore(dataFolder: folder.path, time: clock)
         let first = try store.anonymous()
         #expect(first.event == .made)
         #expect(first.identity.leaf.alternativeNames.dns.contains("localhost"))
         #expect(first.identity.leaf.alternativeNames.ip == ["127.0.0.1", "::1"])
         // Another process, the next start.
-        let next = try KeyStore(dataFolder: folder.path, clock: { clock.now }).anonymous()
+        let next = try KeyStore(dataFolder: folder.path, time: clock).anonymous()
         #expect(next.event == .kept && next.identity.leaf == first.identity.leaf)
 
         let end = first.identity.leaf.notAfter
@@ -198,7 +199,7 @@ import Testing
     @Test func theFirstBootMayBeIn1970() throws {
         let folder = try TemporaryFolder()
         let clock = TestClock(10)
-        let store = KeyStore(dataFolder: folder.path, clock: { clock.now })
+        let store = KeyStore(dataFolder: folder.path, time: clock)
         let source = try IdentitySource(.anonymous, store: store)
         let first = source.current.leaf
         #expect(first.notBefore == 0)
@@ -212,7 +213,7 @@ import Testing
 
     @Test func aDamagedAnonymousIdentityIsMadeAnewAndAnExposedOneIsNot() throws {
         let folder = try TemporaryFolder()
-        let store = KeyStore(dataFolder: folder.path)
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
         let file = store.path(of: .anonymous)
         _ = try store.anonymous()
         chmod(file, 0o644)

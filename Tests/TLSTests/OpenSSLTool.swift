@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import Synchronization
 import TLS
@@ -59,7 +60,7 @@ func fileError(_ body: () throws -> Void) -> TLSFileError? {
 }
 
 /// A clock that a test sets.
-final class TestClock: Sendable {
+final class TestClock: TimeSource {
     private let value: Mutex<Int64>
 
     init(_ value: Int64 = 1_800_000_000) { self.value = Mutex(value) }
@@ -68,4 +69,8 @@ final class TestClock: Sendable {
         get { value.withLock { $0 } }
         set { value.withLock { $0 = newValue } }
     }
+
+    func wallSeconds() -> Int64 { now }
+    func monotonicNanoseconds() -> UInt64 { 0 }
+    func sleep(nanoseconds: UInt64) async throws {}
 }

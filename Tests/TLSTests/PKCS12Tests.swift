@@ -1,3 +1,4 @@
+import Environment
 import TLS
 import TestSupport
 import Testing
@@ -49,7 +50,7 @@ import Testing
         #expect(information.errors.contains("PBES2, PBKDF2, AES-256-CBC, Iteration 100000, PRF hmacWithSHA256"), "\(information)")
         #expect(information.errors.contains("MAC: sha256, Iteration 100000"), "\(information)")
         // And back into the store.
-        let store = KeyStore(dataFolder: tool.folder.path)
+        let store = KeyStore(dataFolder: tool.folder.path, time: SystemTime())
         try store.add(try Self.read(tool, "ours.p12", "geheim ü"), as: try IdentityLabel("again"))
         #expect(try store.load(try IdentityLabel("again")).chain == identity.chain)
     }

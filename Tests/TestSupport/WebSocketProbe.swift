@@ -1,4 +1,5 @@
 import Digests
+import Encodings
 import Glibc
 import Synchronization
 

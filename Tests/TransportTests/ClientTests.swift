@@ -1,4 +1,5 @@
-import Digests
+import Encodings
+import Environment
 import Interfaces
 import NIOCore
 import Synchronization
@@ -59,7 +60,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         }
         let client = try client(server.port) { configuration in
             configuration.credentials = .basic(BasicCredentials(username: "user", password: "pass"))
-            configuration.sessions = SessionCookies()
+            configuration.sessions = SessionCookies(time: SystemTime())
         }
         for _ in 0..<2 { (try await client.connect()).drop() }
         var seen: [String] = []
@@ -133,7 +134,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
     }
 
     @Test func anUnknownHost() async throws {
-        let unknown = WebSocketClient(.init(url: try EndpointURL("ws://nightjar-test.invalid/db")), group: testGroup)
+        let unknown = WebSocketClient(.init(url: try EndpointURL("ws://nightjar-test.invalid/db")), group: testGroup, environment: .system)
         let error = await connectionError(unknown)
         // Without a name server the system says "try again" instead.
         #expect(error?.domain == .network)
@@ -166,7 +167,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
     }
 
     @Test func tlsIsNeededForSecureURLs() async throws {
-        let secure = WebSocketClient(.init(url: try EndpointURL("wss://127.0.0.1:1/db")), group: testGroup)
+        let secure = WebSocketClient(.init(url: try EndpointURL("wss://127.0.0.1:1/db")), group: testGroup, environment: .system)
         #expect(await connectionError(secure)?.domain == .tls)
     }
 
@@ -245,7 +246,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
 
     @Test func namesResolve() async throws {
         try await withListener { listener, _ in
-            let transport = try await WebSocketClient(.init(url: try EndpointURL("ws://localhost:\(listener.port)/db")), group: testGroup).connect()
+            let transport = try await WebSocketClient(.init(url: try EndpointURL("ws://localhost:\(listener.port)/db")), group: testGroup, environment: .system).connect()
             transport.drop()
         }
     }

@@ -198,7 +198,7 @@ func upgraded(_ listener: WebSocketListener, _ delegate: TestDelegate, reads: Bo
 func client(_ port: Int, path: String = "/db", _ change: (inout WebSocketClient.Configuration) -> Void = { _ in }) throws -> WebSocketClient {
     var configuration = WebSocketClient.Configuration(url: try EndpointURL("ws://127.0.0.1:\(port)\(path)"))
     change(&configuration)
-    return WebSocketClient(configuration, group: testGroup)
+    return WebSocketClient(configuration, group: testGroup, environment: .system)
 }
 
 /// The error that connecting ends with.

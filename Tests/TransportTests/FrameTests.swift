@@ -1,3 +1,4 @@
+import Environment
 import NIOCore
 import Testing
 
@@ -25,7 +26,7 @@ import Testing
                 let first = random.next()
                 return (0..<count).map { UInt8(truncatingIfNeeded: first &+ UInt64($0)) }
             }
-            var encoder = WebSocketEncoder(masks: masked)
+            var encoder = WebSocketEncoder(maskRandom: masked ? SystemRandom() : nil)
             var wire: [UInt8] = []
             encoder.encode(messages.map { ByteBuffer(bytes: $0) }, allocator: ByteBufferAllocator()) { wire += Array($0.readableBytesView) }
             var pieces: [[UInt8]] = []

@@ -32,7 +32,7 @@ private final class Inverter: ChannelInboundHandler, ChannelOutboundHandler {
             #expect(role == .client(host: "localhost", port: listener.port))
             return [Inverter()]
         }
-        let transport = try await WebSocketClient(outgoing, group: testGroup).connect()
+        let transport = try await WebSocketClient(outgoing, group: testGroup, environment: .system).connect()
         let recorder = try await transport.record()
         let accepted = try #require(await delegate.nextTransport())
         #expect(accepted.request.securePeer?.certificates == [[1]])
@@ -59,7 +59,7 @@ private final class Inverter: ChannelInboundHandler, ChannelOutboundHandler {
         }
         var outgoing = WebSocketClient.Configuration(url: try EndpointURL("wss://127.0.0.1:\(server.port)/db"))
         outgoing.secureLayer = SecureLayer { _ in [Refuser()] }
-        let error = await connectionError(WebSocketClient(outgoing, group: testGroup))
+        let error = await connectionError(WebSocketClient(outgoing, group: testGroup, environment: .system))
         #expect(error == ReplicationError(domain: .tls, code: 5, message: "certificate not trusted"))
         await server.stop()
     }

@@ -1,10 +1,13 @@
+import Environment
 import Synchronization
 import Testing
 import Transport
 
-private final class Clock: Sendable {
+private final class Clock: TimeSource {
     let seconds = Mutex<Int64>(1_000_000_000) // 2001-09-09T01:46:40Z
-    func read() -> Int64 { seconds.withLock { $0 } }
+    func wallSeconds() -> Int64 { seconds.withLock { $0 } }
+    func monotonicNanoseconds() -> UInt64 { 0 }
+    func sleep(nanoseconds: UInt64) async throws {}
     func advance(_ by: Int64) { seconds.withLock { $0 += by } }
 }
 
@@ -22,14 +25,14 @@ private final class Clock: Sendable {
     ] as [(String, String?)])
     func whatIsKept(header: String, sent: String?) {
         let clock = Clock()
-        let cookies = SessionCookies(now: clock.read)
+        let cookies = SessionCookies(time: clock)
         cookies.receive(["Set-Cookie": header])
         #expect(cookies.header(isSecure: true) == sent)
     }
 
     @Test func aSessionIsLeftAloneAMinuteBeforeItEnds() {
         let clock = Clock()
-        let cookies = SessionCookies(now: clock.read)
+        let cookies = SessionCookies(time: clock)
         cookies.receive(["Set-Cookie": "s=1; Max-Age=600", "set-cookie": "t=2; Secure"])
         #expect(cookies.header(isSecure: true) == "s=1; t=2")
         #expect(cookies.header(isSecure: false) == "s=1")
@@ -44,7 +47,7 @@ private final class Clock: Sendable {
     }
 
     @Test func aServerCannotMakeUsKeepEverything() {
-        let cookies = SessionCookies()
+        let cookies = SessionCookies(time: SystemTime())
         for number in 0..<1000 { cookies.receive(["Set-Cookie": "c\(number)=x"]) }
         #expect(cookies.header(isSecure: true)?.split(separator: ";").count == 16)
     }

@@ -47,7 +47,7 @@ import Testing
     private func webSocket(_ port: Int, _ rule: ServerAuthentication, scheme: String = "wss", identity: Identity? = nil) throws -> WebSocketClient {
         var configuration = WebSocketClient.Configuration(url: try EndpointURL("\(scheme)://localhost:\(port)/db"))
         configuration.secureLayer = try layer(rule, identity: identity)
-        return WebSocketClient(configuration, group: testGroup)
+        return WebSocketClient(configuration, group: testGroup, environment: .system)
     }
 
     private func pinned() throws -> ServerAuthentication { ServerAuthentication(pins: [.certificate(try identity.leaf)]) }

@@ -24,7 +24,7 @@ public struct AdminServer: Sendable {
     public static func socketPath(data: String) -> String { "\(data)/admin.sock" }
 
     /// The longest path that the system takes for a socket.
-    static let maximumSocketPath = 107
+    package static let maximumSocketPath = 107
 
     /// The services to run: the local socket, and the TCP port if it can be had.
     ///

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Hummingbird
 
 /// `/api/conflicts`: decided and pending conflicts, and another try.

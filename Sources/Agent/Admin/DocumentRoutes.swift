@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Hummingbird
 import NIOCore
 
@@ -48,8 +49,8 @@ struct DocumentRoutes: Sendable {
         }
         router.get("api/databases/:db/last") { request, context in
             let count = request.uri.queryParameters["count"].flatMap { Int($0) } ?? 100
-            guard (1...DocumentPlace.maximumLast).contains(count) else {
-                throw AgentError(.invalid, "count is 1 to \(DocumentPlace.maximumLast), not \(count)")
+            guard (1...DocumentAccess.maximumLast).contains(count) else {
+                throw AgentError(.invalid, "count is 1 to \(DocumentAccess.maximumLast), not \(count)")
             }
             var buffer = ByteBuffer()
             for row in try await access(context).last(count) { DocumentLines.append(row, to: &buffer) }

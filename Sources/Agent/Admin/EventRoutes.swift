@@ -80,7 +80,7 @@ struct EventRoutes: Sendable {
             tasks.append(
                 Task {
                     while !Task.isCancelled {
-                        try? await Task.sleep(for: .seconds(Self.keepAliveSeconds))
+                        try? await agent.environment.time.sleep(seconds: Self.keepAliveSeconds)
                         continuation.yield(nil)
                     }
                 })

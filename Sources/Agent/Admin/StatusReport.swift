@@ -12,12 +12,10 @@ extension Agent {
         for database in self.databases {
             databases.append(await Self.report(database))
         }
-        let uptime = uptimeStart.duration(to: .now)
         return JSONOutput.object([
             "version": .string(AgentVersion.number),
             "started_at": .string(Timestamp.format(startedAt)),
-            "uptime_seconds": JSONOutput.number(
-                Double(uptime.components.seconds) + Double(uptime.components.attoseconds / 1_000_000_000_000_000) / 1_000),
+            "uptime_seconds": JSONOutput.number(Double(uptimeNanoseconds / 1_000_000) / 1_000),
             "resident_bytes": JSONOutput.number(System.residentBytes),
             "ready": .bool(isReady),
             "databases": .array(databases),
@@ -91,7 +89,7 @@ extension Agent {
         ])
     }
 
-    static func report(_ replicator: Replicator, _ security: ReplicatorSecurity? = nil) async -> JSONValue {
+    package static func report(_ replicator: Replicator, _ security: ReplicatorSecurity? = nil) async -> JSONValue {
         let configuration = replicator.configuration
         let status = replicator.status
         let held = (try? await replicator.heldDocuments().count) ?? 0

@@ -2,20 +2,20 @@ import Documents
 import DocumentStore
 
 /// Looks at the conflicts of one open database.
-struct ConflictAccess: Sendable {
+package struct ConflictAccess: Sendable {
     /// `max_conflict_rows`: conflicts in one answer, of each state.
-    static let maximumRows = 10_000
+    package static let maximumRows = 10_000
     /// `max_conflict_rows_with_bodies`: the same where their bodies are wanted.
-    static let maximumRowsWithBodies = 100
+    package static let maximumRowsWithBodies = 100
     /// `max_conflicts_of_document`: conflicts shown of a document that is named.
-    static let maximumOfDocument = 20
+    package static let maximumOfDocument = 20
 
-    let database: Database
+    package let database: Database
     /// Nil for all collections.
-    var collection: Collection?
+    package var collection: Collection?
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`, in its parts; the collection only where it was named.
-    init(_ database: Database, collection name: CollectionName? = nil) throws(AgentError) {
+    package init(_ database: Database, collection name: CollectionName? = nil) throws(AgentError) {
         self.database = database
         guard let name else { return }
         guard let found = database.collection(name) else {
@@ -27,7 +27,7 @@ struct ConflictAccess: Sendable {
     private var collections: [Collection] { collection.map { [$0] } ?? database.collections }
 
     /// Conflicts that wait for a resolver.
-    func pending(limit: Int, includeBodies: Bool) async throws -> [JSONValue] {
+    package func pending(limit: Int, includeBodies: Bool) async throws -> [JSONValue] {
         let limit = min(limit, includeBodies ? Self.maximumRowsWithBodies : Self.maximumRows)
         return try await database.read { [collections, database] transaction in
             var rows: [JSONValue] = []
@@ -41,7 +41,7 @@ struct ConflictAccess: Sendable {
     }
 
     /// Decided conflicts, the newest first.
-    func decided(before: Int64?, limit: Int, includeBodies: Bool) async throws -> [JSONValue] {
+    package func decided(before: Int64?, limit: Int, includeBodies: Bool) async throws -> [JSONValue] {
         let limit = min(limit, includeBodies ? Self.maximumRowsWithBodies : Self.maximumRows)
         let name = database.name
         return try await database.read { [collection] transaction in
@@ -52,7 +52,7 @@ struct ConflictAccess: Sendable {
     }
 
     /// The conflict with a number of the history, and those of the document with this id.
-    func find(_ text: String) async throws -> [JSONValue] {
+    package func find(_ text: String) async throws -> [JSONValue] {
         let name = database.name
         let id = try? DocumentID(text)
         return try await database.read { [collection, collections, database] transaction in

@@ -1,6 +1,7 @@
 import Digests
 import Documents
 import DocumentStore
+import Encodings
 import Interfaces
 import Replication
 
@@ -10,7 +11,7 @@ public struct DocumentAccess: Sendable {
     public let database: Database
     public let collection: Collection
     /// Asked where a save is based on a revision that is no longer current; nil to refuse it.
-    var saves: SaveDecider?
+    package var saves: SaveDecider?
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
     public init(_ database: Database, collection name: CollectionName) throws(AgentError) {
@@ -44,6 +45,9 @@ public struct DocumentAccess: Sendable {
         json += rest
         return json
     }
+
+    /// `max_last`: documents that ``last(_:)`` gives at once; they are held in memory.
+    public static let maximumLast = 10_000
 
     // MARK: - One document
 

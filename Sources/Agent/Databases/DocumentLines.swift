@@ -103,7 +103,7 @@ public struct LineSplitter: Sendable {
     }
 
     /// Every line that is complete.
-    mutating func takeAll() -> [[UInt8]] {
+    package mutating func takeAll() -> [[UInt8]] {
         let count = breaks.count - nextBreak
         var lines: [[UInt8]] = []
         lines.reserveCapacity(count)
@@ -126,7 +126,7 @@ extension DocumentAccess.ImportCounts {
     }
 
     /// As the admin API answers it.
-    init(_ json: JSONValue) {
+    package init(_ json: JSONValue) {
         func count(_ key: String) -> Int { json[key]?.asInt64.flatMap { Int(exactly: $0) } ?? 0 }
         lines = count("lines")
         saved = count("saved")

@@ -1,16 +1,20 @@
 import AgentConfiguration
 import DocumentStore
+import Environment
 import Logging
 import Replication
 
 /// Keeps the channels of databases that are served with a sync function: assigns documents that did not come from a peer, and
 /// deletes those whose time is over.
 actor ChannelKeeper {
+    private let time: any TimeSource
     private var routers: [ChannelRouter] = []
     private var expiry: Task<Void, Never>?
 
     /// `expiry_check`: seconds between two looks at what has expired. Couchbase Server's own interval.
     private static let expiryCheckSeconds = 60
+
+    init(time: any TimeSource) { self.time = time }
 
     func start(
         _ settings: AgentSettings, _ source: PolicySource, databases: @escaping @Sendable (String) -> Database?, logger: Logger
@@ -31,10 +35,10 @@ actor ChannelKeeper {
             }
         }
         let names = settings.databases.map(\.name.value)
-        expiry = Task {
+        expiry = Task { [time] in
             while !Task.isCancelled {
-                await Self.expire(names.compactMap(databases), now: Timestamp.seconds(), logger: logger)
-                try? await Task.sleep(for: .seconds(Self.expiryCheckSeconds))
+                await Self.expire(names.compactMap(databases), now: time.wallSeconds(), logger: logger)
+                try? await time.sleep(seconds: Self.expiryCheckSeconds)
             }
         }
     }

@@ -1,5 +1,6 @@
 import AgentConfiguration
 import DocumentStore
+import Environment
 import Interfaces
 import Logging
 import NIOCore
@@ -48,14 +49,16 @@ public final class PeerListener: ListenerDelegate {
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
     private let authentication: PeerAuthentication
+    private let environment: Environment
     private let logger: Logger
     private let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
 
     init(
         settings: ListenerSettings, policies: ListenerPolicies, security: ListenerSecurity?,
-        databases: @escaping @Sendable (String) -> Database?, logger: Logger
+        databases: @escaping @Sendable (String) -> Database?, environment: Environment, logger: Logger
     ) {
+        self.environment = environment
         self.settings = settings
         self.policies = policies
         self.security = security
@@ -157,7 +160,7 @@ public final class PeerListener: ListenerDelegate {
                 ended: { [weak self] end in self?.forget(key, end) }),
             logger: logger)
         let peer = Peer(
-            address: request.remoteAddress, user: admission.principal.name, since: Timestamp.seconds(),
+            address: request.remoteAddress, user: admission.principal.name, since: environment.time.wallSeconds(),
             database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true, tls: request.securePeer?.summary,
             certificate: request.securePeer?.certificates.first.flatMap { try? Certificate(der: $0) })
         state.withLock { $0.connections[key] = Connection(peer: peer, session: session) }

@@ -1,4 +1,6 @@
 import AgentConfiguration
+import Encodings
+import Environment
 import Glibc
 import Logging
 import Synchronization
@@ -13,7 +15,9 @@ public final class LogSink: Sendable {
 
     private let state = Mutex(State())
 
-    public init() {}
+    private let time: any TimeSource
+
+    public init(time: any TimeSource) { self.time = time }
 
     /// Takes the levels and the format of a configuration.
     public func apply(_ settings: LogSettings) {
@@ -39,7 +43,7 @@ public final class LogSink: Sendable {
 
     func write(_ domain: LogSettings.Domain, _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata) {
         let format = state.withLock { $0.format }
-        let time = Timestamp.now()
+        let time = Timestamp.format(wallNanoseconds: self.time.wallNanoseconds())
         var line: String
         let fields = metadata.sorted { $0.key < $1.key }
         switch format {
@@ -47,8 +51,8 @@ public final class LogSink: Sendable {
             line = "\(time) \(level.rawValue) \(domain.rawValue): \(oneLine(message))"
             for (key, value) in fields { line += " \(key)=\(oneLine("\(value)"))" }
         case .json:
-            line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONOutput.quoted(message))"
-            for (key, value) in fields { line += ",\(JSONOutput.quoted(key)):\(JSONOutput.quoted("\(value)"))" }
+            line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message))"
+            for (key, value) in fields { line += ",\(JSONString.quoted(key)):\(JSONString.quoted("\(value)"))" }
             line += "}"
         }
         line += "\n"

@@ -2,11 +2,9 @@ import Glibc
 
 /// Times as they are written in logs, status and JSON: ISO 8601, UTC.
 public enum Timestamp {
-    /// Now, with milliseconds.
-    public static func now() -> String {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return format(Int64(time.tv_sec), milliseconds: Int(time.tv_nsec / 1_000_000))
+    /// With milliseconds.
+    static func format(wallNanoseconds: Int64) -> String {
+        format(wallNanoseconds / 1_000_000_000, milliseconds: Int(wallNanoseconds / 1_000_000 % 1_000))
     }
 
     /// Seconds since 1970.
@@ -26,7 +24,4 @@ public enum Timestamp {
         let text = String(value)
         return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
     }
-
-    /// Seconds since 1970, now.
-    public static func seconds() -> Int64 { Int64(time(nil)) }
 }

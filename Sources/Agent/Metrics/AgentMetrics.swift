@@ -7,8 +7,7 @@ extension Agent {
     public nonisolated func metrics() async -> String {
         var text = PrometheusText()
         text.add(.gauge, "nightjar_build_info", "The version that runs.", [("version", AgentVersion.number)], 1)
-        let uptime = uptimeStart.duration(to: .now).components
-        text.add(.gauge, "nightjar_uptime_seconds", "Since the start.", [], Double(uptime.seconds) + Double(uptime.attoseconds) / 1e18)
+        text.add(.gauge, "nightjar_uptime_seconds", "Since the start.", [], Double(uptimeNanoseconds) / 1e9)
         text.add(.gauge, "process_resident_memory_bytes", "Resident memory.", [], System.residentBytes)
         for database in databases { await Self.add(database, to: &text) }
         for listener in listeners {

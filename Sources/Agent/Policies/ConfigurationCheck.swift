@@ -1,5 +1,6 @@
 import AgentConfiguration
 import Documents
+import Environment
 import LuaRuntime
 import PluginHost
 
@@ -11,9 +12,9 @@ public enum ConfigurationCheck {
         public var plugins: [PluginListing] = []
     }
 
-    public static func run(_ settings: AgentSettings) async throws -> Report {
+    public static func run(_ settings: AgentSettings, _ environment: Environment) async throws -> Report {
         var report = Report()
-        for problem in obstacles(settings) + tlsFiles(settings, .dates) { report.problems.append(problem.description) }
+        for problem in obstacles(settings, environment) + tlsFiles(settings, .dates, environment) { report.problems.append(problem.description) }
         guard let folder = settings.plugins?.value else {
             for (reference, _, usedBy) in uses(settings, []) {
                 report.problems.append(
@@ -25,7 +26,7 @@ public enum ConfigurationCheck {
         }
         let check = try await PluginCheck.run(
             folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            proof: ProofByTests())
+            proof: ProofByTests(), environment: environment)
         report.plugins = check.plugins
         report.problems += check.problems.map(\.description)
         for (reference, hook, usedBy) in uses(settings, check.plugins) {

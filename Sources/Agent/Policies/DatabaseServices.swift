@@ -6,11 +6,14 @@ import PluginHost
 import Replication
 
 /// What plugins may ask of the agent: a look at a document, their own small state, their metrics.
-struct DatabaseServices: PluginServices {
+package struct DatabaseServices: PluginServices {
     let database: @Sendable (String) -> Database?
     /// Nil where plugins have no state: outside an agent.
     let states: PluginStateFiles?
     let meters: PluginMeters?
+
+    /// For commands on databases that no agent runs: plugins have no state there.
+    package init(_ database: @escaping @Sendable (String) -> Database?) { self.init(states: nil, database) }
 
     init(states: PluginStateFiles?, meters: PluginMeters? = nil, _ database: @escaping @Sendable (String) -> Database?) {
         self.states = states
@@ -18,25 +21,25 @@ struct DatabaseServices: PluginServices {
         self.database = database
     }
 
-    func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {
+    package func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {
         meters?.count(plugin: plugin, name: name, value: value, labels: labels)
     }
 
-    func gauge(plugin: String, name: String, value: Double, labels: [(String, String)]) {
+    package func gauge(plugin: String, name: String, value: Double, labels: [(String, String)]) {
         meters?.gauge(plugin: plugin, name: name, value: value, labels: labels)
     }
 
-    func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+    package func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
         guard let states else { throw PluginServiceRefusal("state is not available here: no agent is running") }
         return try states.read(plugin: plugin, key: key)
     }
 
-    func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
+    package func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
         guard let states else { throw PluginServiceRefusal("state is not available here: no agent is running") }
         try states.write(plugin: plugin, key: key, value: value)
     }
 
-    func document(database name: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
+    package func document(database name: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
         guard let database = database(name) else { throw PluginServiceRefusal("there is no database \"\(name)\"") }
         guard let found = database.collection(collection) else {
             throw PluginServiceRefusal("database \"\(name)\" has no collection \(collection)")

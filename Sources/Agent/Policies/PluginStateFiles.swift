@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import LuaRuntime
 import PluginHost
@@ -13,15 +14,17 @@ final class PluginStateFiles: Sendable {
     }
 
     private let folder: String
+    private let time: any TimeSource
     private let tables = Mutex(Tables())
     /// Told about files that cannot be written.
     private let report: @Sendable (String) -> Void
     /// Changes are gathered this long: a filter may count every document.
-    static let delay: Duration = .seconds(1)
+    static let delaySeconds = 1
 
     /// - Parameter folder: made when the first plugin stores something.
-    init(folder: String, report: @escaping @Sendable (String) -> Void) {
+    init(folder: String, time: any TimeSource, report: @escaping @Sendable (String) -> Void) {
         self.folder = folder
+        self.time = time
         self.report = report
     }
 
@@ -45,7 +48,7 @@ final class PluginStateFiles: Sendable {
         }
         if mustStart {
             Task.detached { [self] in
-                try? await Task.sleep(for: Self.delay)
+                try? await time.sleep(seconds: Self.delaySeconds)
                 flush()
             }
         }
@@ -61,9 +64,9 @@ final class PluginStateFiles: Sendable {
             }
         }
         for (name, bytes) in changed {
-            do throws(AgentError) {
+            do {
                 try Folders.make(folder)
-                try Self.replace("\(folder)/\(name).json", bytes, in: folder)
+                try DurableFile.write("\(folder)/\(name).json", bytes, writers: .thisProcess)
             } catch {
                 report("plugin \(name): nightjar.state cannot be stored: \(error)")
                 tables.withLock { _ = $0.changed.insert(name) }
@@ -102,29 +105,5 @@ final class PluginStateFiles: Sendable {
                 "\(path) is not what nightjar.state was stored as: an object of at most \(PluginStateTable.maximumBytes) bytes; repair or remove it"))
         }
         return .success(table)
-    }
-
-    private static func replace(_ path: String, _ bytes: [UInt8], in folder: String) throws(AgentError) {
-        func failure(_ what: String) -> AgentError { AgentError(.failed, "\(what) \(path): \(String(cString: strerror(errno)))") }
-        let temporary = path + ".new"
-        let file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw failure("cannot write") }
-        var written = 0
-        while written < bytes.count {
-            let put = bytes.withUnsafeBytes { Glibc.write(file, $0.baseAddress?.advanced(by: written), $0.count - written) }
-            if put < 0, errno == EINTR { continue }
-            guard put > 0 else {
-                defer { close(file) }
-                throw failure("cannot write")
-            }
-            written += put
-        }
-        let synced = fsync(file) == 0
-        guard close(file) == 0, synced, rename(temporary, path) == 0 else { throw failure("cannot store") }
-        let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        if directory >= 0 {
-            fsync(directory)
-            close(directory)
-        }
     }
 }

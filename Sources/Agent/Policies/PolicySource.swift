@@ -6,10 +6,15 @@ import PluginHost
 import Replication
 
 /// Turns the plugin references of a configuration into policies, and their problems into problems of the configuration.
-struct PolicySource: Sendable {
+package struct PolicySource: Sendable {
     let settings: AgentSettings
     /// Nil where the configuration has no plugins folder.
     let plugins: PluginHost?
+
+    package init(settings: AgentSettings, plugins: PluginHost?) {
+        self.settings = settings
+        self.plugins = plugins
+    }
 
     func pushFilter(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any DocumentFilter {
         try at(reference) { host, params throws(PluginError) in
@@ -23,7 +28,7 @@ struct PolicySource: Sendable {
         }
     }
 
-    func resolver(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any ConflictResolver {
+    package func resolver(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any ConflictResolver {
         try at(reference) { host, params throws(PluginError) in
             try host.resolver(plugin: reference.plugin.value, params: params, usedBy: usedBy)
         }

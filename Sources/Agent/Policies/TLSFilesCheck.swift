@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Environment
 import TLS
 
 /// The files with certificates and keys that a configuration names, and the identities that it expects in the key store.
@@ -15,9 +16,9 @@ extension ConfigurationCheck {
     }
 
     /// What is wrong with them, at the place that names them. Makes and changes nothing.
-    static func tlsFiles(_ settings: AgentSettings, _ gravity: Gravity) -> [ConfigurationProblem] {
-        let store = KeyStore(dataFolder: settings.data.value)
-        let now = Timestamp.seconds()
+    static func tlsFiles(_ settings: AgentSettings, _ gravity: Gravity, _ environment: Environment) -> [ConfigurationProblem] {
+        let store = KeyStore(dataFolder: settings.data.value, time: environment.time)
+        let now = environment.time.wallSeconds()
         var problems: [ConfigurationProblem] = []
         func report(_ found: [TLSFileError], _ what: String, at position: SourcePosition) {
             problems += found.filter { gravity.covers($0.kind) }.map { ConfigurationProblem(at: position, "\(what): \($0)") }
@@ -48,7 +49,9 @@ extension ConfigurationCheck {
     }
 
     /// What keeps an agent from starting: files that are wrong, and settings that this version cannot carry out.
-    static func obstacles(_ settings: AgentSettings) -> [ConfigurationProblem] { unavailable(settings) + tlsFiles(settings, .obstacles) }
+    static func obstacles(_ settings: AgentSettings, _ environment: Environment) -> [ConfigurationProblem] {
+        unavailable(settings) + tlsFiles(settings, .obstacles, environment)
+    }
 }
 
 extension IdentitySetting {

@@ -86,7 +86,7 @@ extension Agent {
 
 extension PolicyContext {
     /// A document saved here: neither a replicator's nor a listener's.
-    static func save(_ database: String, _ collection: CollectionName) -> PolicyContext {
+    package static func save(_ database: String, _ collection: CollectionName) -> PolicyContext {
         PolicyContext(database: database, collection: collection, direction: .pull, remote: "save")
     }
 }

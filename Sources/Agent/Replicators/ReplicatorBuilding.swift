@@ -1,6 +1,7 @@
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Environment
 import Interfaces
 import Logging
 import NIOCore
@@ -9,10 +10,10 @@ import TLS
 import Transport
 
 /// Makes replicators from their settings.
-enum ReplicatorBuilding {
+package enum ReplicatorBuilding {
     static func make(
         _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?,
-        group: any EventLoopGroup, logger: Logger, conflictObserver: @escaping ConflictObserver
+        group: any EventLoopGroup, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver
     ) throws -> Replicator {
         let target = settings.target.value
         guard target.scheme == .ws || target.scheme == .wss else {
@@ -47,11 +48,11 @@ enum ReplicatorBuilding {
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge)
         configuration.conflictObserver = conflictObserver
-        return Replicator(configuration: configuration, connector: try connector(settings, security, group: group), logger: logger)
+        return Replicator(configuration: configuration, connector: try connector(settings, security, group: group, environment), logger: logger)
     }
 
     private static func connector(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
     ) throws -> any TransportConnector {
         var client: WebSocketClient.Configuration
         do { client = WebSocketClient.Configuration(url: try EndpointURL(settings.target.value.text)) } catch {
@@ -66,20 +67,22 @@ enum ReplicatorBuilding {
             client.credentials = .basic(BasicCredentials(username: username.value, password: password.revealed))
             // In clear text a password is sent only when it is asked for.
             client.sendsCredentialsUpFront = security != nil
-            client.sessions = SessionCookies()
+            client.sessions = SessionCookies(time: environment.time)
         case .bearer(let token): client.credentials = .bearer(token.value.revealed)
         case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.revealed)"
         case .identity, nil: break // shown in the TLS handshake
         }
         client.secureLayer = security?.layer
-        let connector = WebSocketClient(client, group: group)
+        let connector = WebSocketClient(client, group: group, environment: environment)
         return security?.watching(connector) ?? connector
     }
 
     /// Nil where the target is reached in clear text.
-    static func security(_ settings: ReplicatorSettings, dataFolder: String, logger: Logger) throws -> ReplicatorSecurity? {
+    static func security(
+        _ settings: ReplicatorSettings, dataFolder: String, environment: Environment, logger: Logger
+    ) throws -> ReplicatorSecurity? {
         guard settings.target.value.scheme.usesTLS else { return nil }
-        let security = try ReplicatorSecurity(settings, store: KeyStore(dataFolder: dataFolder))
+        let security = try ReplicatorSecurity(settings, store: KeyStore(dataFolder: dataFolder, time: environment.time))
         if security.isUnsafe {
             logger.warning(
                 """
@@ -92,13 +95,13 @@ enum ReplicatorBuilding {
 
     static func unsupported(_ scheme: ReplicatorTarget.Scheme) -> String { unsupported(scheme.rawValue) }
 
-    static func unsupported(_ scheme: String) -> String {
+    package static func unsupported(_ scheme: String) -> String {
         "targets beginning with \(scheme): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE"
     }
 }
 
 extension CollectionName {
-    init(_ reference: CollectionReference) {
+    package init(_ reference: CollectionReference) {
         self = (try? CollectionName(parsing: reference.description)) ?? .default
     }
 }

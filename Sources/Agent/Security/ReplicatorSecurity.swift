@@ -7,7 +7,7 @@ import TLS
 import Transport
 
 /// TLS of one replicator: whom it believes and who it says it is, replaced while it runs; and whom it met last.
-final class ReplicatorSecurity: Sendable {
+package final class ReplicatorSecurity: Sendable {
     /// The certificate of the server that was connected last.
     struct Server: Sendable {
         var certificate: Certificate

@@ -1,3 +1,4 @@
+import Environment
 import Logging
 
 /// Looks at the files of identities and authorities now and then, so that a renewed certificate needs no restart.
@@ -5,13 +6,14 @@ struct SecurityWatch: Sendable {
     /// `tls_files_interval`: seconds between two looks. A look costs one call of the system for each file.
     private static let seconds = 5
 
+    let time: any TimeSource
     let listeners: @Sendable () -> [(ListenerSecurity, Logger)]
     let replicators: @Sendable () -> [(ReplicatorSecurity, Logger)]
 
     /// Runs until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            try? await Task.sleep(for: .seconds(Self.seconds))
+            try? await time.sleep(seconds: Self.seconds)
             guard !Task.isCancelled else { return }
             refresh()
         }

@@ -1,3 +1,5 @@
+import Encodings
+
 // The forms that sections are made of.
 
 extension Form where Value == String {
@@ -13,7 +15,7 @@ extension Form where Value == String {
                 }
                 return text
             },
-            json: { $0.isEmpty ? nil : JSONText.string($0) })
+            json: { $0.isEmpty ? nil : JSONString.quoted($0) })
     }
 
     /// A text with a syntax of its own.
@@ -28,7 +30,7 @@ extension Form where Value == String {
                 }
                 return text
             },
-            json: { $0.isEmpty ? nil : JSONText.string($0) })
+            json: { $0.isEmpty ? nil : JSONString.quoted($0) })
     }
 
     /// A path, made absolute.
@@ -154,7 +156,7 @@ extension Form where Value: RawRepresentable & CaseIterable, Value.RawValue == S
                 }
                 return value
             },
-            json: { JSONText.string($0.rawValue) })
+            json: { JSONString.quoted($0.rawValue) })
     }
 }
 

@@ -1,10 +1,12 @@
+import Encodings
+
 /// How values appear in messages.
 enum Quoting {
     /// The text in quotes, shortened and without control characters.
     static func quoted(_ text: String) -> String {
         let shown = text.unicodeScalars.prefix(Limits.quotedCharacters)
         let cut = shown.endIndex != text.unicodeScalars.endIndex
-        return JSONText.string(String(shown) + (cut ? "…" : ""))
+        return JSONString.quoted(String(shown) + (cut ? "…" : ""), forTerminals: true)
     }
 
     /// What stands at a node, for "found …". Expanded text is never shown: it may be a secret.
@@ -35,26 +37,5 @@ enum Quoting {
             case .string: return "a text"
             }
         }
-    }
-}
-
-/// Writing JSON.
-enum JSONText {
-    static func string(_ text: String) -> String {
-        var json = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": json += "\\\""
-            case "\\": json += "\\\\"
-            case "\n": json += "\\n"
-            case "\r": json += "\\r"
-            case "\t": json += "\\t"
-            case _ where scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value):
-                let hex = String(scalar.value, radix: 16)
-                json += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
-            default: json.unicodeScalars.append(scalar)
-            }
-        }
-        return json + "\""
     }
 }

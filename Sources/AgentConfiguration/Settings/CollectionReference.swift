@@ -1,3 +1,5 @@
+import Encodings
+
 /// A collection as a configuration names it: `scope.collection`; without a dot it is in the scope `_default`.
 public struct CollectionReference: Sendable, Hashable, CustomStringConvertible {
     public let scope: String
@@ -35,5 +37,5 @@ public struct CollectionReference: Sendable, Hashable, CustomStringConvertible {
 
 extension Form where Value == CollectionReference {
     static let collection = Form<String>.text(.collection).map(
-        { text, _ in CollectionReference(parsing: text) ?? .defaultCollection }, json: { JSONText.string($0.description) })
+        { text, _ in CollectionReference(parsing: text) ?? .defaultCollection }, json: { JSONString.quoted($0.description) })
 }

@@ -1,5 +1,6 @@
 import Digests
 import Documents
+import Encodings
 import Environment
 import SQLite
 

@@ -34,7 +34,7 @@ extension PluginRecord {
     var hasOpenBreaker: Bool { read { $0.uses.values.contains { $0.breaker.opened != nil } } }
 
     /// Tries a call for each failing use whose time has come. Called on the supervisor's thread.
-    func probe(_ pool: WorkerPool) {
+    func probe(_ pool: PluginWorkers) {
         for (number, use) in read({ $0.uses }) {
             let due = use.breaker.takeDue()
             guard due.isDue else { continue }

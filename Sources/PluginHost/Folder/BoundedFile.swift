@@ -1,9 +1,19 @@
+import Environment
 import Glibc
 
 /// Why a file was not read.
 struct FileRefusal: Error, Equatable {
     var isMissing = false
     var message: String
+
+    init(isMissing: Bool = false, message: String) {
+        self.isMissing = isMissing
+        self.message = message
+    }
+
+    init(_ error: FileError) {
+        self.init(isMissing: error.number == ENOENT || error.number == ENOTDIR, message: error.reason)
+    }
 }
 
 /// A file descriptor that closes itself.
@@ -68,6 +78,14 @@ enum BoundedFile {
             guard bytes.count <= limit else { throw FileRefusal(message: "has more than \(limitName) = \(limit) bytes") }
         }
         return Content(bytes: bytes, realPath: real)
+    }
+
+    /// Reads a file of the agent's own, in whatever folder it lies.
+    static func readOwn(_ path: String, limit: Int) throws(FileRefusal) -> [UInt8] {
+        let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+        guard let real = realpath(folder, nil) else { throw FileRefusal(FileError(path: folder, number: errno)) }
+        defer { free(real) }
+        return try read(path, inside: [String(cString: real)], limit: limit, limitName: "file").bytes
     }
 
     /// Whether a real path lies in a folder given by its real path.

@@ -1,4 +1,5 @@
 import Digests
+import Encodings
 import LuaRuntime
 
 /// The files of one plugin as they were read at one moment.

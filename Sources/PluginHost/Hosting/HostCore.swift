@@ -1,3 +1,4 @@
+import Environment
 import Logging
 import Synchronization
 
@@ -11,9 +12,8 @@ final class HostCore: Sendable {
     let logger: Logger
     let files: ParameterFiles
     let versionsFolder: String?
-    let pool: WorkerPool
-    /// Nanoseconds of a clock that never goes back; breakers go by it.
-    let clock: @Sendable () -> UInt64
+    let pool: PluginWorkers
+    let environment: Environment
     /// Makes the supervisor look at once; set by it.
     let wakeSupervisor = Mutex<(@Sendable () -> Void)?>(nil)
     let events = EventHub<PluginEvent>(kept: 1024)
@@ -22,17 +22,17 @@ final class HostCore: Sendable {
 
     init(
         folder: String, configurationFolder: String?, limits: PluginHostLimits, services: any PluginServices, proof: any PluginProof,
-        versionsFolder: String?, logger: Logger, clock: @escaping @Sendable () -> UInt64
+        versionsFolder: String?, logger: Logger, environment: Environment
     ) throws(PluginError) {
         self.folder = Self.absolute(folder)
         self.limits = limits
         self.services = services
         self.proof = proof
         self.logger = logger
-        self.clock = clock
+        self.environment = environment
         self.versionsFolder = versionsFolder.map { Self.absolute($0) }
         files = ParameterFiles(folders: (configurationFolder.map { [Self.absolute($0)] } ?? []) + [self.folder], limits: limits)
-        pool = try WorkerPool(limits)
+        pool = try PluginWorkers(limits, environment)
     }
 
     /// The path from the root, without following links.

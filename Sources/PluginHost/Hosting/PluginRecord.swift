@@ -1,3 +1,4 @@
+import Environment
 import Logging
 import LuaRuntime
 import Synchronization
@@ -15,7 +16,7 @@ final class PluginRecord: Sendable {
     private let logger: Logger
     private let events: EventHub<PluginEvent>
     private let limits: PluginHostLimits
-    private let clock: @Sendable () -> UInt64
+    let environment: Environment
     private let breakerOpened: @Sendable () -> Void
     private let fields = Mutex(Fields())
 
@@ -66,7 +67,7 @@ final class PluginRecord: Sendable {
         services = core.services
         events = core.events
         limits = core.limits
-        clock = core.clock
+        environment = core.environment
         var logger = core.logger
         logger[metadataKey: "plugin"] = "\(name)"
         self.logger = logger
@@ -78,7 +79,7 @@ final class PluginRecord: Sendable {
     func change<Result>(_ body: (inout Fields) -> Result) -> Result where Result: Sendable { fields.withLock { body(&$0) } }
 
     func tellBreakerOpened() { breakerOpened() }
-    func newBreaker() -> Breaker { Breaker(limits, clock: clock) }
+    func newBreaker() -> Breaker { Breaker(limits, clock: { [time = environment.time] in time.monotonicNanoseconds() }) }
 
     /// A call by this use: the version in force and the use's parameters for it, of one moment.
     func call(_ use: Int, _ context: CallContext) -> PluginCall? {
@@ -107,7 +108,7 @@ final class PluginRecord: Sendable {
 
     /// A line of the plugin's own.
     func log(_ level: LuaLogLevel, _ message: String, _ fields: LuaValue) {
-        switch throttle.ask() {
+        switch throttle.ask(now: environment.time.monotonicNanoseconds()) {
         case .drop:
             statistics.droppedLogLines(1)
         case .pass(let droppedBefore):
@@ -135,10 +136,11 @@ final class PluginRecord: Sendable {
         let counts = statistics.read()
         let fields = fields.withLock { $0 }
         let all = counts.all
+        let now = environment.time.monotonicNanoseconds()
         let failing = fields.uses.values.compactMap { use in
             use.breaker.opened.map { opened in
                 PluginStatus.Failing(
-                    usedBy: use.usedBy, failures: opened.failures, seconds: Int((clock() &- opened.since) / 1_000_000_000),
+                    usedBy: use.usedBy, failures: opened.failures, seconds: Int((now &- opened.since) / 1_000_000_000),
                     error: "\(opened.failure.kind.rawValue): \(opened.failure.message)")
             }
         }.sorted { $0.usedBy < $1.usedBy }

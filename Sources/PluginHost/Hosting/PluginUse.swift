@@ -6,12 +6,12 @@ final class PluginUse: Sendable {
     let record: PluginRecord
     private let number: Int
     private let hook: LuaHook
-    let pool: WorkerPool
+    let pool: PluginWorkers
     private let versions: EventHub<String>
     private let ended: @Sendable (PluginRecord) -> Void
 
     init(
-        _ record: PluginRecord, number: Int, hook: LuaHook, pool: WorkerPool, versions: EventHub<String>,
+        _ record: PluginRecord, number: Int, hook: LuaHook, pool: PluginWorkers, versions: EventHub<String>,
         ended: @escaping @Sendable (PluginRecord) -> Void
     ) {
         self.record = record

@@ -56,7 +56,7 @@ final class Reloader {
                 outcome = missing(record(name))
             }
             let record = core.record(named: name)
-            record?.reportDropped(record?.throttle.takeUntold() ?? 0)
+            record?.reportDropped(record?.throttle.takeUntold(now: core.environment.time.monotonicNanoseconds()) ?? 0)
             let (generation, version) = record?.read { ($0.generation, $0.inForce?.source.version) } ?? (0, nil)
             verdicts.append(ReloadVerdict(plugin: name, generation: generation, version: version, outcome: outcome))
         }
@@ -111,13 +111,13 @@ final class Reloader {
         if let current, current.source.version == source.version {
             if proven != source.identity || refused?.identity == source.identity {
                 // Only its tests have changed; a version that fails them serves on, and everybody is told.
-                if let problem = core.proof.prove(PluginCandidate(source, current.limits, core.limits)) { return refuse(record, source, problem) }
+                if let problem = core.proof.prove(PluginCandidate(source, current.limits, core.limits, core.environment)) { return refuse(record, source, problem) }
                 record.change { $0.provenIdentity = source.identity }
                 keep(source, record)
             }
             return unchanged(record, demand)
         }
-        switch VersionLoader.load(source, host: core.limits, pool: core.pool) {
+        switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
         case .failure(let problem):
             serveLast(record)
             return refuse(record, source, problem)
@@ -150,7 +150,7 @@ final class Reloader {
     /// - Returns: why not, and whether the same files will be refused again.
     func putIntoForce(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true) -> (PluginProblem, isFinal: Bool)? {
         let source = version.source
-        if proves, let problem = core.proof.prove(PluginCandidate(version, core.limits)) { return (problem, true) }
+        if proves, let problem = core.proof.prove(PluginCandidate(version, core.limits, core.environment)) { return (problem, true) }
         while true {
             let uses = record.read { $0.uses }
             var preparations: [Int: UsePreparation] = [:]

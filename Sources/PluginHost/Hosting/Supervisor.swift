@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import Synchronization
 
@@ -31,6 +32,8 @@ final class Supervisor: Sendable {
     private let wakeRead: Int32
     private let wakeWrite: Int32
     private let core: HostCore
+    /// Not the environment's: the thread waits in poll(2), which goes by the machine's own clock.
+    private let clock = SystemTime()
 
     init(_ core: HostCore) throws(PluginError) {
         var ends: [Int32] = [-1, -1]
@@ -42,16 +45,20 @@ final class Supervisor: Sendable {
         wakeRead = ends[0]
         wakeWrite = ends[1]
         self.core = core
-        try PluginThread(name: "plugins", stackBytes: core.limits.stackBytes) { [self] in
-            work()
-            let left = inbox.withLock { inbox in
-                defer { (inbox.commands, inbox.stopWaiters) = ([], []) }
-                inbox.isStopped = true
-                return (commands: inbox.commands, waiters: inbox.stopWaiters)
+        let thread: Thread
+        do {
+            thread = try Thread(name: "plugins", stackBytes: core.limits.stackBytes) { [self] in
+                work()
+                let left = inbox.withLock { inbox in
+                    defer { (inbox.commands, inbox.stopWaiters) = ([], []) }
+                    inbox.isStopped = true
+                    return (commands: inbox.commands, waiters: inbox.stopWaiters)
+                }
+                for command in left.commands { command.refuse() }
+                for waiter in left.waiters { waiter.resume() }
             }
-            for command in left.commands { command.refuse() }
-            for waiter in left.waiters { waiter.resume() }
-        }.detach()
+        } catch { throw .system("\(error)") }
+        thread.detach()
         core.wakeSupervisor.withLock { $0 = { [weak self] in self?.wake() } }
     }
 
@@ -101,12 +108,12 @@ final class Supervisor: Sendable {
         let longest = UInt64(core.limits.longestQuietMilliseconds) * 1_000_000
         // Without inotify the regular reading is all there is.
         let interval = UInt64(watch.number == nil ? min(5, core.limits.rescanSeconds) : core.limits.rescanSeconds) * 1_000_000_000
-        var nextRescan = monotonicNanoseconds() + interval
+        var nextRescan = clock.monotonicNanoseconds() + interval
         var firstNotice: UInt64?
         var lastNotice: UInt64 = 0
 
         while true {
-            let now = monotonicNanoseconds()
+            let now = clock.monotonicNanoseconds()
             var wakeAt = nextRescan
             if let firstNotice { wakeAt = min(wakeAt, min(lastNotice + quiet, firstNotice + longest)) }
             let hasOpenBreaker = core.allRecords().contains { $0.hasOpenBreaker }
@@ -116,7 +123,7 @@ final class Supervisor: Sendable {
             _ = poll(&polled, nfds_t(polled.count), wakeAt > now ? Int32(clamping: (wakeAt - now) / 1_000_000 + 1) : 0)
 
             if watch.drain() {
-                lastNotice = monotonicNanoseconds()
+                lastNotice = clock.monotonicNanoseconds()
                 if firstNotice == nil { firstNotice = lastNotice }
             }
             drainPipe()
@@ -133,7 +140,7 @@ final class Supervisor: Sendable {
             }
 
             if hasOpenBreaker { for record in core.allRecords() { record.probe(core.pool) } }
-            let moment = monotonicNanoseconds()
+            let moment = clock.monotonicNanoseconds()
             let isQuiet = firstNotice.map { moment >= lastNotice + quiet || moment >= $0 + longest } ?? false
             guard !commands.isEmpty || isQuiet || moment >= nextRescan else { continue }
             if isQuiet || !commands.isEmpty { firstNotice = nil }

@@ -1,4 +1,5 @@
 import Digests
+import Encodings
 import LuaRuntime
 
 /// Parameters of one use checked against one version, with the texts of files.

@@ -1,17 +1,20 @@
 import Digests
+import Environment
 import LuaRuntime
 import Synchronization
 
 /// Compiles one version in a fresh sandbox and checks what it declares. Needs a thread with a large stack.
 enum VersionLoader {
-    static func load(_ source: PluginSource, host: PluginHostLimits, pool: WorkerPool?) -> Result<LoadedVersion, PluginProblem> {
+    static func load(
+        _ source: PluginSource, host: PluginHostLimits, pool: PluginWorkers?, _ environment: Environment
+    ) -> Result<LoadedVersion, PluginProblem> {
         // Load-time code runs under the host's limits: what the plugin asks for itself is only known afterwards.
         let limits = host.limits(for: source.name)
         let state: LuaPluginState
         do {
             state = try LuaPluginState(
                 name: source.name, chunkName: source.main.path, source: source.main.bytes,
-                modules: PluginSource.Loader(source: source), host: LoadHost(), limits: limits.state)
+                modules: PluginSource.Loader(source: source), host: LoadHost(environment), limits: limits.state)
         } catch {
             return .failure(PluginProblem(plugin: source.name, luaMessage: error.message, fallbackFile: source.main.path))
         }
@@ -58,9 +61,13 @@ final class LoadHost: LuaHost {
     let passwords = PasswordService()
     /// In a test `nightjar.get` finds nothing; elsewhere it is refused.
     private let isTest: Bool
+    let environment: Environment
     private let state = Mutex(PluginStateTable())
 
-    init(isTest: Bool = false) { self.isTest = isTest }
+    init(_ environment: Environment, isTest: Bool = false) {
+        self.environment = environment
+        self.isTest = isTest
+    }
 
     func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {
         guard isTest else { throw LuaHostRefusal("get is not available here: there is no database") }

@@ -43,7 +43,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
     private func work(_ state: VersionState, until deadline: UInt64, _ counts: inout TurnCounts) -> Bool {
         var admission = call.breaker.admit()
         if admission == .none { return holdTheRest() }
-        var before = monotonicNanoseconds()
+        var before = call.record.environment.time.monotonicNanoseconds()
         var answers: [Bool] = []
         while verdicts.count < documents.count {
             let entered: (lua: LuaPluginState, use: LuaUse)
@@ -73,7 +73,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
                     spent = state.dropIfSpent(after: error)
                     admission = call.breaker.admit()
                 }
-                let after = monotonicNanoseconds()
+                let after = call.record.environment.time.monotonicNanoseconds()
                 counts.took(after &- before, calls: answers.count + failed)
                 before = after
                 if admission == .none { return holdTheRest() }

@@ -1,4 +1,5 @@
 import Digests
+import Encodings
 import LuaRuntime
 import Synchronization
 
@@ -10,7 +11,7 @@ final class LoadedVersion: Sendable {
     let hooks: Set<LuaHook>
     let declarations: ParameterDeclarations
     let limits: PluginLimits
-    private let pool: WorkerPool?
+    private let pool: PluginWorkers?
 
     private static let serials = Atomic<Int>(0)
 
@@ -19,7 +20,7 @@ final class LoadedVersion: Sendable {
 
     init(
         source: PluginSource, description: String?, hooks: Set<LuaHook>, declarations: ParameterDeclarations, limits: PluginLimits,
-        pool: WorkerPool?
+        pool: PluginWorkers?
     ) {
         serial = Self.nextSerial()
         self.source = source

@@ -22,7 +22,7 @@ final class LogThrottle: Sendable {
     /// For the lines from now on.
     func allow(_ linesPerSecond: Int) { limit.store(linesPerSecond, ordering: .relaxed) }
 
-    func ask(now nanoseconds: UInt64 = monotonicNanoseconds()) -> Answer {
+    func ask(now nanoseconds: UInt64) -> Answer {
         window.withLock { window in
             let second = nanoseconds / 1_000_000_000
             if second != window.second {
@@ -43,7 +43,7 @@ final class LogThrottle: Sendable {
     func dropped(_ lines: Int) { window.withLock { $0.untold += lines } }
 
     /// How many dropped lines nobody has been told of; asked now and then so that the last burst is reported too.
-    func takeUntold(now nanoseconds: UInt64 = monotonicNanoseconds()) -> Int {
+    func takeUntold(now nanoseconds: UInt64) -> Int {
         window.withLock { window in
             guard nanoseconds / 1_000_000_000 != window.second else { return 0 }
             defer { window.untold = 0 }

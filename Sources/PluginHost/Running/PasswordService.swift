@@ -1,4 +1,5 @@
 import Digests
+import Environment
 import LuaRuntime
 import Synchronization
 
@@ -36,7 +37,7 @@ final class PasswordService: Sendable {
         }
         let box = OutcomeBox<Value>()
         do {
-            try PluginThread(name: "plugin-scrypt", stackBytes: 1 << 20) {
+            try Thread(name: "plugin-scrypt", stackBytes: 1 << 20) {
                 let result = Result { () throws(DigestError) in try work() }
                 box.value.withLock { $0 = result }
             }.join()

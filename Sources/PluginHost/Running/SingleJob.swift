@@ -38,7 +38,7 @@ final class SingleJob<Answer: Sendable>: PluginJob {
         }
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
-        let before = monotonicNanoseconds()
+        let before = call.record.environment.time.monotonicNanoseconds()
         let answer: Answer
         do throws(LuaFailure) {
             let entered = try state.enter(call.prepared, call.context)
@@ -49,7 +49,7 @@ final class SingleJob<Answer: Sendable>: PluginJob {
             answer = failed(call.failed(error, sample: sample()))
             state.dropIfSpent(after: error)
         }
-        counts.took(monotonicNanoseconds() &- before)
+        counts.took(call.record.environment.time.monotonicNanoseconds() &- before)
         // Before the answer: who has it finds its call in the status.
         call.record.statistics.add(counts, call.hook)
         continuation.resume(returning: answer)

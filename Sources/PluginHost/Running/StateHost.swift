@@ -1,5 +1,6 @@
 import Digests
 import Documents
+import Environment
 import Interfaces
 import Logging
 import LuaRuntime
@@ -13,6 +14,8 @@ final class StateHost: LuaHost {
     private let passwords = PasswordService()
 
     init(_ record: PluginRecord) { self.record = record }
+
+    var environment: Environment { record.environment }
 
     func enter(_ context: CallContext) {
         self.context.withLock { $0 = context }

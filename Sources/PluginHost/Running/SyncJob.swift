@@ -34,7 +34,7 @@ final class SyncJob: PluginJob, @unchecked Sendable {
     }
 
     private func work(_ state: VersionState, until deadline: UInt64, _ counts: inout TurnCounts) -> Bool {
-        var before = monotonicNanoseconds()
+        var before = call.record.environment.time.monotonicNanoseconds()
         while verdicts.count < requests.count {
             guard call.breaker.admit() != .none else {
                 let left = requests.count - verdicts.count
@@ -60,7 +60,7 @@ final class SyncJob: PluginJob, @unchecked Sendable {
                 verdicts.append(.failed(call.failed(error)))
                 state.dropIfSpent(after: error)
             }
-            let after = monotonicNanoseconds()
+            let after = call.record.environment.time.monotonicNanoseconds()
             counts.took(after &- before)
             before = after
             if after >= deadline && verdicts.count < requests.count { return false }

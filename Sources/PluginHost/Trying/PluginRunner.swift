@@ -1,4 +1,5 @@
 import Documents
+import Environment
 import LuaRuntime
 import Synchronization
 
@@ -28,6 +29,7 @@ public enum PluginRunner {
         /// Nil for the folder of the call.
         public var configurationFolder: String?
         public var limits: PluginHostLimits
+        public var environment: Environment
         /// What `ctx` holds beside params.
         public var database = "trial"
         public var collection = CollectionName.default
@@ -41,7 +43,7 @@ public enum PluginRunner {
 
         public init(
             folder: String, plugin: String, hook: LuaHook, input: Input, params: LuaValue = .missing, times: Int = 1,
-            configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits()
+            configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(), environment: Environment
         ) {
             self.folder = folder
             self.plugin = plugin
@@ -51,6 +53,7 @@ public enum PluginRunner {
             self.times = times
             self.configurationFolder = configurationFolder
             self.limits = limits
+            self.environment = environment
         }
     }
 
@@ -111,7 +114,7 @@ public enum PluginRunner {
     ///   A plugin that does not load gives one report with that failure.
     public static func run(_ request: Request) async throws -> [Report] {
         let inputs = try PreparedInput.all(request)
-        let outcome = try await PluginThread.run(name: "plugin-run", stackBytes: request.limits.stackBytes) {
+        let outcome = try await request.environment.runPlugin(name: "plugin-run", stackBytes: request.limits.stackBytes) {
             Result { () throws(PluginError) in try runHere(request, inputs) }
         }
         return try outcome.get()
@@ -131,14 +134,14 @@ public enum PluginRunner {
         }
         // What the plugin asks for itself; what is wrong with that is found when the hook is prepared.
         var limits = request.limits.limits(for: source.name)
-        if case .success(let version) = VersionLoader.load(source, host: request.limits, pool: nil) { limits = version.limits }
-        let trial = Trial(source, limits)
+        if case .success(let version) = VersionLoader.load(source, host: request.limits, pool: nil, request.environment) { limits = version.limits }
+        let trial = Trial(source, limits, request.environment)
         trial.host.look(at: request.services, request.database, request.collection)
         var reports: [Report] = []
         let rounds = max(1, request.times)
         for number in 0..<rounds * inputs.count {
             let input = inputs[number / rounds]
-            let begun = monotonicNanoseconds()
+            let begun = request.environment.time.monotonicNanoseconds()
             var report = Report()
             if case .documents = request.input { report.id = input.document?.id }
             var unusable: PluginError?
@@ -162,7 +165,7 @@ public enum PluginRunner {
                 report.failure = error
             }
             if let unusable { throw unusable }
-            report.milliseconds = Double(monotonicNanoseconds() &- begun) / 1e6
+            report.milliseconds = Double(request.environment.time.monotonicNanoseconds() &- begun) / 1e6
             report.log = trial.host.takeLines()
             report.memoryBytes = trial.memoryBytes
             trial.dropIfSpent()

@@ -1,3 +1,4 @@
+import Environment
 import LuaRuntime
 
 /// Runs `NAME.test.lua`, the tests beside a plugin, in the real sandbox.
@@ -33,7 +34,7 @@ public enum PluginTests {
     static func run(_ candidate: PluginCandidate) -> Suite {
         var suite = Suite(plugin: candidate.name, file: candidate.tests?.file, outcomes: [], problem: nil)
         guard let tests = candidate.tests else { return suite }
-        let host = LoadHost(isTest: true)
+        let host = LoadHost(candidate.environment, isTest: true)
         do throws(LuaFailure) {
             let state = try LuaPluginState(
                 name: candidate.name, chunkName: candidate.file, source: candidate.source, modules: candidate.modules, host: host,
@@ -44,9 +45,10 @@ public enum PluginTests {
                 params: .object(defaults), database: "test", scope: "_default", collection: "_default", remote: "test",
                 plugin: candidate.name, version: candidate.version)
             let names = try state.loadTests(chunkName: tests.file, source: tests.source)
+            let time = candidate.environment.time
             let start = threadNanoseconds()
             for name in names {
-                let begun = monotonicNanoseconds()
+                let begun = time.monotonicNanoseconds()
                 guard threadNanoseconds() - start < UInt64(max(1, candidate.testMilliseconds)) * 1_000_000 else {
                     suite.problem = PluginProblem(
                         plugin: candidate.name, file: tests.file,
@@ -64,7 +66,7 @@ public enum PluginTests {
                         outcome.differences = ValueDifference.lines(got: difference["got"], expected: difference["expected"])
                     }
                 }
-                outcome.milliseconds = Double(monotonicNanoseconds() &- begun) / 1e6
+                outcome.milliseconds = Double(time.monotonicNanoseconds() &- begun) / 1e6
                 suite.outcomes.append(outcome)
             }
         } catch {
@@ -77,10 +79,10 @@ public enum PluginTests {
     ///
     /// - Throws: `unknown` for a name that is not there, `system` where the folder cannot be read.
     public static func run(
-        folder: String, plugins names: [String] = [], limits: PluginHostLimits = PluginHostLimits()
+        folder: String, plugins names: [String] = [], limits: PluginHostLimits = PluginHostLimits(), environment: Environment
     ) async throws(PluginError) -> [Suite] {
         let folder = AbsolutePath.make(folder)
-        let result = try await PluginThread.run(name: "plugin-test", stackBytes: limits.stackBytes) {
+        let result = try await environment.runPlugin(name: "plugin-test", stackBytes: limits.stackBytes) {
             Result { () throws(PluginError) in
                 let scan = FolderScan.read(folder, limits)
                 if let failure = scan.failure { throw .system(failure) }
@@ -90,7 +92,7 @@ public enum PluginTests {
                     if let problem = scan.refused[name] {
                         suites.append(Suite(plugin: name, file: nil, outcomes: [], problem: problem))
                     } else if let source = scan.sources[name] {
-                        suites.append(run(source, limits))
+                        suites.append(run(source, limits, environment))
                     } else {
                         guard PluginName.isValid(name) else { throw .invalidName(name) }
                         throw .unknown(plugin: name, folder: folder, nearest: PluginName.nearest(to: name, among: all))
@@ -103,10 +105,10 @@ public enum PluginTests {
     }
 
     /// A plugin without tests is loaded at least.
-    private static func run(_ source: PluginSource, _ limits: PluginHostLimits) -> Suite {
-        switch VersionLoader.load(source, host: limits, pool: nil) {
+    private static func run(_ source: PluginSource, _ limits: PluginHostLimits, _ environment: Environment) -> Suite {
+        switch VersionLoader.load(source, host: limits, pool: nil, environment) {
         case .failure(let problem): Suite(plugin: source.name, file: source.tests?.path, outcomes: [], problem: problem)
-        case .success(let version): run(PluginCandidate(version, limits))
+        case .success(let version): run(PluginCandidate(version, limits, environment))
         }
     }
 }

@@ -1,16 +1,18 @@
 import Documents
+import Environment
 import LuaRuntime
 import Synchronization
 
 /// One plugin's state outside the worker pool, for trial runs. Confined to its thread.
 final class Trial {
-    let host = TrialHost()
+    let host: TrialHost
     private(set) var use: LuaUse?
     private let source: PluginSource
     private let limits: PluginLimits
     private var lua: LuaPluginState?
 
-    init(_ source: PluginSource, _ limits: PluginLimits) {
+    init(_ source: PluginSource, _ limits: PluginLimits, _ environment: Environment) {
+        host = TrialHost(environment)
         self.source = source
         self.limits = limits
     }
@@ -121,8 +123,11 @@ extension JSONValue {
 /// where one was named.
 final class TrialHost: LuaHost {
     private let lines = Mutex<[PluginRunner.LogLine]>([])
-    private let load = LoadHost()
+    private let load: LoadHost
+    var environment: Environment { load.environment }
     private let sight = Mutex<(services: any PluginServices, database: String, collection: CollectionName)?>(nil)
+
+    init(_ environment: Environment) { load = LoadHost(environment) }
 
     func look(at services: any PluginServices, _ database: String, _ collection: CollectionName) {
         sight.withLock { $0 = (services, database, collection) }

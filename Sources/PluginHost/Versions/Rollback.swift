@@ -1,5 +1,3 @@
-import Glibc
-
 /// Versions that were in force before: kept, put back by the operator, and served when there is nothing better.
 extension Reloader {
     /// Puts a kept version into force. It holds until the plugin's files change or a reload names the plugin.
@@ -23,7 +21,7 @@ extension Reloader {
         if target == inForce { return verdict(.unchanged) }
         let source: PluginSource
         do { source = try store.source(name, target) } catch { throw .system("plugin \"\(name)\": \(error.message)") }
-        switch VersionLoader.load(source, host: core.limits, pool: core.pool) {
+        switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
         case .failure(let problem): throw .refused(plugin: name, problem: problem)
         case .success(let version):
             if let (problem, _) = putIntoForce(version, record) { throw .refused(plugin: name, problem: problem) }
@@ -49,7 +47,7 @@ extension Reloader {
         }
         do throws(FileRefusal) {
             let source = try store.source(record.name, rollback.to)
-            switch VersionLoader.load(source, host: core.limits, pool: core.pool) {
+            switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
             case .failure(let problem): throw FileRefusal(message: problem.description)
             case .success(let version):
                 if let (problem, _) = putIntoForce(version, record, proves: false) { throw FileRefusal(message: problem.description) }
@@ -72,7 +70,7 @@ extension Reloader {
 
     /// The version in force is kept from now on.
     func keep(_ source: PluginSource, _ record: PluginRecord) {
-        do { try store.cameIntoForce(source, now: Int64(time(nil))) } catch {
+        do { try store.cameIntoForce(source, now: core.environment.time.wallSeconds()) } catch {
             record.send(.notKept(plugin: record.name, version: source.version, message: error.message))
         }
         show(record, nil)
@@ -82,7 +80,7 @@ extension Reloader {
     func serveLast(_ record: PluginRecord) {
         guard record.read({ $0.inForce == nil }), let last = store.index(record.name).current,
             let source = try? store.source(record.name, last),
-            case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool)
+            case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)
         else { return }
         if putIntoForce(version, record, proves: false) == nil { show(record, nil) }
     }

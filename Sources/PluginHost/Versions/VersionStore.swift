@@ -1,5 +1,6 @@
-import Digests
 import Documents
+import Encodings
+import Environment
 import Glibc
 
 /// A version that was in force and is kept.
@@ -57,7 +58,7 @@ final class VersionStore {
     func source(_ plugin: String, _ version: String) throws(FileRefusal) -> PluginSource {
         guard folder != nil else { throw FileRefusal(message: "no versions are kept here") }
         // Base64 adds a third, names and quotes a little.
-        let bytes = try DurableFile.read(path(plugin, version), limit: limits.pluginBytes * 4 + (1 << 20))
+        let bytes = try BoundedFile.readOwn(path(plugin, version), limit: limits.pluginBytes * 4 + (1 << 20))
         guard let json = try? JSONValue(parsing: bytes), let main = Self.file(json["main"]) else {
             throw FileRefusal(message: "\(path(plugin, version)) is no kept version")
         }
@@ -121,11 +122,17 @@ final class VersionStore {
         // In force even if the disk refuses: the error is reported, and a restart begins with what is stored.
         indexes[name] = index
         guard let folder else { return }
-        try DurableFile.makeFolder(folder)
-        if access("\(folder)/\(name)", F_OK) != 0 { makeRoom(in: folder) }
-        try DurableFile.makeFolder("\(folder)/\(name)")
-        if let source, !isStored(source) { try DurableFile.write(Self.encode(source), to: path(name, source.version)) }
-        try DurableFile.write(Self.encode(index), to: path(name, "index"))
+        do throws(FileError) {
+            try DurableFile.makeFolder(folder)
+            if access("\(folder)/\(name)", F_OK) != 0 { makeRoom(in: folder) }
+            try DurableFile.makeFolder("\(folder)/\(name)")
+            if let source, !isStored(source) {
+                try DurableFile.write(path(name, source.version), Self.encode(source), writers: .thisProcess)
+            }
+            try DurableFile.write(path(name, "index"), Self.encode(index), writers: .thisProcess)
+        } catch {
+            throw FileRefusal(error)
+        }
         let wanted = Set(index.kept.map { "\($0.version).json" } + ["index.json"])
         for file in Self.names(in: "\(folder)/\(name)") where !wanted.contains(file) { unlink("\(folder)/\(name)/\(file)") }
     }
@@ -142,7 +149,7 @@ final class VersionStore {
     }
 
     private func readIndex(_ plugin: String) -> Index? {
-        guard let bytes = try? DurableFile.read(path(plugin, "index"), limit: 1 << 20), let json = try? JSONValue(parsing: bytes) else { return nil }
+        guard let bytes = try? BoundedFile.readOwn(path(plugin, "index"), limit: 1 << 20), let json = try? JSONValue(parsing: bytes) else { return nil }
         var index = Index()
         for entry in json["kept"]?.asArray ?? [] {
             // Names of files are made of it.

@@ -1,5 +1,6 @@
 import COpenSSL
 import Digests
+import Encodings
 import Glibc
 
 /// An X.509 certificate. Two are equal when their bytes are.

@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 
 /// Files with secrets that an operator asked for.
@@ -12,6 +13,17 @@ public enum SecretFile {
                 throw TLSFileError(.exists, path: path, reason: "is there already", advice: "choose another name, or add --replace")
             }
         }
-        try DurableFile.write(path, bytes)
+        try put(path, bytes)
+    }
+
+    /// Puts a secret in its place; commands and the agent may do so at the same time.
+    ///
+    /// - Parameter owner: to whom root gives it; nil: it stays this user's.
+    static func put(_ path: String, _ bytes: SecretBytes, owner: uid_t? = nil) throws(TLSFileError) {
+        do throws(FileError) {
+            try bytes.withBytes { buffer throws(FileError) in try DurableFile.write(path, buffer, writers: .several, owner: owner) }
+        } catch {
+            throw TLSFileError(unwritable: error)
+        }
     }
 }

@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 
 /// The identities of an agent: `DATA/identities/LABEL.pem`, each with its certificates and its key, readable by the agent's user
@@ -8,16 +9,16 @@ public final class KeyStore: Sendable {
     /// `DATA/identities`
     public let folder: String
     private let dataFolder: String
-    private let clock: @Sendable () -> Int64
+    private let time: any TimeSource
 
-    /// - Parameter clock: seconds since 1970.
-    public init(dataFolder: String, clock: @escaping @Sendable () -> Int64 = { Int64(time(nil)) }) {
+    public init(dataFolder: String, time: any TimeSource) {
         folder = "\(dataFolder)/identities"
         self.dataFolder = dataFolder
-        self.clock = clock
+        self.time = time
     }
 
-    var now: Int64 { clock() }
+    /// Seconds since 1970.
+    var now: Int64 { time.wallSeconds() }
 
     /// Where root runs a command on the data of an agent that is another user: that user, to whom everything here belongs. Else nil.
     var agentUser: uid_t? {
@@ -95,7 +96,7 @@ public final class KeyStore: Sendable {
                     .exists, path: path(of: label), reason: "there is an identity \"\(label)\" already",
                     advice: "choose another label, or replace it with --replace")
             }
-            try DurableFile.write(path(of: label), text, owner: agentUser)
+            try SecretFile.put(path(of: label), text, owner: agentUser)
         }
     }
 
@@ -103,7 +104,11 @@ public final class KeyStore: Sendable {
         let missing = TLSFileError(.missing, path: path(of: label), reason: "there is no identity \"\(label)\" in the key store")
         guard try checkFolder() else { throw missing }
         do throws(TLSFileError) {
-            try locked { () throws(TLSFileError) in try DurableFile.remove(path(of: label)) }
+            try locked { () throws(TLSFileError) in
+                do throws(FileError) { try DurableFile.remove(path(of: label)) } catch {
+                    throw error.number == ENOENT ? TLSFile.failure(error.path, ENOENT) : TLSFileError(unwritable: error)
+                }
+            }
         } catch where error.kind == .missing { throw missing }
     }
 
@@ -139,7 +144,7 @@ public final class KeyStore: Sendable {
                 }
             }
             let identity = try SelfSigning.make(.anonymous, label: .anonymous, now: now)
-            try DurableFile.write(path(of: .anonymous), try IdentityText.make(identity, path: path(of: .anonymous)), owner: agentUser)
+            try SecretFile.put(path(of: .anonymous), try IdentityText.make(identity, path: path(of: .anonymous)), owner: agentUser)
             return (identity, event)
         }
     }
@@ -186,7 +191,7 @@ public final class KeyStore: Sendable {
         defer { close(descriptor) }
         // Held for the writing of one file, by other commands and the agent.
         while flock(descriptor, LOCK_EX) != 0 {
-            guard errno == EINTR else { throw DurableFile.failure(folder, errno) }
+            guard errno == EINTR else { throw TLSFileError(unwritable: FileError(path: folder, number: errno)) }
         }
         return try body()
     }
@@ -199,9 +204,11 @@ public final class KeyStore: Sendable {
             let parent = built
             built += "/\(part)"
             if mkdir(built, 0o700) == 0 {
-                try DurableFile.syncFolder(parent.isEmpty ? "/" : parent)
+                do throws(FileError) { try DurableFile.syncFolder(parent.isEmpty ? "/" : parent) } catch {
+                    throw TLSFileError(unwritable: error)
+                }
             } else if errno != EEXIST {
-                throw DurableFile.failure(built, errno)
+                throw TLSFileError(unwritable: FileError(path: built, number: errno))
             }
         }
     }

@@ -1,4 +1,4 @@
-import Digests
+import Encodings
 
 /// How a client makes sure of its server.
 ///

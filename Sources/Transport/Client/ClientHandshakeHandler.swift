@@ -118,7 +118,7 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         attempt.configuration.onResponse?(101, headers)
         let channel = context.channel
         let connection = WebSocketConnection(
-            side: .client, channel: channel, protocolName: headers.first("Sec-WebSocket-Protocol") ?? "",
+            side: .client(maskRandom: attempt.random), channel: channel, protocolName: headers.first("Sec-WebSocket-Protocol") ?? "",
             peerDescription: channel.remoteAddress?.shown ?? attempt.url.authority, securePeer: securePeer,
             heartbeat: attempt.configuration.heartbeat,
             limits: attempt.configuration.limits, onEnd: nil

@@ -1,3 +1,4 @@
+import Environment
 import Interfaces
 import NIOCore
 import NIOHTTP1
@@ -16,6 +17,8 @@ struct ConnectionAttempt: Sendable {
     let configuration: WebSocketClient.Configuration
     let deadline: NIODeadline
     let eventLoop: any EventLoop
+    /// For the keys that mask frames.
+    let random: any RandomSource
 
     /// The channel of this try, so that the deadline and a cancelled task can close it.
     private final class Cancellation: Sendable {

@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import Synchronization
 
@@ -28,16 +29,15 @@ public final class SessionCookies: Sendable {
     }
 
     private let cookies = Mutex<[Cookie]>([])
-    private let now: @Sendable () -> Int64
+    private let time: any TimeSource
 
-    /// - Parameter now: seconds since 1970.
-    public init(now: @escaping @Sendable () -> Int64 = { Int64(time(nil)) }) {
-        self.now = now
+    public init(time: any TimeSource) {
+        self.time = time
     }
 
     /// The value of the `Cookie` header for a connection now; nil if there is nothing to send.
     public func header(isSecure: Bool) -> String? {
-        let now = now()
+        let now = time.wallSeconds()
         return cookies.withLock { cookies in
             cookies.removeAll { cookie in cookie.end.map { $0 - Self.margin <= now } ?? false }
             let sent = cookies.filter { isSecure || !$0.isSecure }
@@ -47,7 +47,7 @@ public final class SessionCookies: Sendable {
 
     /// Takes in what a response sets. Anything malformed or too large is passed over.
     public func receive(_ headers: HeaderList) {
-        let now = now()
+        let now = time.wallSeconds()
         for field in headers where HeaderList.sameName(field.name, "Set-Cookie") {
             guard let cookie = Self.parse(field.value, now) else { continue }
             cookies.withLock { cookies in

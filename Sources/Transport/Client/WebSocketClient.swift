@@ -1,4 +1,5 @@
-import Digests
+import Encodings
+import Environment
 import Interfaces
 import NIOCore
 import NIOHTTP1
@@ -40,8 +41,11 @@ public struct WebSocketClient: TransportConnector {
 
     public var configuration: Configuration
     private let group: any EventLoopGroup
+    private let environment: Environment
 
-    public init(_ configuration: Configuration, group: any EventLoopGroup) {
+    /// - Parameter environment: its randomness makes the keys of the handshake and of the masks.
+    public init(_ configuration: Configuration, group: any EventLoopGroup, environment: Environment) {
+        self.environment = environment
         self.configuration = configuration
         self.group = group
     }
@@ -77,7 +81,7 @@ public struct WebSocketClient: TransportConnector {
                 url: url,
                 request: request(
                     url, isTrusted: isTrustedHost, withCredentials: sendsCredentials && isTrustedHost && session == nil, session: session),
-                configuration: watched, deadline: deadline, eventLoop: group.next()
+                configuration: watched, deadline: deadline, eventLoop: group.next(), random: environment.random
             )
             switch try await attempt.run() {
             case .upgraded(let connection):
@@ -139,9 +143,7 @@ public struct WebSocketClient: TransportConnector {
                 domain: .http, code: 400,
                 message: "the header \(JSONText.quoted(wrong.0)) of the configuration has a character that cannot be sent")
         }
-        var key = [UInt8]()
-        var generator = SystemRandomNumberGenerator()
-        for _ in 0..<16 { key.append(generator.next()) }
+        let key = environment.random.bytes(16)
         fields += [
             ("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", Base64.encode(key)),
             ("Sec-WebSocket-Protocol", configuration.protocols.joined(separator: ",")),

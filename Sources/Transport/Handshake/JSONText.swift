@@ -1,8 +1,9 @@
 import Documents
+import Encodings
 
 /// The little JSON that a transport needs: to write an error body and to find the reason in one.
 enum JSONText {
-    static func quoted(_ text: String) -> String { JSONValue.string(text).text }
+    static func quoted(_ text: String) -> String { JSONString.quoted(text) }
 
     /// The string value of a key of the outermost object; nil if it is not there or the text is no such JSON.
     static func string(forKey key: String, in bytes: [UInt8]) -> String? {

@@ -1,20 +1,17 @@
-import Glibc
+import Environment
 
-/// Unpredictable masking keys (RFC 6455, section 5.3), fetched from the system by the handful, since one call to the system
-/// for each frame would show in the profile.
+/// Unpredictable masking keys (RFC 6455, section 5.3), fetched by the handful, since one call to the system for each frame
+/// would show in the profile.
 struct MaskKeys {
+    private let random: any RandomSource
     private var keys: [UInt32] = []
+
+    init(_ random: any RandomSource) { self.random = random }
 
     mutating func next() -> UInt32 {
         if let key = keys.popLast() { return key }
         keys = [UInt32](repeating: 0, count: 64)
-        // 256 bytes are the most that one call gives.
-        let result = keys.withUnsafeMutableBytes { $0.baseAddress.map { getentropy($0, 256) } ?? -1 }
-        if result != 0 {
-            // Refused: the standard library's generator has its own ways to the same source.
-            var generator = SystemRandomNumberGenerator()
-            for i in keys.indices { keys[i] = generator.next() }
-        }
+        keys.withUnsafeMutableBytes { [random] in random.fill($0) }
         return keys.removeLast()
     }
 }

@@ -11,7 +11,11 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     public typealias OutboundIn = ByteBuffer
     public typealias OutboundOut = ByteBuffer
 
-    enum Side { case client, server }
+    enum Side {
+        /// Masks its frames, with keys from here.
+        case client(maskRandom: any RandomSource)
+        case server
+    }
 
     private enum Phase {
         case open
@@ -63,8 +67,16 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         self.securePeer = securePeer
         self.limits = limits
         self.onEnd = onEnd
-        encoder = WebSocketEncoder(masks: side == .client)
-        decoder = WebSocketDecoder(expectsMask: side == .server, limit: limits.messageBytes, allocator: channel.allocator)
+        let expectsMask: Bool
+        switch side {
+        case .client(let random):
+            encoder = WebSocketEncoder(maskRandom: random)
+            expectsMask = false
+        case .server:
+            encoder = WebSocketEncoder(maskRandom: nil)
+            expectsMask = true
+        }
+        decoder = WebSocketDecoder(expectsMask: expectsMask, limit: limits.messageBytes, allocator: channel.allocator)
         liveness = Liveness(heartbeat: heartbeat, pongTime: limits.pongTime)
     }
 

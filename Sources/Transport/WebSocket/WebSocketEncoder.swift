@@ -1,3 +1,4 @@
+import Environment
 import NIOCore
 
 /// Writes WebSocket frames (RFC 6455, section 5.2), many into one buffer.
@@ -9,12 +10,12 @@ struct WebSocketEncoder {
     /// A buffer is passed on when it would grow beyond this; larger ones only make the allocator work harder.
     static let chunkBytes = 128 * 1024
 
-    /// Clients mask, servers do not.
-    let masks: Bool
-    private var keys = MaskKeys()
+    /// Nil: frames are not masked.
+    private var keys: MaskKeys?
 
-    init(masks: Bool) {
-        self.masks = masks
+    /// - Parameter maskRandom: clients mask their frames, with keys from here; nil for servers, which do not.
+    init(maskRandom: (any RandomSource)?) {
+        keys = maskRandom.map { MaskKeys($0) }
     }
 
     /// Encodes each message as one binary frame and hands over buffers of about ``chunkBytes``.
@@ -45,8 +46,8 @@ struct WebSocketEncoder {
 
     @inline(__always)
     private mutating func append(_ opcode: Opcode, _ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
-        let key = masks ? keys.next() : 0
-        let maskBit: UInt8 = masks ? 0x80 : 0
+        let key = keys?.next() ?? 0
+        let maskBit: UInt8 = keys == nil ? 0 : 0x80
         let count = payload.count
         out.writeWithUnsafeMutableBytes(minimumWritableBytes: count + 14) { target in
             target[0] = 0x80 | opcode.rawValue

@@ -1,3 +1,4 @@
+import Environment
 import TLS
 import Transport
 
@@ -11,7 +12,7 @@ struct BenchIdentity {
 
     /// - Parameter folder: where it is kept; made when it is first asked for.
     init(folder: String) throws {
-        let store = KeyStore(dataFolder: folder)
+        let store = KeyStore(dataFolder: folder, time: SystemTime())
         let label = try IdentityLabel("bench")
         path = store.path(of: label)
         identity = Files.exists(path) ? try store.load(label) : try store.create(label, .anonymous)

@@ -30,7 +30,7 @@ enum OneShotPush {
         var collection = CollectionReplication(collection: .default)
         var host: PluginHost?
         if let plugins {
-            let made = try PluginHost(folder: plugins, logger: logger)
+            let made = try PluginHost(folder: plugins, logger: logger, environment: .system)
             await made.start()
             collection.pushFilter = try made.pushFilter(plugin: "two-fields", usedBy: "bench push_filter")
             host = made
@@ -41,7 +41,7 @@ enum OneShotPush {
         let replicator = Replicator(
             configuration: ReplicatorConfiguration(
                 name: "bench", database: database, target: target, type: .push, collections: [collection]),
-            connector: WebSocketClient(client, group: group), logger: logger)
+            connector: WebSocketClient(client, group: group, environment: .system), logger: logger)
         let start = Stopwatch()
         await replicator.start()
         let status = await replicator.waitUntilStopped()

@@ -23,10 +23,10 @@ struct FilterScenario {
             deep.append(Self.document(number, Readings(size: 3000, isNoteFirst: true)))
         }
         let states = try Self.plugins.map { plugin in
-            let state = try LuaPluginState(name: "bench", chunkName: "bench.lua", source: Array(plugin.source.utf8))
+            let state = try LuaPluginState(name: "bench", chunkName: "bench.lua", source: Array(plugin.source.utf8), host: LuaBareHost(.system))
             return (plugin.label, state, try state.makeUse(LuaContext(database: "plant", direction: "push", plugin: "bench", version: "1")))
         }
-        let unlimited = try LuaPluginState(name: "bench", chunkName: "bench.lua", source: Array(Self.plugins[1].source.utf8))
+        let unlimited = try LuaPluginState(name: "bench", chunkName: "bench.lua", source: Array(Self.plugins[1].source.utf8), host: LuaBareHost(.system))
         let unlimitedUse = try unlimited.makeUse(LuaContext(database: "plant", direction: "push", plugin: "bench", version: "1"))
         unlimited.measureWithoutLimits()
         var costOfLimits: [Double] = []

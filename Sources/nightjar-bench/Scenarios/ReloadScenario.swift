@@ -33,7 +33,7 @@ struct ReloadScenario {
             "return { answers = function(t) t.equal(t.push_filter { n = 0 } ~= t.push_filter { n = 1 }, true) end }\n", to: "\(folder)/p0.test.lua")
         let host = try PluginHost(
             folder: folder, proof: ProofByTests(), versionsFolder: "\(scratch.path)/versions",
-            logger: Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() }))
+            logger: Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() }), environment: .system)
         await host.start()
         let filter = try host.pushFilter(plugin: "p0", usedBy: "bench")
         let calm = try await stream(filter, seconds: max(1, seconds / 4))

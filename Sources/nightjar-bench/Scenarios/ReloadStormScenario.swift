@@ -22,7 +22,7 @@ struct ReloadStormScenario {
         try Files.write("return { answers = function(t) t.push_filter { n = 0 } end }\n", to: "\(folder)/p.test.lua")
         let host = try PluginHost(
             folder: folder, proof: ProofByTests(), versionsFolder: "\(scratch.path)/versions",
-            logger: Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() }))
+            logger: Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() }), environment: .system)
         await host.start()
         let filter = try host.pushFilter(plugin: "p", usedBy: "bench")
         let isDone = Flag()

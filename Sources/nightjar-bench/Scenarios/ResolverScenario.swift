@@ -11,7 +11,7 @@ struct ResolverScenario {
 
     func run() throws -> Report {
         let source = try Files.contents("\(plugins)/merge-fields.lua")
-        let state = try LuaPluginState(name: "merge-fields", chunkName: "merge-fields.lua", source: source)
+        let state = try LuaPluginState(name: "merge-fields", chunkName: "merge-fields.lua", source: source, host: LuaBareHost(.system))
         let use = try state.makeUse(
             LuaContext(params: .members([("prefer", .text("remote"))]), database: "plant", direction: "pull", plugin: "merge-fields", version: "1"))
         let conflicts = Self.fields.map { Self.conflict($0) }

@@ -38,7 +38,7 @@ struct TLSMemoryScenario {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         var configuration = WebSocketClient.Configuration(url: try EndpointURL("\(secure == nil ? "ws" : "wss")://127.0.0.1:\(port)/hub"))
         configuration.secureLayer = try secure.map { try BenchIdentity(folder: $0).client() }
-        let client = WebSocketClient(configuration, group: group)
+        let client = WebSocketClient(configuration, group: group, environment: .system)
         var peers: [any MessageTransport] = []
         for _ in 0..<Self.warmUp { peers.append(try await client.connect()) }
         try await Task.sleep(for: .seconds(1))

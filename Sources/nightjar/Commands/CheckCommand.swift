@@ -17,7 +17,7 @@ struct CheckCommand: AsyncParsableCommand {
         do {
             let settings = try location.read()
             do {
-                let report = try await ConfigurationCheck.run(settings)
+                let report = try await ConfigurationCheck.run(settings, .system)
                 problems = report.problems
                 plugins = report.plugins.map(\.name)
             } catch { problems = ["\(error)"] }

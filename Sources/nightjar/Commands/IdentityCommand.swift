@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Environment
 import TLS
 
 struct IdentityCommand: AsyncParsableCommand {
@@ -52,7 +53,7 @@ struct IdentityCommand: AsyncParsableCommand {
                 let entries = try location.keyStore().list()
                 let errors = entries.compactMap(\.error)
                 if json {
-                    Output.json(.array(entries.map { IdentityText.json($0, now: Timestamp.seconds()) }))
+                    Output.json(.array(entries.map { IdentityText.json($0, now: Environment.system.time.wallSeconds()) }))
                 } else if entries.isEmpty {
                     Output.line("no identities")
                 } else {
@@ -105,7 +106,7 @@ struct IdentityCommand: AsyncParsableCommand {
     }
 
     static func show(_ label: IdentityLabel, _ identity: Identity, json: Bool) {
-        let now = Timestamp.seconds()
+        let now = Environment.system.time.wallSeconds()
         if json { Output.json(IdentityText.json(label, identity, now: now)) } else { Output.write(1, IdentityText.text(label, identity, now: now)) }
     }
 }
@@ -114,5 +115,5 @@ extension IdentityRequest.KeyKind: ExpressibleByArgument {}
 
 extension LocationOptions {
     /// The key store of the data folder, whether or not an agent runs.
-    func keyStore() throws -> KeyStore { KeyStore(dataFolder: try place().data.value) }
+    func keyStore() throws -> KeyStore { KeyStore(dataFolder: try place().data.value, time: Environment.system.time) }
 }

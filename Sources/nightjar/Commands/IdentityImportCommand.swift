@@ -1,5 +1,6 @@
 import Agent
 import ArgumentParser
+import Environment
 import TLS
 
 struct IdentityImportCommand: AsyncParsableCommand {
@@ -26,7 +27,7 @@ struct IdentityImportCommand: AsyncParsableCommand {
             let identity = try readIdentity()
             try store.add(identity, as: label, replaces: replace)
             IdentityCommand.show(label, identity, json: json)
-            let now = Timestamp.seconds()
+            let now = Environment.system.time.wallSeconds()
             if let warning = identity.expiryWarning(named: label.text, now: now), !json { Output.errorLine("nightjar: \(warning)") }
         }
     }

@@ -77,7 +77,7 @@ struct PluginCommand: AsyncParsableCommand {
     static func check(_ settings: AgentSettings) async throws -> PluginCheck {
         try await PluginCheck.run(
             folder: try folder(settings), configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            proof: ProofByTests())
+            proof: ProofByTests(), environment: .system)
     }
 
     static func show(_ plugins: [PluginListing]) {

@@ -41,7 +41,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         if times < 1 || times > Self.maximumTimes { throw ValidationError("--times is 1 to \(Self.maximumTimes), not \(times)") }
         if let last {
             guard [.pushFilter, .pullFilter].contains(hook) else { throw ValidationError("--last goes with filters, not with \(hook.rawValue)") }
-            if !(1...DocumentPlace.maximumLast).contains(last) { throw ValidationError("--last is 1 to \(DocumentPlace.maximumLast), not \(last)") }
+            if !(1...DocumentAccess.maximumLast).contains(last) { throw ValidationError("--last is 1 to \(DocumentAccess.maximumLast), not \(last)") }
             if database == nil { throw ValidationError("--last needs a database: DB, DB.COLLECTION or DB.SCOPE.COLLECTION") }
             if doc != nil { throw ValidationError("--doc and --last exclude each other") }
         }
@@ -71,7 +71,7 @@ struct PluginRunCommand: AsyncParsableCommand {
             defer { place?.close() }
             var request = PluginRunner.Request(
                 folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(place), params: try ParametersText.value(params),
-                times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits))
+                times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits), environment: .system)
             request.user = username
             (request.roles, request.channels, request.isAdmin) = (role, channel, admin)
             if let database, let place {

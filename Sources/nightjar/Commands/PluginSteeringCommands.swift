@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Encodings
 
 struct PluginReloadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -17,7 +17,8 @@ struct PluginTestCommand: AsyncParsableCommand {
         try await Failure.reporting {
             let settings = try location.read()
             let suites = try await PluginTests.run(
-                folder: try PluginCommand.folder(settings), plugins: names, limits: PluginHostLimits(settings.pluginLimits))
+                folder: try PluginCommand.folder(settings), plugins: names, limits: PluginHostLimits(settings.pluginLimits),
+                environment: .system)
             if let junit {
                 let file = try OutputFile(junit)
                 do {

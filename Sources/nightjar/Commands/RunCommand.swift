@@ -1,6 +1,7 @@
 import Agent
 import AgentConfiguration
 import ArgumentParser
+import Environment
 
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -14,11 +15,12 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var location: ConfigurationOptions
 
     func run() async throws {
+        let environment = Environment.system
         let settings = try location.load()
-        let logs = LogSink()
+        let logs = LogSink(time: environment.time)
         let location = location
         let service = AgentService(
-            settings: settings, logs: logs, load: { try location.read() },
+            settings: settings, logs: logs, environment: environment, load: { try location.read() },
             ready: { addresses in
                 Output.line("ready \(addresses.joined(separator: " "))")
             })

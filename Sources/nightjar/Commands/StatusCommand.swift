@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Environment
 import Glibc
 
 struct StatusCommand: AsyncParsableCommand {
@@ -22,7 +23,7 @@ struct StatusCommand: AsyncParsableCommand {
                     let text = StatusText.text(status)
                     Output.write(1, watch && isatty(1) == 1 ? "\u{1B}[H\u{1B}[J\(text)" : text)
                 }
-                if watch { try await Task.sleep(for: .seconds(1)) }
+                if watch { try await Environment.system.time.sleep(seconds: 1) }
             } while watch
         }
     }

@@ -1,5 +1,5 @@
-import Digests
 import Documents
+import Encodings
 import TestSupport
 import Testing
 

@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import LuaRuntime
 import Synchronization
@@ -101,6 +102,7 @@ func cpuSeconds() -> Double {
 
 /// Services that answer, so that plugins get past them. State is bounded as the agent's is: by number.
 final class HostileHost: LuaHost {
+    let environment = Environment.system
     private let state = Mutex<[String: LuaValue]>([:])
     private let operations = Mutex(0)
 

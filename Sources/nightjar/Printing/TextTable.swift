@@ -1,21 +1,23 @@
+import Agent
+
 /// Columns of text for a terminal.
-public struct TextTable: Sendable {
+struct TextTable: Sendable {
     private let header: [String]
     private var rows: [[String]] = []
     private let alignsRight: Set<Int>
 
     /// - Parameter alignsRight: columns of numbers.
-    public init(_ header: [String], alignsRight: Set<Int> = []) {
+    init(_ header: [String], alignsRight: Set<Int> = []) {
         self.header = header
         self.alignsRight = alignsRight
     }
 
-    public mutating func add(_ row: [String]) { rows.append(row.map(Self.printable)) }
+    mutating func add(_ row: [String]) { rows.append(row.map(Self.printable)) }
 
-    public var isEmpty: Bool { rows.isEmpty }
+    var isEmpty: Bool { rows.isEmpty }
 
     /// Lines with two spaces between columns.
-    public var text: String {
+    var text: String {
         let all = [header] + rows
         let widths = header.indices.map { column in all.map { Self.width($0[column]) }.max() ?? 0 }
         return all.map { row in
@@ -30,7 +32,7 @@ public struct TextTable: Sendable {
     }
 
     /// Text of peers and plugins, harmless on a terminal.
-    public static func printable(_ text: String) -> String {
+    static func printable(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isControl) else { return text }
         var clean = ""
         for scalar in text.unicodeScalars { clean.unicodeScalars.append(isControl(scalar) ? "?" : scalar) }

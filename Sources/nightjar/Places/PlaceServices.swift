@@ -1,3 +1,4 @@
+import Agent
 import Documents
 import DocumentStore
 import Glibc
@@ -6,12 +7,12 @@ import PluginHost
 import Replication
 
 /// What `nightjar.get` sees in a trial run that names a database: its documents, at a running agent or in a folder.
-public struct PlaceServices: PluginServices {
+struct PlaceServices: PluginServices {
     private let place: DocumentPlace
     private let collections: [CollectionName]
 
     /// - Parameter place: to be closed after the last call only.
-    public init(_ place: DocumentPlace) async throws {
+    init(_ place: DocumentPlace) async throws {
         self.place = place
         switch place {
         case .folder(let access): collections = access.database.collections.map(\.name)
@@ -26,13 +27,13 @@ public struct PlaceServices: PluginServices {
         }
     }
 
-    public func document(database: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
+    func document(database: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
         guard collections.contains(collection) else {
             throw PluginServiceRefusal("database \"\(database)\" has no collection \(collection)")
         }
         switch place {
         case .folder(let access):
-            let services = DatabaseServices(states: nil) { _ in access.database }
+            let services = DatabaseServices { _ in access.database }
             return try services.document(database: database, collection: collection, id: id)
         case .agent(let client, _):
             let place = DocumentPlace.agent(client, name: collection.isDefault ? database : "\(database).\(collection)")

@@ -1,3 +1,4 @@
+import Agent
 import AgentConfiguration
 import Documents
 import Interfaces
@@ -9,36 +10,36 @@ import Synchronization
 
 /// Runs a candidate resolver over conflicts of the history, in the real sandbox, and tells where it would have decided
 /// otherwise. No data is touched: the candidate reads and writes nothing.
-public struct Rehearsal: Sendable {
+struct Rehearsal: Sendable {
     /// What the candidate made of one conflict.
-    public struct Outcome: Sendable {
-        public enum Kind: Sendable {
+    struct Outcome: Sendable {
+        enum Kind: Sendable {
             case same
             case differs([FieldDifference])
             case failed(PolicyFailure)
             /// Not everything that it needs was kept.
             case skipped(String)
         }
-        public var conflict: JSONValue
-        public var decision: DecisionWord?
-        public var kind: Kind
+        var conflict: JSONValue
+        var decision: DecisionWord?
+        var kind: Kind
     }
 
     /// local, remote, merged, delete.
-    public typealias DecisionWord = String
+    typealias DecisionWord = String
 
     private let host: PluginHost
     private let resolver: any ConflictResolver
-    public var plugin: String { resolver.pluginName }
-    public var version: String { resolver.version }
+    var plugin: String { resolver.pluginName }
+    var version: String { resolver.version }
 
     /// - Parameter file: `NAME.lua`, or `NAME/init.lua`.
     /// - Throws: ``AgentError`` for a file that is no plugin's, `PluginError` for one that does not load or is no resolver.
-    public init(file: String, params: LuaValue, settings: AgentSettings) async throws {
+    init(file: String, params: LuaValue, settings: AgentSettings) async throws {
         let (folder, name) = try Self.parts(of: file)
         host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            services: RehearsalServices(), logger: Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() })
+            services: RehearsalServices(), logger: Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() }, environment: .system)
         await host.start()
         do {
             resolver = try host.resolver(plugin: name, params: params, usedBy: "conflicts replay")
@@ -48,7 +49,7 @@ public struct Rehearsal: Sendable {
         }
     }
 
-    public func end() async { await host.shutdown() }
+    func end() async { await host.shutdown() }
 
     private static func parts(of file: String) throws(AgentError) -> (folder: String, name: String) {
         var parts = file.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
@@ -63,7 +64,7 @@ public struct Rehearsal: Sendable {
     }
 
     /// - Parameter conflict: a decided one with its bodies, as ``ConflictSource`` gives it.
-    public func run(_ conflict: JSONValue) async throws -> Outcome {
+    func run(_ conflict: JSONValue) async throws -> Outcome {
         func outcome(_ kind: Outcome.Kind, _ decision: String? = nil) -> Outcome {
             Outcome(conflict: conflict, decision: decision, kind: kind)
         }
@@ -141,7 +142,7 @@ private final class RehearsalServices: PluginServices {
 }
 
 extension Rehearsal.Outcome {
-    public var json: JSONValue {
+    var json: JSONValue {
         var outcome = "same"
         var differences: [FieldDifference] = []
         var error: JSONValue = .null
@@ -163,7 +164,7 @@ extension Rehearsal.Outcome {
     }
 
     /// Nil where there is nothing to say.
-    public var text: String? {
+    var text: String? {
         let title = "conflict \(conflict["number"]?.text ?? "-") of \(TextTable.printable(conflict["id"]?.asString ?? "-"))"
         switch kind {
         case .same: return nil

@@ -1,14 +1,15 @@
+import Agent
 import Glibc
 
 /// Database folders, `NAME.nightjar`, as they lie on the disk.
-public enum DatabaseFolders {
-    public static let suffix = ".nightjar"
+enum DatabaseFolders {
+    static let suffix = ".nightjar"
 
     /// Whether there is a database in the folder.
-    public static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
+    static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
 
     /// The names of the databases in a data folder, ascending.
-    public static func names(in data: String) -> [String] {
+    static func names(in data: String) -> [String] {
         guard let directory = opendir(data) else { return [] }
         defer { closedir(directory) }
         var names: [String] = []
@@ -22,7 +23,7 @@ public enum DatabaseFolders {
     }
 
     /// The name of a database whose folder is given; nil when it is not named as one.
-    public static func name(of folder: String) -> String? {
+    static func name(of folder: String) -> String? {
         var path = Substring(folder)
         while path.count > 1, path.last == "/" { path.removeLast() }
         let last = path.split(separator: "/").last ?? ""

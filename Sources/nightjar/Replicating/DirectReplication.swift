@@ -1,5 +1,7 @@
+import Agent
 import Documents
 import DocumentStore
+import Environment
 import Glibc
 import Interfaces
 import Logging
@@ -12,14 +14,14 @@ import Transport
 import UnixSignals
 
 /// A replication without an agent: `nightjar replicate SOURCE TARGET`.
-public struct DirectReplication: Sendable {
+struct DirectReplication: Sendable {
     /// A database folder or the URL of a remote database.
-    public enum Place: Sendable, Equatable {
+    enum Place: Sendable, Equatable {
         case folder(path: String, name: String)
         case url(String)
 
         /// - Throws: ``AgentError`` that says what is wrong with the text.
-        public init(_ text: String) throws(AgentError) {
+        init(_ text: String) throws(AgentError) {
             let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")).map { text[..<$0].lowercased() }
             switch scheme {
             case "ws", "wss": self = .url(text)
@@ -43,15 +45,15 @@ public struct DirectReplication: Sendable {
     }
 
     /// The plugins of a replication.
-    public struct Policies: Sendable {
-        public var folder: String?
-        public var pushFilter: String?
-        public var pullFilter: String?
-        public var resolver: String?
+    struct Policies: Sendable {
+        var folder: String?
+        var pushFilter: String?
+        var pullFilter: String?
+        var resolver: String?
         /// With one plugin its parameters, with several an object of them by plugin name.
-        public var params: JSONValue?
+        var params: JSONValue?
 
-        public init() {}
+        init() {}
 
         var names: [String] { [pushFilter, pullFilter, resolver].compactMap(\.self) }
 
@@ -63,42 +65,43 @@ public struct DirectReplication: Sendable {
         }
     }
 
-    public var source: Place
-    public var target: Place
+    var source: Place
+    var target: Place
     /// Both ways; else from source to target only.
-    public var isBoth = false
-    public var isContinuous = false
-    public var resets = false
-    public var policies = Policies()
+    var isBoth = false
+    var isContinuous = false
+    var resets = false
+    var policies = Policies()
     /// Empty for the default collection.
-    public var collections: [CollectionName] = []
-    public var documentIDs: [DocumentID]?
-    public var channels: [String]?
-    public var credentials: BasicCredentials?
+    var collections: [CollectionName] = []
+    var documentIDs: [DocumentID]?
+    var channels: [String]?
+    var credentials: BasicCredentials?
     /// How a remote behind TLS is believed.
-    public var server = ServerAuthentication()
+    var server = ServerAuthentication()
     /// See ``RetryMachine/Settings``.
-    public var maximumAttempts = 0
+    var maximumAttempts = 0
+    private let environment = Environment.system
 
-    public init(source: Place, target: Place) {
+    init(source: Place, target: Place) {
         self.source = source
         self.target = target
     }
 
     /// How it went.
-    public struct Outcome: Sendable {
-        public var status: ReplicatorStatus
+    struct Outcome: Sendable {
+        var status: ReplicatorStatus
         /// The replicator in the shape of `GET /api/status`.
-        public var json: JSONValue
-        public var held: Int
-        public var conflictsPending: Int
+        var json: JSONValue
+        var held: Int
+        var conflictsPending: Int
         /// The first errors of single documents.
-        public var documentErrors: [String]
+        var documentErrors: [String]
         /// A signal ended it.
-        public var wasInterrupted: Bool
+        var wasInterrupted: Bool
 
         /// Why the replication did not do all that was asked, in words; nil when it did.
-        public var problem: String? {
+        var problem: String? {
             if let error = status.error { return "the replication failed: \(error)" }
             if status.counts.failed > 0 {
                 return "\(status.counts.failed) documents failed: \(documentErrors.joined(separator: "; "))"
@@ -118,10 +121,10 @@ public struct DirectReplication: Sendable {
     /// - Parameters:
     ///   - isVerbose: logs on standard error.
     ///   - progress: told a few times a second.
-    public func run(
+    func run(
         group: any EventLoopGroup, isVerbose: Bool, progress: @escaping @Sendable (ReplicatorStatus) -> Void
     ) async throws -> Outcome {
-        let logger = isVerbose ? LogSink().logger(.replicator) : Logger(label: "nightjar") { _ in SwiftLogNoOpLogHandler() }
+        let logger = isVerbose ? LogSink(time: environment.time).logger(.replicator) : Logger(label: "nightjar") { _ in SwiftLogNoOpLogHandler() }
         var opened: [Database] = []
         defer { for database in opened { database.close() } }
         let plan = try plan()
@@ -138,7 +141,7 @@ public struct DirectReplication: Sendable {
             if client.url.isSecure {
                 client.secureLayer = .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: server))))
             }
-            connector = WebSocketClient(client, group: group)
+            connector = WebSocketClient(client, group: group, environment: environment)
         case .folder:
             let remote = try Self.open(plan.remote, creates: plan.type.pushes)
             opened.append(remote)
@@ -198,8 +201,8 @@ public struct DirectReplication: Sendable {
             throw AgentError(.notFound, "plugin \"\(first)\" is wanted, but there is no folder ./plugins: name the plugins folder with --plugins")
         }
         let host = try PluginHost(
-            folder: folder, services: DatabaseServices(states: nil) { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
-            logger: logger)
+            folder: folder, services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
+            logger: logger, environment: environment)
         await host.start()
         return host
     }
@@ -235,10 +238,10 @@ public struct DirectReplication: Sendable {
             }
             return errors
         }
-        let ticker = Task {
+        let ticker = Task { [environment] in
             while !Task.isCancelled {
                 progress(replicator.status)
-                try? await Task.sleep(for: .milliseconds(200))
+                try? await environment.time.sleep(nanoseconds: 200_000_000)
             }
         }
         let interrupts = Task {

@@ -1,3 +1,4 @@
+import Agent
 import NIOCore
 import Synchronization
 

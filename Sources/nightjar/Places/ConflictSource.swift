@@ -1,20 +1,22 @@
+import Agent
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Encodings
 import NIOCore
 
 /// Where the commands find conflicts: at a running agent, or in database folders that none holds.
-public enum ConflictSource: Sendable {
+enum ConflictSource: Sendable {
     case agent(AgentClient, databases: [String])
     case folders([Database])
 
     /// What is asked for: one database, or one collection of it, or everything.
-    public struct Scope: Sendable {
+    struct Scope: Sendable {
         var database: String?
         var collection: CollectionName?
 
         /// - Parameter text: `DB`, `DB.COLLECTION` or `DB.SCOPE.COLLECTION`; nil for all databases.
-        public init(_ text: String?) throws(AgentError) {
+        init(_ text: String?) throws(AgentError) {
             guard let text else { return }
             let (database, collection) = try DocumentAccess.parse(text)
             self.database = database
@@ -26,7 +28,7 @@ public enum ConflictSource: Sendable {
     }
 
     /// Looks for a running agent first, then for the folders `DATA/DB.nightjar`.
-    public static func find(_ scope: Scope, settings: AgentSettings, group: any EventLoopGroup) async throws -> ConflictSource {
+    static func find(_ scope: Scope, settings: AgentSettings, group: any EventLoopGroup) async throws -> ConflictSource {
         func chosen(_ names: [String], _ place: String) throws(AgentError) -> [String] {
             guard let wanted = scope.database else { return names }
             guard let found = names.first(where: { $0.utf8.elementsEqual(wanted.utf8) }) else {
@@ -53,14 +55,14 @@ public enum ConflictSource: Sendable {
     }
 
     /// Gives locks back.
-    public func close() {
+    func close() {
         if case .folders(let databases) = self { for database in databases { database.close() } }
     }
 
     /// Pending conflicts first, then the decided ones, the newest first.
     ///
     /// - Parameter limit: of each state and database.
-    public func list(_ scope: Scope, pendingOnly: Bool, limit: Int) async throws -> [JSONValue] {
+    func list(_ scope: Scope, pendingOnly: Bool, limit: Int) async throws -> [JSONValue] {
         switch self {
         case .agent(let client, let databases):
             var rows: [JSONValue] = []
@@ -81,7 +83,7 @@ public enum ConflictSource: Sendable {
     }
 
     /// The conflict with a number, and those of the document with this id, with all bodies.
-    public func find(_ text: String, _ scope: Scope) async throws -> [JSONValue] {
+    func find(_ text: String, _ scope: Scope) async throws -> [JSONValue] {
         switch self {
         case .agent(let client, let databases):
             var rows: [JSONValue] = []
@@ -100,7 +102,7 @@ public enum ConflictSource: Sendable {
     /// Decided conflicts with all bodies, the newest first, a page at a time.
     ///
     /// - Parameter last: of each database; nil for all.
-    public func replay(_ scope: Scope, last: Int?, _ each: ([JSONValue]) async throws -> Void) async throws {
+    func replay(_ scope: Scope, last: Int?, _ each: ([JSONValue]) async throws -> Void) async throws {
         func pages(_ next: (Int64?, Int) async throws -> [JSONValue]) async throws {
             var before: Int64?
             var left = last ?? .max

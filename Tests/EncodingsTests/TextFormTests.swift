@@ -1,6 +1,6 @@
 import Testing
 
-import Digests
+import Encodings
 
 @Suite struct TextFormTests {
     @Test(arguments: [
@@ -14,9 +14,9 @@ import Digests
     @Test(arguments: ["Z", "Zg", "Zg=", "Zh==", "Zm9=", "Z===", "====", "Zg==Zg==", "Zm9v\n", "Zm 9", "Zm-_", "Zé="])
     func badBase64IsRefused(text: String) { #expect(Base64.decode(text) == nil) }
 
-    @Test func randomBytesSurviveBothForms() throws {
+    @Test func bytesOfEveryLengthSurviveBothForms() {
         for count in 0..<100 {
-            let bytes = try randomBytes(count)
+            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count &* 11) }
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
             #expect(Hex.decode(Hex.encode(bytes)) == bytes)
         }

@@ -1,3 +1,4 @@
+import Agent
 import Glibc
 import Synchronization
 

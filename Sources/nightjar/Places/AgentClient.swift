@@ -1,3 +1,4 @@
+import Agent
 import AgentConfiguration
 import Documents
 import Glibc
@@ -7,22 +8,22 @@ import Replication
 import Transport
 
 /// A running agent, as the commands reach it: the admin API on the local socket in its data folder.
-public struct AgentClient: Sendable {
-    public let socket: String
+struct AgentClient: Sendable {
+    let socket: String
     private let client: HTTPClient
     private let headers: HeaderList
 
     /// The agent of a configuration or of a data folder; nil when none runs there.
     ///
     /// - Throws: ``AgentError`` when there is a socket that this user may not use.
-    public static func find(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient? {
+    static func find(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient? {
         try presence(settings, group: group).client
     }
 
     /// The agent of a configuration or of a data folder.
     ///
     /// - Throws: ``AgentError`` that says where it was looked for.
-    public static func require(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient {
+    static func require(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient {
         let (client, why) = try presence(settings, group: group)
         if let client { return client }
         throw AgentError(
@@ -58,7 +59,7 @@ public struct AgentClient: Sendable {
     ///
     /// - Parameter path: components percent-encoded.
     /// - Throws: ``AgentError`` with the agent's own words when it refuses.
-    public func request(
+    func request(
         _ method: String, _ path: String, body: [UInt8]? = nil, timeout: TimeAmount? = .seconds(60)
     ) async throws -> JSONValue {
         let answer = try await bytes(method, path, body: body, timeout: timeout)
@@ -66,7 +67,7 @@ public struct AgentClient: Sendable {
     }
 
     /// Sends a request and gives the answer's body.
-    public func bytes(
+    func bytes(
         _ method: String, _ path: String, body: [UInt8]? = nil, timeout: TimeAmount? = .seconds(60)
     ) async throws -> [UInt8] {
         let response = try await reaching {
@@ -79,7 +80,7 @@ public struct AgentClient: Sendable {
     }
 
     /// Sends a request and passes the answer's body on as it comes.
-    public func receive(_ path: String, _ write: @Sendable (ByteBuffer) async throws -> Void) async throws {
+    func receive(_ path: String, _ write: @Sendable (ByteBuffer) async throws -> Void) async throws {
         try await reaching {
             try await client.stream("GET", path, headers: headers) { head, body in
                 guard head.status == 200 else {
@@ -93,7 +94,7 @@ public struct AgentClient: Sendable {
     }
 
     /// Sends a body piece by piece, at the agent's pace, until `next` gives nil.
-    public func send(_ path: String, _ next: @escaping @Sendable () async throws -> ByteBuffer?) async throws -> JSONValue {
+    func send(_ path: String, _ next: @escaping @Sendable () async throws -> ByteBuffer?) async throws -> JSONValue {
         let response = try await reaching {
             try await client.request(
                 "POST", path, headers: headers,

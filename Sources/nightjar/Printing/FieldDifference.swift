@@ -1,12 +1,14 @@
+import Agent
 import Documents
+import Encodings
 
 /// One field in which two documents differ.
-public struct FieldDifference: Sendable, Equatable {
+struct FieldDifference: Sendable, Equatable {
     /// `address.city`, `tags[2]`; empty for the whole document.
-    public var field: String
+    var field: String
     /// Nil where the field is absent.
-    public var before: JSONValue?
-    public var after: JSONValue?
+    var before: JSONValue?
+    var after: JSONValue?
 
     /// `max_differences`: found at most; who has more has another document.
     static let maximum = 1_000
@@ -16,7 +18,7 @@ public struct FieldDifference: Sendable, Equatable {
     /// Field by field, in the order of the first document, then of the second.
     ///
     /// - Parameters: nil for a document that is deleted or absent.
-    public static func between(_ before: JSONValue?, _ after: JSONValue?) -> [FieldDifference] {
+    static func between(_ before: JSONValue?, _ after: JSONValue?) -> [FieldDifference] {
         var found: [FieldDifference] = []
         compare("", before, after, &found)
         return found
@@ -41,12 +43,12 @@ public struct FieldDifference: Sendable, Equatable {
 
     private static func path(_ field: String, _ key: String) -> String {
         let isPlain = !key.isEmpty && key.utf8.allSatisfy { $0 > 0x20 && $0 != 0x2E && $0 != 0x5B && $0 != 0x22 }
-        let name = isPlain ? key : JSONOutput.quoted(key)
+        let name = isPlain ? key : JSONString.quoted(key)
         return field.isEmpty ? name : "\(field).\(name)"
     }
 
     /// What happened on the way from one to the other: `price: from 1 to 2`.
-    public var asChange: String {
+    var asChange: String {
         switch (before, after) {
         case (let before?, let after?): "\(name): from \(Self.shown(before)) to \(Self.shown(after))"
         case (nil, let after?): field.isEmpty ? "the document is new: \(Self.shown(after))" : "\(name): added, \(Self.shown(after))"
@@ -56,7 +58,7 @@ public struct FieldDifference: Sendable, Equatable {
     }
 
     /// What another decision would have made: `price: 2 instead of 1`.
-    public var asAlternative: String {
+    var asAlternative: String {
         switch (before, after) {
         case (let before?, let after?): "\(name): \(Self.shown(after)) instead of \(Self.shown(before))"
         case (nil, let after?): field.isEmpty ? "\(Self.shown(after)) instead of a deletion" : "\(name): \(Self.shown(after)) instead of nothing"
@@ -66,7 +68,7 @@ public struct FieldDifference: Sendable, Equatable {
     }
 
     /// `{"field", "before", "after"}`, without the one that is absent.
-    public var json: JSONValue {
+    var json: JSONValue {
         var object = JSONObject([.init(key: "field", value: .string(field))])
         if let before { object["before"] = before }
         if let after { object["after"] = after }

@@ -1,8 +1,9 @@
+import Agent
 import Documents
 
 /// The status of an agent (`GET /api/status`) as tables for people.
-public enum StatusText {
-    public static func text(_ status: JSONValue) -> String {
+enum StatusText {
+    static func text(_ status: JSONValue) -> String {
         var text = "nightjar \(string(status["version"])), up \(duration(status["uptime_seconds"]?.asDouble ?? 0))"
         text += ", \(bytes(status["resident_bytes"])) resident\n"
         text += databases(rows(status, "databases"))
@@ -70,7 +71,7 @@ public enum StatusText {
     }
 
     /// Also for `replicator list`.
-    public static func replicators(_ replicators: [JSONValue]) -> String {
+    static func replicators(_ replicators: [JSONValue]) -> String {
         var table = TextTable(
             ["REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "TARGET"],
             alignsRight: [4, 5, 6, 7, 8, 9, 10])
@@ -98,7 +99,7 @@ public enum StatusText {
     }
 
     /// Also for `plugin list`.
-    public static func plugins(_ plugins: [JSONValue]) -> String {
+    static func plugins(_ plugins: [JSONValue]) -> String {
         var table = TextTable(["PLUGIN", "VERSION", "STATE", "HOOKS", "CALLS", "ERRORS", "REJECTED", "P99 MS", "USED BY"], alignsRight: [4, 5, 6, 7])
         var notes = ""
         for plugin in plugins {
@@ -127,7 +128,7 @@ public enum StatusText {
     // MARK: - Cells
 
     /// `http/401: the words (permanent)`.
-    public static func error(_ error: JSONValue) -> String {
+    static func error(_ error: JSONValue) -> String {
         let kind = error["transient"]?.asBool == true ? "transient" : "permanent"
         return "\(string(error["domain"]))/\(string(error["code"])): \(string(error["message"])) (\(kind))"
     }
@@ -167,7 +168,7 @@ public enum StatusText {
     }
 
     /// A number with a fixed count of decimals.
-    public static func decimal(_ value: Double, _ places: Int) -> String {
+    static func decimal(_ value: Double, _ places: Int) -> String {
         var scale = 1.0
         for _ in 0..<places { scale *= 10 }
         guard value.isFinite, value.magnitude < 1e12 else { return "\(value)" }

@@ -1,17 +1,19 @@
+import Agent
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Encodings
 import Glibc
 import NIOCore
 
 /// Where the commands find the documents of a collection: at a running agent, or in a folder that none holds.
-public enum DocumentPlace: Sendable {
+enum DocumentPlace: Sendable {
     /// The name is `DB` or `DB.SCOPE.COLLECTION`.
     case agent(AgentClient, name: String)
     case folder(DocumentAccess)
 
     /// What a command does when the database or the collection does not exist.
-    public enum Absence: Sendable {
+    enum Absence: Sendable {
         case fails
         /// Makes it, and says so. A running agent's databases are made by its configuration only.
         case creates(tell: @Sendable (String) -> Void)
@@ -21,7 +23,7 @@ public enum DocumentPlace: Sendable {
     ///
     /// - Parameter name: `DB`, `DB.COLLECTION` or `DB.SCOPE.COLLECTION`.
     /// - Throws: ``AgentError`` that lists what there is.
-    public static func find(
+    static func find(
         _ name: String, settings: AgentSettings, group: any EventLoopGroup, absence: Absence = .fails
     ) async throws -> DocumentPlace {
         let (database, collection) = try DocumentAccess.parse(name)
@@ -91,18 +93,18 @@ public enum DocumentPlace: Sendable {
     private static func listed(_ names: [String]) -> String { names.isEmpty ? "none" : names.joined(separator: ", ") }
 
     /// Gives a folder's lock back.
-    public func close() {
+    func close() {
         if case .folder(let access) = self { access.database.close() }
     }
 
     // MARK: - One document
 
     /// A document that was saved or deleted.
-    public struct Saved: Sendable {
-        public var id: String
-        public var revision: String
+    struct Saved: Sendable {
+        var id: String
+        var revision: String
 
-        public var json: JSONValue {
+        var json: JSONValue {
             JSONOutput.object(["ok": .bool(true), "id": .string(id), "rev": .string(revision)])
         }
     }
@@ -110,7 +112,7 @@ public enum DocumentPlace: Sendable {
     /// The document's JSON.
     ///
     /// - Throws: ``AgentError`` of the kind notFound when there is none, or it is deleted.
-    public func get(_ id: String) async throws -> [UInt8] {
+    func get(_ id: String) async throws -> [UInt8] {
         switch self {
         case .agent(let client, let name):
             var json = try await client.bytes("GET", Self.path(name, id))
@@ -123,7 +125,7 @@ public enum DocumentPlace: Sendable {
     }
 
     /// Saves a document; `_rev` in it names the revision that it follows.
-    public func put(_ id: String, _ json: [UInt8]) async throws -> Saved {
+    func put(_ id: String, _ json: [UInt8]) async throws -> Saved {
         switch self {
         case .agent(let client, let name): try saved(id, try await client.request("PUT", Self.path(name, id), body: json))
         case .folder(let access): Saved(id: id, revision: try await access.put(id, json).revision.text)
@@ -133,7 +135,7 @@ public enum DocumentPlace: Sendable {
     /// Deletes a document.
     ///
     /// - Parameter revision: must be the newest one; nil for whatever that is.
-    public func remove(_ id: String, revision: String?) async throws -> Saved {
+    func remove(_ id: String, revision: String?) async throws -> Saved {
         switch self {
         case .agent(let client, let name):
             let query = revision.map { "?rev=\(PercentEncoding.encode($0))" } ?? ""
@@ -154,7 +156,7 @@ public enum DocumentPlace: Sendable {
     // MARK: - All documents
 
     /// A document as `doc list` shows it, one line of JSON: `{"id", "rev", "deleted", "sequence"}`.
-    public func list(includesDeleted: Bool, _ each: @escaping @Sendable ([UInt8]) throws -> Void) async throws {
+    func list(includesDeleted: Bool, _ each: @escaping @Sendable ([UInt8]) throws -> Void) async throws {
         switch self {
         case .agent(let client, let name):
             // The array comes with one element a line.
@@ -176,11 +178,8 @@ public enum DocumentPlace: Sendable {
         }
     }
 
-    /// `max_last`: documents that ``last(_:)`` gives at once; they are held in memory.
-    public static let maximumLast = 10_000
-
     /// The documents that changed last, oldest change first, tombstones included.
-    public func last(_ count: Int) async throws -> [[UInt8]] {
+    func last(_ count: Int) async throws -> [[UInt8]] {
         switch self {
         case .agent(let client, let name):
             let bytes = try await client.bytes("GET", "/api/databases/\(PercentEncoding.encode(name))/last?count=\(count)")
@@ -193,7 +192,7 @@ public enum DocumentPlace: Sendable {
     }
 
     /// Documents that the sync function could not put into channels: `{"id", "rev", "plugin", "version", "error"}` each.
-    public func unrouted(_ each: (JSONValue) throws -> Void) async throws {
+    func unrouted(_ each: (JSONValue) throws -> Void) async throws {
         var after: String?
         while true {
             let rows: [JSONValue]
@@ -210,7 +209,7 @@ public enum DocumentPlace: Sendable {
     }
 
     /// Every document as a line of JSON, in pieces of whole or broken lines.
-    public func export(includesDeleted: Bool, _ write: @escaping @Sendable (ByteBuffer) throws -> Void) async throws {
+    func export(includesDeleted: Bool, _ write: @escaping @Sendable (ByteBuffer) throws -> Void) async throws {
         switch self {
         case .agent(let client, let name):
             try await client.receive("/api/databases/\(PercentEncoding.encode(name))/export?deleted=\(includesDeleted)") { try write($0) }
@@ -230,7 +229,7 @@ public enum DocumentPlace: Sendable {
     /// Stores lines of JSON.
     ///
     /// - Parameter next: the next bytes, nil at the end.
-    public func importLines(_ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
+    func importLines(_ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
         switch self {
         case .agent(let client, let name):
             return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import") { try next() })

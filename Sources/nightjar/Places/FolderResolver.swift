@@ -1,3 +1,4 @@
+import Agent
 import AgentConfiguration
 import DocumentStore
 import Interfaces
@@ -49,8 +50,8 @@ actor FolderResolver: ConflictResolver {
             let database = database
             let made = try PluginHost(
                 folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-                services: DatabaseServices(states: nil) { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
-                logger: Logger(label: "plugin") { _ in SwiftLogNoOpLogHandler() })
+                services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
+                logger: Logger(label: "plugin") { _ in SwiftLogNoOpLogHandler() }, environment: .system)
             host = made
             await made.start()
         }

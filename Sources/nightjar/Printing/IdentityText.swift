@@ -1,10 +1,11 @@
+import Agent
 import Documents
 import TLS
 
 /// Identities of the key store as commands print them.
-public enum IdentityText {
+enum IdentityText {
     /// `nightjar identity list --json` and `show --json`.
-    public static func json(_ label: IdentityLabel, _ identity: Identity, now: Int64) -> JSONValue {
+    static func json(_ label: IdentityLabel, _ identity: Identity, now: Int64) -> JSONValue {
         let leaf = identity.leaf
         let names = leaf.alternativeNames
         return JSONOutput.object([
@@ -21,7 +22,7 @@ public enum IdentityText {
     }
 
     /// An entry of the list, also one that cannot be read.
-    public static func json(_ entry: KeyStore.Entry, now: Int64) -> JSONValue {
+    static func json(_ entry: KeyStore.Entry, now: Int64) -> JSONValue {
         switch entry.identity {
         case .success(let identity): json(entry.label, identity, now: now)
         case .failure(let error): JSONOutput.object(["label": .string(entry.label.text), "error": .string("\(error)")])
@@ -29,7 +30,7 @@ public enum IdentityText {
     }
 
     /// The identities that can be read, a line each; empty if there are none.
-    public static func table(_ entries: [KeyStore.Entry]) -> String {
+    static func table(_ entries: [KeyStore.Entry]) -> String {
         var table = TextTable(["LABEL", "SUBJECT", "EXPIRES", "KEY", "SHA-256"])
         for entry in entries {
             guard case .success(let identity) = entry.identity else { continue }
@@ -40,7 +41,7 @@ public enum IdentityText {
     }
 
     /// Lines for a terminal.
-    public static func text(_ label: IdentityLabel, _ identity: Identity, now: Int64) -> String {
+    static func text(_ label: IdentityLabel, _ identity: Identity, now: Int64) -> String {
         let leaf = identity.leaf
         let names = leaf.alternativeNames
         var rows = [("label", label.text), ("subject", leaf.subject)]

@@ -1,13 +1,14 @@
+import Agent
 import Documents
 
 /// Conflicts, as `GET /api/conflicts` gives them, for people.
-public enum ConflictText {
+enum ConflictText {
     /// Differences shown of one pair of documents.
     static let maximumLines = 40
 
     // MARK: - List
 
-    public static func list(_ rows: [JSONValue]) -> String {
+    static func list(_ rows: [JSONValue]) -> String {
         var pending = TextTable(["PENDING", "DATABASE", "COLLECTION", "PLUGIN", "VERSION", "TRIES", "SINCE", "ERROR"], alignsRight: [5])
         var decided = TextTable(
             ["NUMBER", "AT", "DATABASE", "COLLECTION", "ID", "PLACE", "DECISION", "REV", "DECIDED BY", "MS", "SHADOW"], alignsRight: [0, 9])
@@ -43,7 +44,7 @@ public enum ConflictText {
     // MARK: - Show
 
     /// One conflict with its bodies and what they differ in.
-    public static func show(_ row: JSONValue) -> String {
+    static func show(_ row: JSONValue) -> String {
         let isPending = row["state"]?.asString == "pending"
         var text = isPending ? "pending conflict" : "conflict \(string(row["number"]))"
         text += " of document \(string(row["id"])) in \(string(row["database"])), collection \(string(row["collection"]))\n"

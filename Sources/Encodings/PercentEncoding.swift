@@ -1,0 +1,37 @@
+/// Percent encoding of URL path components (RFC 3986, section 2.1).
+package enum PercentEncoding {
+    /// The text with each `%XX` replaced by its byte; as it stands where anything is malformed or the result is no UTF-8.
+    package static func decode(_ text: String) -> String { strictlyDecode(text.utf8) ?? text }
+
+    /// Each `%XX` replaced by its byte; nil if an escape is malformed or the result is no UTF-8 text.
+    package static func strictlyDecode(_ component: some Collection<UInt8>) -> String? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(component.count)
+        var iterator = component.makeIterator()
+        while let byte = iterator.next() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = iterator.next().flatMap(Hex.value), let low = iterator.next().flatMap(Hex.value) else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    /// The text as one path component.
+    package static func encode(_ text: String) -> String {
+        var encoded = ""
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+                UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+                encoded.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                let hex = String(byte, radix: 16, uppercase: true)
+                encoded += "%" + (hex.utf8.count == 1 ? "0" : "") + hex
+            }
+        }
+        return encoded
+    }
+}
