@@ -42,12 +42,17 @@ public struct ReplicationLimits: Sendable {
     /// `max_buffered_rev_bytes`: above it revisions are refused for the moment. Reading goes on above `buffered_rev_bytes`
     /// only while blobs are fetched, because they come by the same connection.
     public var maximumBufferedRevisionBytes = 128 << 20
-    /// `blob_fetches`: documents of one batch whose blobs are fetched at the same time.
+    /// `owed_reply_bytes`: bytes of our replies that the peer has not taken; above it the connection is not read.
+    public var owedReplyBytes = 4 << 20
+    /// `waiting_requests`: requests of a peer for checkpoints, collections or blobs that wait for their turn; above it the
+    /// connection is not read.
+    public var waitingRequests = 64
+    /// `blob_piece_bytes`: bytes of a blob that are read from disk and sent at once.
+    public var blobPieceBytes = 64 << 10
+    /// `blob_fetches`: blobs that are fetched at the same time.
     public var blobFetches = 8
-    /// `blob_reads`: requests for blobs that are served at the same time; each holds a whole blob in memory.
+    /// `blob_reads`: requests for blobs that are served at the same time, piece by piece.
     public var blobReads = 2
-    /// `outgoing_blob_bytes`: with more than this waiting to be sent, further requests for blobs wait.
-    public var outgoingBlobBytes = 16 << 20
     /// `max_document_bytes`: body of one document. Sync Gateway's limit.
     public var maximumDocumentBytes = 20 << 20
     /// `max_history`: revision ids sent with a revision, and asked for. Couchbase Lite's.
@@ -58,6 +63,8 @@ public struct ReplicationLimits: Sendable {
     public var maximumCollections = 1_000
     /// `max_document_ids`: ids in a `subChanges` or a configuration.
     public var maximumDocumentIDs = 100_000
+    /// `inline_list_bytes`: change lists up to this size are read where the connection runs; longer ones elsewhere.
+    public var inlineListBytes = 64 << 10
     /// `max_channels`: channels in a `subChanges`. Sync Gateway warns from 50 on.
     public var maximumChannels = 10_000
     /// `max_checkpoint_bytes`: a peer's checkpoint body.

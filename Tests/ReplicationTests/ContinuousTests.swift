@@ -152,12 +152,12 @@ struct RetryingTests {
         try await a.fill(0..<10)
         let hub = Hub(b)
         hub.refuse(5, refused)
-        let clock = JumpingClock()
-        let replicator = Replicator(ReplicatorConfiguration(a), hub, clock: clock)
+        let time = JumpingTime()
+        let replicator = Replicator(ReplicatorConfiguration(a), hub, environment: time.environment)
         let changes = replicator.statusChanges()
         let status = await replicator.run()
         #expect(status.error == nil && status.counts.pushed == 10 && status.attempt == 0)
-        #expect(clock.sleeps == [2, 4, 8, 16, 32])
+        #expect(time.sleeps == [2, 4, 8, 16, 32])
         var offline: ReplicatorStatus?
         for await status in changes where status.activity == .offline {
             offline = status
@@ -170,19 +170,19 @@ struct RetryingTests {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         hub.refuse(1_000, refused)
-        let clock = JumpingClock()
-        let status = await Replicator(ReplicatorConfiguration(a), hub, clock: clock).run()
+        let time = JumpingTime()
+        let status = await Replicator(ReplicatorConfiguration(a), hub, environment: time.environment).run()
         #expect(status.activity == .stopped && status.error == refused)
-        #expect(clock.sleeps == [2, 4, 8, 16, 32, 64, 128, 256, 300])
+        #expect(time.sleeps == [2, 4, 8, 16, 32, 64, 128, 256, 300])
     }
 
     @Test func aPermanentErrorStopsAContinuousOneAtOnce() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
         hub.refuse(1_000, ReplicationError(domain: .http, code: 401, message: "who are you"))
-        let clock = JumpingClock()
-        let status = await Replicator(ReplicatorConfiguration(a, continuous: true), hub, clock: clock).run()
-        #expect(status.activity == .stopped && status.error?.publicCode == 10401 && clock.sleeps.isEmpty)
+        let time = JumpingTime()
+        let status = await Replicator(ReplicatorConfiguration(a, continuous: true), hub, environment: time.environment).run()
+        #expect(status.activity == .stopped && status.error?.publicCode == 10401 && time.sleeps.isEmpty)
     }
 
     @Test func stoppingWhileOffline() async throws {
@@ -199,8 +199,8 @@ struct RetryingTests {
     @Test func aContinuousOneComesBackAfterTheListenerWentAway() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
-        let clock = JumpingClock()
-        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub, clock: clock)
+        let time = JumpingTime()
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub, environment: time.environment)
         await replicator.start()
         await replicator.wait { $0.activity == .idle }
         for code: UInt16 in [1001, 1012, 4001, 1000] {
@@ -208,7 +208,7 @@ struct RetryingTests {
             try await b.put("after-\(code)", "{}")
             try await a.wait { try await $0.get("after-\(code)") != nil }
         }
-        #expect(clock.sleeps == [2, 2, 2, 2])
+        #expect(time.sleeps == [2, 2, 2, 2])
         await replicator.stop()
     }
 }

@@ -25,19 +25,19 @@ struct FaultTests {
             let at = 1 + number * step + shift
             return number % 2 == 0 ? (.init(cutsAt: at), .init()) : (.init(), .init(cutsAt: at))
         }
-        let clock = JumpingClock()
+        let time = JumpingTime()
         let replicator = Replicator(
             ReplicatorConfiguration(a) {
                 $0.retry = .init(maximumAttempts: 1_000)
                 $0.limits.rowsPerChangeList = 20
                 $0.limits.insertionBatch = 20
-            }, hub, clock: clock)
+            }, hub, environment: time.environment)
         let status = await replicator.run()
         #expect(status.error == nil, "seed \(seed)")
         #expect(hub.connections > 3)
         #expect(try await a.contents() == b.contents(), "seed \(seed)")
         #expect(try await b.count() == 801)
-        #expect(clock.sleeps.allSatisfy { $0 == 2 })
+        #expect(time.sleeps.allSatisfy { $0 == 2 })
     }
 
     /// What the pusher counts as pushed is at the other side, whenever the connection is cut.
@@ -71,8 +71,8 @@ struct FaultTests {
     @Test func continuousThroughManyCuts() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b) { number in number < 25 ? (.init(cutsAt: 8 + number % 7), .init(cutsAt: 9 + number % 5)) : (.init(), .init()) }
-        let clock = JumpingClock()
-        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub, clock: clock)
+        let time = JumpingTime()
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub, environment: time.environment)
         await replicator.start()
         for index in 0..<200 {
             try await a.put("a-\(index)", "{\"n\":\(index)}")
@@ -99,8 +99,8 @@ struct FaultTests {
         try await a.fill(0..<300)
         // The peer sees a gap in the numbers or a wrong checksum; it closes, and we come back.
         let hub = Hub(b) { number in number < 1 ? (.init(loses: { $0 == 3 }), .init()) : (.init(), .init()) }
-        let clock = JumpingClock()
-        let replicator = Replicator(ReplicatorConfiguration(a, .push), hub, clock: clock)
+        let time = JumpingTime()
+        let replicator = Replicator(ReplicatorConfiguration(a, .push), hub, environment: time.environment)
         let first = await replicator.run()
         #expect(first.error?.code == 1011)
         #expect(await replicator.run().error == nil)

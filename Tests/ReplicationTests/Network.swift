@@ -1,4 +1,5 @@
 import Documents
+import Environment
 import DocumentStore
 import Interfaces
 import NIOCore
@@ -99,8 +100,8 @@ extension ReplicatorConfiguration {
 }
 
 extension Replicator {
-    init(_ configuration: ReplicatorConfiguration, _ connector: any TransportConnector, clock: any Clock<Duration> = ContinuousClock()) {
-        self.init(configuration: configuration, connector: connector, clock: clock, logger: quietLogger())
+    init(_ configuration: ReplicatorConfiguration, _ connector: any TransportConnector, environment: Environment = .system) {
+        self.init(configuration: configuration, connector: connector, environment: environment, logger: quietLogger())
     }
 
     /// Runs a one-shot replication to its end.
@@ -129,26 +130,22 @@ func replicate(
     await Replicator(ReplicatorConfiguration(database, type, change), hub).run(reset: reset)
 }
 
-/// A clock that stands until somebody sleeps, and then has that time pass at once.
-final class JumpingClock: Clock, Sendable {
-    struct Instant: InstantProtocol {
-        var offset: Duration
-        func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-        func duration(to other: Instant) -> Duration { other.offset - offset }
-        static func < (a: Instant, b: Instant) -> Bool { a.offset < b.offset }
-    }
-
-    private let state = Mutex((now: Duration.zero, sleeps: [Duration]()))
-    var now: Instant { Instant(offset: state.withLock { $0.now }) }
-    var minimumResolution: Duration { .zero }
+/// Time that stands until somebody sleeps, and then has that time pass at once.
+final class JumpingTime: TimeSource {
+    private let state = Mutex((now: UInt64(0), sleeps: [Int]()))
     /// How long each sleep lasted, in seconds.
-    var sleeps: [Int] { state.withLock { $0.sleeps.map { Int($0.components.seconds) } } }
+    var sleeps: [Int] { state.withLock { $0.sleeps } }
+    /// Everything else as on this machine.
+    var environment: Environment { Environment(time: self, random: SystemRandom()) }
 
-    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+    func monotonicNanoseconds() -> UInt64 { state.withLock { $0.now } }
+    func wallSeconds() -> Int64 { SystemTime().wallSeconds() }
+
+    func sleep(nanoseconds: UInt64) async throws {
         try Task.checkCancellation()
         state.withLock {
-            $0.sleeps.append(deadline.offset - $0.now)
-            $0.now = max($0.now, deadline.offset)
+            $0.sleeps.append(Int(nanoseconds / 1_000_000_000))
+            $0.now += nanoseconds
         }
         await Task.yield()
     }

@@ -48,8 +48,8 @@ struct SocketTests {
     @Test func continuousAndBackAfterTheConnectionWasDropped() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await with(b) { target, client, hub in
-            let clock = JumpingClock()
-            let replicator = Replicator(ReplicatorConfiguration(a, to: target, continuous: true), client, clock: clock)
+            let time = JumpingTime()
+            let replicator = Replicator(ReplicatorConfiguration(a, to: target, continuous: true), client, environment: time.environment)
             await replicator.start()
             await replicator.wait { $0.activity == .idle }
             try await a.fill(0..<50, prefix: "a-")
@@ -57,7 +57,7 @@ struct SocketTests {
             await hub.cut()
             try await b.fill(0..<50, prefix: "b-")
             try await a.wait { try await $0.count() == 100 }
-            #expect(clock.sleeps == [2])
+            #expect(time.sleeps == [2])
             await replicator.stop()
         }
     }
@@ -66,10 +66,10 @@ struct SocketTests {
         let a = try TestDatabase("a")
         var target = ""
         try await with(try TestDatabase("b")) { address, _, _ in target = address }
-        let clock = JumpingClock()
+        let time = JumpingTime()
         let client = WebSocketClient(.init(url: try EndpointURL(target)), group: loops, environment: .system)
-        let status = await Replicator(ReplicatorConfiguration(a, to: target), client, clock: clock).run()
+        let status = await Replicator(ReplicatorConfiguration(a, to: target), client, environment: time.environment).run()
         #expect(status.error?.domain == .network && status.error?.code == 19)
-        #expect(clock.sleeps.count == 9)
+        #expect(time.sleeps.count == 9)
     }
 }

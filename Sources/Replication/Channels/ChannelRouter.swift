@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Environment
 import Interfaces
 import Logging
 
@@ -12,17 +13,19 @@ public actor ChannelRouter {
     private let function: any SyncFunction
     private let context: PolicyContext
     private let logger: Logger
+    private let environment: Environment
     private var tasks: [Task<Void, Never>] = []
     /// How far assigning has come in this run; the stored place may lag behind, which costs a look at documents that are assigned.
     private var reached: SequenceNumber = 0
 
-    public init(database: Database, collection: Collection, function: any SyncFunction, listener: String, logger: Logger) {
+    public init(database: Database, collection: Collection, function: any SyncFunction, listener: String, environment: Environment = .system, logger: Logger) {
         self.database = database
         self.collection = collection
         self.function = function
         context = PolicyContext(
             database: database.name, collection: collection.name, direction: .pull, listener: listener, remote: "local")
         self.logger = logger
+        self.environment = environment
     }
 
     deinit { for task in tasks { task.cancel() } }
@@ -32,10 +35,10 @@ public actor ChannelRouter {
         let signal = database.changeSignal(collection)
         let versions = function.versionChanges()
         tasks = [
-            Task { [weak self] in
+            environment.task { [weak self] in
                 for await _ in signal { await self?.catchUp() }
             },
-            Task { [weak self] in
+            environment.task { [weak self] in
                 await self?.retry()
                 // The same version comes again when an operator asks for it, or the function answers again after it kept failing.
                 for await _ in versions { await self?.retry() }

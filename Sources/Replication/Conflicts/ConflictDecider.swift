@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Environment
 import Interfaces
 
 /// Decides the conflicts of one collection: asks the resolver outside of any transaction, commits its answer by comparing
@@ -17,11 +18,13 @@ public struct ConflictDecider: Sendable {
     public let scope: ConflictScope
     /// How often one conflict is decided anew.
     public let attempts: Int
+    let environment: Environment
     let observer: ConflictObserver
 
     public init(
         database: Database, collection: Collection, resolver: (any ConflictResolver)?, shadow: ShadowResolver? = nil,
-        context: PolicyContext, scope: ConflictScope = .all, attempts: Int = 10, observer: @escaping ConflictObserver = { _ in }
+        context: PolicyContext, scope: ConflictScope = .all, attempts: Int = 10,
+        environment: Environment = .system, observer: @escaping ConflictObserver = { _ in }
     ) {
         self.database = database
         self.collection = collection
@@ -30,6 +33,7 @@ public struct ConflictDecider: Sendable {
         self.context = context
         self.scope = scope
         self.attempts = attempts
+        self.environment = environment
         self.observer = observer
     }
 
@@ -102,10 +106,9 @@ public struct ConflictDecider: Sendable {
     func answer(_ conflict: Conflict) async -> Result<Answer, PolicyFailure> {
         // Read before: were it replaced meanwhile, the earlier version most likely answered.
         var version = resolver?.version ?? ""
-        let clock = ContinuousClock()
-        let start = clock.now
+        let start = environment.time.monotonicNanoseconds()
         let decision = await decision(conflict)
-        let microseconds = (clock.now - start).microseconds
+        let microseconds = Int64((environment.time.monotonicNanoseconds() - start) / 1_000)
         // A resolver that is loaded by its first call has a version only then.
         if version.isEmpty, let resolver { version = resolver.version }
         guard let resolution = decision.resolution else {
@@ -203,7 +206,12 @@ public struct ConflictDecider: Sendable {
 
     /// The documents that are in conflict, in pages.
     public func conflicted(after: DocumentID?, limit: Int) async throws -> Page {
-        let rows = try await database.read { try $0.pendingConflicts(collection, after: after, limit: limit) }
+        try await database.read { try conflicted($0, after: after, limit: limit) }
+    }
+
+    /// The same in a transaction.
+    func conflicted(_ transaction: ReadTransaction, after: DocumentID?, limit: Int) throws(StoreError) -> Page {
+        let rows = try transaction.pendingConflicts(collection, after: after, limit: limit)
         return Page(
             ids: rows.filter { scope.contains($0.remoteID) }.map(\.id), next: rows.count < limit ? nil : rows.last?.id)
     }

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Environment
 import Interfaces
 import Synchronization
 
@@ -38,10 +39,12 @@ public final class ShadowResolver: Sendable {
 
     public let resolver: any ConflictResolver
     private let database: Database
+    private let environment: Environment
     private let state = Mutex(State())
 
-    public init(_ resolver: any ConflictResolver, database: Database) {
+    public init(_ resolver: any ConflictResolver, database: Database, environment: Environment = .system) {
         self.resolver = resolver
+        self.environment = environment
         self.database = database
     }
 
@@ -57,7 +60,7 @@ public final class ShadowResolver: Sendable {
             defer { state.isRunning = true }
             return !state.isRunning
         }
-        if starts { Task(priority: .low) { await self.run() } }
+        if starts { environment.task(priority: .low) { await self.run() } }
     }
 
     /// Before the plugins end: what waits stays without a verdict, as if there were no shadow.
@@ -116,10 +119,9 @@ public final class ShadowResolver: Sendable {
 
     private func verdict(_ question: Question) async -> ShadowVerdict {
         let version = resolver.version
-        let clock = ContinuousClock()
-        let start = clock.now
+        let start = environment.time.monotonicNanoseconds()
         let decision = await resolver.resolve(question.conflict, question.context)
-        let microseconds = (clock.now - start).microseconds
+        let microseconds = Int64((environment.time.monotonicNanoseconds() - start) / 1_000)
         if case .failed(let failure) = decision {
             return ShadowVerdict(
                 outcome: .failed, plugin: failure.plugin, version: failure.version, decision: nil,
@@ -134,12 +136,5 @@ public final class ShadowResolver: Sendable {
         return ShadowVerdict(
             outcome: isSame ? .same : .differs, plugin: resolver.pluginName, version: version, decision: decision.resolution?.kind,
             merged: merged, microseconds: microseconds)
-    }
-}
-
-extension Duration {
-    var microseconds: Int64 {
-        let parts = components
-        return parts.seconds * 1_000_000 + parts.attoseconds / 1_000_000_000_000
     }
 }

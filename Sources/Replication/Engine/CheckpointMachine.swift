@@ -60,6 +60,9 @@ struct CheckpointMachine {
         self.token = token
     }
 
+    /// No save is under way or planned.
+    var isIdle: Bool { state == .idle }
+
     /// Nothing is to be saved.
     func isSaved(_ current: CheckpointBody) -> Bool {
         switch state {

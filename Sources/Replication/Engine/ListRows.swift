@@ -1,7 +1,7 @@
 import Documents
 
 /// One row of a peer's `changes`: `[sequence, docID, revID, deleted, bodySize]`.
-struct OfferedRow {
+struct OfferedRow: Sendable {
     var sequence: RemoteSequence
     var id: DocumentID
     var revision: RevisionID
@@ -14,7 +14,7 @@ struct OfferedRow {
 }
 
 /// One row of a peer's `proposeChanges`: `[docID, revID, serverRevID, bodySize]`.
-struct ProposedRow {
+struct ProposedRow: Sendable {
     var id: DocumentID
     var revision: RevisionID
     /// The revision that the peer believes to be current here.
@@ -23,7 +23,7 @@ struct ProposedRow {
 }
 
 /// A row that could not be read: answered by itself, the rest of the list goes on.
-enum RowResult<Row> {
+enum RowResult<Row: Sendable>: Sendable {
     case row(Row)
     case bad(String, sequence: RemoteSequence?)
 }

@@ -61,6 +61,14 @@ struct PushLedger {
         var phase: Phase
         /// The newest sequence at which it changed on its way.
         var successor: SequenceNumber?
+
+        var sequence: SequenceNumber {
+            switch phase {
+            case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it):
+                it.sequence
+            case .due(let parked), .reading(let parked), .deferred(let parked), .awaitingPull(let parked): parked.sequence
+            }
+        }
     }
 
     private var entries: [DocumentID: Entry] = [:]
@@ -148,27 +156,27 @@ struct PushLedger {
     /// The trip is over: the sequence is done, and what changed meanwhile is read again.
     mutating func finish(_ id: DocumentID, peerVersion: Version? = nil) {
         guard let entry = remove(id) else { return }
-        if let sequence = entry.sequence { tracker.complete(sequence) }
+        tracker.complete(entry.sequence)
         counts.completed += 1
         goOn(id, entry, peerVersion)
     }
 
     /// The trip is over for now; the sequence stays open until another one gets through.
     mutating func park(_ id: DocumentID, _ phase: (Parked) -> Phase) {
-        guard let entry = remove(id), let sequence = entry.sequence else { return }
+        guard let entry = remove(id) else { return }
         counts.completed += 1
         guard entry.successor == nil else {
-            tracker.complete(sequence)
+            tracker.complete(entry.sequence)
             goOn(id, entry, nil)
             return
         }
-        insert(id, Entry(phase: phase(Parked(sequence: sequence))))
+        insert(id, Entry(phase: phase(Parked(sequence: entry.sequence))))
     }
 
     /// What the pull had to bring came; nothing of the document is owed any more.
     mutating func finishWaiting(_ id: DocumentID) {
         guard let entry = remove(id) else { return }
-        if let sequence = entry.sequence { tracker.complete(sequence) }
+        tracker.complete(entry.sequence)
         goOn(id, entry, nil)
     }
 
@@ -245,15 +253,5 @@ struct PushLedger {
             }
         }
         return entry
-    }
-}
-
-extension PushLedger.Entry {
-    fileprivate var sequence: SequenceNumber? {
-        if let document = phase.document { return document.sequence }
-        switch phase {
-        case .due(let parked), .reading(let parked), .deferred(let parked), .awaitingPull(let parked): return parked.sequence
-        default: return nil
-        }
     }
 }

@@ -12,7 +12,7 @@ import Synchronization
 public actor Replicator {
     public nonisolated let configuration: ReplicatorConfiguration
     private let connector: any TransportConnector
-    private let clock: any Clock<Duration>
+    private nonisolated let environment: Environment
     private nonisolated let logger: Logger
     private nonisolated let shared: Mutex<Shared>
 
@@ -38,16 +38,16 @@ public actor Replicator {
     private var speaksLegacy = false
 
     public init(
-        configuration: ReplicatorConfiguration, connector: any TransportConnector, clock: any Clock<Duration> = ContinuousClock(),
+        configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment = .system,
         logger: Logger
     ) {
         self.configuration = configuration
         self.connector = connector
-        self.clock = clock
+        self.environment = environment
         var logger = logger
         logger[metadataKey: "replicator"] = "\(configuration.name)"
         self.logger = logger
-        shared = Mutex(Shared())
+        shared = Mutex(Shared(status: ReplicatorStatus(since: environment.time.wallSeconds())))
     }
 
     // MARK: - Control
@@ -58,12 +58,13 @@ public actor Replicator {
     public func start(reset: Bool = false) {
         guard runner == nil else { return }
         isStopping = false
+        let now = environment.time.wallSeconds()
         shared.withLock {
             $0.counters = ReplicationCounters()
-            $0.status = ReplicatorStatus(activity: .connecting)
+            $0.status = ReplicatorStatus(activity: .connecting, since: now)
         }
         publish()
-        runner = Task { await self.run(reset: reset) }
+        runner = environment.task { await self.run(reset: reset) }
     }
 
     /// Stops and waits until stopped.
@@ -125,10 +126,11 @@ public actor Replicator {
     }
 
     private nonisolated func update(_ change: (inout ReplicatorStatus) -> Void) {
+        let now = environment.time.wallSeconds()
         shared.withLock { shared in
             let before = shared.status.activity
             change(&shared.status)
-            if shared.status.activity != before { shared.status.since = Environment.system.time.wallSeconds() }
+            if shared.status.activity != before { shared.status.since = now }
         }
         publish()
     }
@@ -177,7 +179,7 @@ public actor Replicator {
             guard let error = end.error else {
                 update {
                     $0.error = nil
-                    $0.lastSuccess = Environment.system.time.wallSeconds()
+                    $0.lastSuccess = environment.time.wallSeconds()
                 }
                 break
             }
@@ -198,7 +200,7 @@ public actor Replicator {
                     $0.attempt = attempt
                     $0.retryInSeconds = seconds
                 }
-                try? await clock.sleep(for: .seconds(seconds))
+                try? await environment.time.sleep(seconds: seconds)
             }
         }
         finish()
@@ -234,11 +236,11 @@ public actor Replicator {
         }
         let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
         let observer = SessionObserver(
-            activityChanged: { [weak self] level in
+            activityChanged: { [weak self, environment] level in
                 guard level != .stopped else { return }
                 self?.update {
                     $0.activity = level
-                    if level == .idle { $0.lastSuccess = Environment.system.time.wallSeconds() }
+                    if level == .idle { $0.lastSuccess = environment.time.wallSeconds() }
                 }
             },
             documents: { [weak self] in self?.tell($0) },
@@ -249,13 +251,13 @@ public actor Replicator {
         let session = ReplicationSession(
             transport: transport,
             role: .active(ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy)),
-            observer: observer, counters: shared.withLock { $0.counters }, logger: logger)
+            observer: observer, counters: shared.withLock { $0.counters }, environment: environment, logger: logger)
         self.session = session
         update { $0.activity = .busy }
         await session.start()
         if isStopping { await session.stop() }
         // Not through the task's cancellation: the session ends in order, and says so.
-        let end = await Task { [ends] in
+        let end = await environment.task { [ends] in
             for await end in ends { return end }
             return SessionEnd(error: nil, wantsLegacy: false)
         }.value

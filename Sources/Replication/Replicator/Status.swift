@@ -1,5 +1,4 @@
 import Documents
-import Environment
 import Interfaces
 import Synchronization
 
@@ -51,6 +50,17 @@ public struct ReplicationCounts: Sendable, Equatable {
     public var total: UInt64 = 0
 
     public init() {}
+
+    static func + (a: Self, b: Self) -> Self { combine(a, b, &+) }
+    static func - (a: Self, b: Self) -> Self { combine(a, b, &-) }
+
+    private static func combine(_ a: Self, _ b: Self, _ operation: (UInt64, UInt64) -> UInt64) -> Self {
+        var result = Self()
+        for path in [\Self.pushed, \.pulled, \.rejected, \.failed, \.held, \.resolved, \.completed, \.total] {
+            result[keyPath: path] = operation(a[keyPath: path], b[keyPath: path])
+        }
+        return result
+    }
 }
 
 /// The counts of a replicator, written by its session and read by anyone.
@@ -60,6 +70,11 @@ public final class ReplicationCounters: Sendable {
     public init() {}
 
     public var snapshot: ReplicationCounts { state.withLock { $0 } }
+
+    /// Adds what happened since the last time.
+    func add(_ difference: ReplicationCounts) {
+        if difference != ReplicationCounts() { update { $0 = $0 + difference } }
+    }
 
     func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0) } }
 }
@@ -79,10 +94,10 @@ public struct ReplicatorStatus: Sendable {
     /// Runs that ended well, or reached idle, at this time (seconds since 1970).
     public var lastSuccess: Int64?
 
-    public init(activity: ActivityLevel = .stopped) {
+    public init(activity: ActivityLevel = .stopped, since: Int64 = 0) {
         self.activity = activity
         counts = ReplicationCounts()
         attempt = 0
-        since = Environment.system.time.wallSeconds()
+        self.since = since
     }
 }

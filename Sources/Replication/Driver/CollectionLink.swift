@@ -1,0 +1,86 @@
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+
+/// One collection on one connection: its machines, and what their actions are executed with. Confined to its session.
+final class CollectionLink {
+    /// Position in the session's list.
+    let slot: Int
+    let collection: Collection
+    var push: PushMachine?
+    var pull: PullMachine
+    var checkpoint: CheckpointMachine?
+
+    /// Where the push reads from.
+    var source: FeedSource
+    var pushFilter: (any DocumentFilter)?
+    /// The version of the push filter that was asked last.
+    var judgedBy = ""
+    var pullFilter: (any DocumentFilter)?
+    var syncFunction: (any SyncFunction)?
+    /// Decides conflicts; nil on a passive side without a resolver, which refuses them.
+    var resolver: ConflictDecider?
+    /// Under which the store knows the peer; nil where nothing is remembered of it (a passive session).
+    var remote: RemoteID?
+    /// The store knows what the peer's authenticator said of its channels.
+    var hasSetAccess = false
+
+    /// Counts the pushes on this connection, so that what belongs to an earlier one is known.
+    var generation = 0
+    var observation: ChangeObservation?
+    /// Watchers of the policies.
+    var watchers: [Task<Void, Never>] = []
+
+    /// What the session knows of the link since it last looked.
+    var countsSeen = ReplicationCounts()
+    var bytesSeen = 0
+    var wasBusy = false
+    var pullWasComplete = true
+
+    init(slot: Int, collection: Collection, pull: PullMachine, source: FeedSource) {
+        self.slot = slot
+        self.collection = collection
+        self.pull = pull
+        self.source = source
+    }
+
+    var isBusy: Bool {
+        if !pull.isComplete { return true }
+        guard let push else { return false }
+        return !push.isFinished && !push.isIdle
+    }
+
+    var counts: ReplicationCounts {
+        guard let push else { return pull.counts }
+        return push.ledger.counts + pull.counts + endedPushes
+    }
+
+    /// Of pushes that another subscription replaced.
+    private var endedPushes = ReplicationCounts()
+
+    /// Body bytes received and not stored yet.
+    var bufferedBytes: Int { pull.bufferedBytes }
+
+    /// How far push and pull have come.
+    var progress: CheckpointBody {
+        CheckpointBody(
+            local: push?.ledger.completedThrough ?? checkpoint?.saved.local ?? 0,
+            remote: pull.tracker?.completedThrough ?? checkpoint?.saved.remote)
+    }
+
+    /// Ends the push, if there is one.
+    func endPush() {
+        if let push { endedPushes = endedPushes + push.ledger.counts }
+        push = nil
+        observation?.cancel()
+        observation = nil
+    }
+
+    func end() {
+        observation?.cancel()
+        observation = nil
+        for task in watchers { task.cancel() }
+        watchers = []
+    }
+}

@@ -1,0 +1,301 @@
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+import NIOCore
+
+/// What the machines ask for is done here: by the store, policies, the dialect and timers. What comes of it goes back to them.
+extension ReplicationSession {
+    // MARK: - Push
+
+    func perform(_ action: PushAction, _ link: CollectionLink) {
+        let (slot, generation) = (link.slot, link.generation)
+        let source = link.source
+        let historyLimit = dialect.maximumHistory(slot)
+        switch action {
+        case .read(let position, let limit, let isBacklog):
+            read {
+                try source.read($0, from: position, limit: limit, isBacklog: isBacklog, historyLimit: historyLimit)
+            } then: { $0.tell(slot, generation, push: .read($1)) }
+        case .readAgain(let ids):
+            read { try source.read($0, ids, historyLimit: historyLimit) } then: { $0.tell(slot, generation, push: .readAgain(ids, $1)) }
+        case .readKeptBack(let after):
+            let current = link.pushFilter.map { ($0.pluginName, $0.version) }
+            read {
+                try source.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
+            } then: { $0.tell(slot, generation, push: .keptBackRead($1)) }
+        case .judge(let documents): judge(documents, link)
+        case .list(let kept):
+            guard let remote = link.remote else { return tell(link, push: .listed(kept.map(\.document.id))) }
+            let exclusions = kept.map { Exclusion($0, remote, link.pushFilter, version: link.judgedBy) }
+            write { try $0.exclude(source.collection, exclusions) } then: { session, _ in
+                session.tell(slot, generation, push: .listed(exclusions.map(\.id)))
+            }
+        case .unlist(let ids):
+            guard let remote = link.remote else { return }
+            write { try $0.unexclude(source.collection, remote: remote, direction: .push, ids: ids) } then: { _, _ in }
+        case .offer(let list, let documents): dialect.offer(slot, list, documents)
+        case .compare(let questions):
+            read { transaction in
+                try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1)) }
+            } then: { $0.tell(slot, generation, push: .compared($1)) }
+        case .send(let document):
+            if document.hasBlobs, channelPeer != nil { files.lend(document) }
+            dialect.send(slot, document)
+        case .announceCaughtUp: dialect.announceCaughtUp(slot)
+        case .note(let batch):
+            guard let remote = link.remote else { return tell(link, push: .noted(batch)) }
+            write { try $0.markRemote(remote, source.collection, batch) } then: { session, _ in
+                session.tell(slot, generation, push: .noted(batch))
+            }
+        case .startRetryTimer(let seconds):
+            later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
+        case .report(let event): report(event)
+        }
+    }
+
+    /// Tells the push that asked, unless another subscription has taken its place.
+    private func tell(_ slot: Int, _ generation: Int, push event: PushEvent) {
+        let link = links[slot]
+        if link.generation == generation { tell(link, push: event) }
+    }
+
+    private func judge(_ documents: [OutgoingDocument], _ link: CollectionLink) {
+        guard let filter = link.pushFilter else { return tell(link, push: .judged(documents.map { _ in .pass })) }
+        let (slot, generation) = (link.slot, link.generation)
+        // Read before: were it replaced meanwhile, the earlier version most likely answered.
+        link.judgedBy = filter.version
+        let context = policyContext(link.collection.name, .push)
+        let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
+        ask { await filter.verdicts(questions, context) } then: { $0.tell(slot, generation, push: .judged($1)) }
+    }
+
+    // MARK: - Pull
+
+    func perform(_ action: PullAction, _ link: CollectionLink) {
+        let slot = link.slot
+        let collection = link.collection
+        switch action {
+        case .readList(let list): read(list, link)
+        case .findMissing(let offers):
+            if offers.isEmpty { return tell(link, pull: .missing([])) }
+            read { try $0.missing(collection, offers) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
+                $0.tell($0.links[slot], pull: .listFailed($1))
+            }
+        case .checkProposals(let proposals):
+            if proposals.isEmpty { return tell(link, pull: .proposalsChecked([])) }
+            read { try $0.checkProposals(collection, proposals) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
+                $0.tell($0.links[slot], pull: .listFailed($1))
+            }
+        case .answerChanges(let handle, let answers): dialect.answer(handle, changes: answers)
+        case .answerProposals(let handle, let answers, let namesCurrent):
+            dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent)
+        case .refuseList(let handle, let error): dialect.refuse(handle, error)
+        case .check(let batch, let revisions):
+            ask { RevisionChecking.check(revisions) } then: { $0.tell($0.links[slot], pull: .insertion(.checked(batch, $1))) }
+        case .fetchBlobs(let fetch, let revision):
+            tell(blobs: .needed(BlobWaiter(slot: slot, fetch: fetch), revision.id, revision.blobs))
+        case .judge(let batch, let revisions): judge(batch, revisions, link)
+        case .keep(let batch, let held):
+            guard let remote = link.remote else { return tell(link, pull: .insertion(.kept(batch))) }
+            write { try HeldRevisions.keep(held, remote, collection, $0) } then: { session, _ in
+                session.tell(session.links[slot], pull: .insertion(.kept(batch)))
+            } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
+        case .assign(let batch, let revisions): assign(batch, revisions, link)
+        case .store(let batch, let revisions, let conflicts, let settlesHeld):
+            let storing = RevisionStoring(collection: collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld)
+            write { try storing.store(revisions, $0) } then: {
+                $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
+            } failed: { session, error in
+                session.logger.error("\(revisions.count) revisions were not stored: \(error)")
+                session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
+            }
+        case .takeAway(let removals): takeAway(removals, link)
+        case .settle(let handle, let settlement): dialect.settle(handle, settlement)
+        case .decide(let ids):
+            guard let decider = link.resolver else { return }
+            ask { () async -> Result<[ConflictDecider.Outcome], any Error> in
+                do { return .success(try await decider.decide(ids)) } catch { return .failure(error) }
+            } then: { session, result in
+                switch result {
+                case .success(let outcomes): session.tell(session.links[slot], pull: .decided(outcomes))
+                case .failure(let error): session.fail(error)
+                }
+            }
+        case .readHeld(let after):
+            guard let remote = link.remote else { return }
+            let current = link.pullFilter.map { ($0.pluginName, $0.version) }
+            read {
+                try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, $0)
+            } then: { $0.tell($0.links[slot], pull: .heldRead($1)) }
+        case .readConflicts(let after):
+            guard let decider = link.resolver else { return }
+            read { try decider.conflicted($0, after: after, limit: 200) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
+        case .tellPush(let revisions): if link.push != nil { tell(link, push: .pulled(revisions)) }
+        case .tellPushOfDecision: if link.push != nil { tell(link, push: .decided) }
+        case .startFlushTimer:
+            later(milliseconds: limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+        case .report(let event): report(event)
+        case .warn(let message): logger.warning("\(message)", metadata: ["peer": "\(transport.peerDescription)"])
+        case .fail(let error): fail(error)
+        }
+    }
+
+    /// Long lists are read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
+    private func read(_ list: IncomingList, _ link: CollectionLink) {
+        let (slot, isPassive, limits) = (link.slot, isPassive, limits)
+        @Sendable func rows() -> Result<ListRows, MessageError> {
+            let bytes = [UInt8](list.body.readableBytesView)
+            return Result { () throws(MessageError) in
+                isPassive
+                    ? .proposed(try ChangeRows.readProposals(bytes, limits: limits))
+                    : .offered(try ChangeRows.readChanges(bytes, limits: limits))
+            }
+        }
+        if list.body.readableBytes <= limits.inlineListBytes { return tell(link, pull: .listRead(rows())) }
+        ask { rows() } then: { $0.tell($0.links[slot], pull: .listRead($1)) }
+    }
+
+    private func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {
+        let slot = link.slot
+        guard let filter = link.pullFilter else { return }
+        let (plugin, version) = (filter.pluginName, filter.version)
+        let context = policyContext(link.collection.name, .pull)
+        let questions = revisions.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body) }
+        ask { await filter.verdicts(questions, context) } then: {
+            $0.tell($0.links[slot], pull: .insertion(.judged(batch, $1, plugin: plugin, version: version)))
+        }
+    }
+
+    private func assign(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {
+        guard case .passive(let passive) = role, let function = link.syncFunction else { return }
+        let slot = link.slot
+        let asking = SyncAsking(
+            database: database, collection: link.collection, function: function, principal: passive.principal,
+            peer: ChannelPeer(user: passive.principal.name, listener: passive.listener),
+            context: policyContext(link.collection.name, .pull), setsAccess: channelPeer != nil && !link.hasSetAccess)
+        ask { await asking.judge(revisions) } then: { session, result in
+            switch result {
+            case .success(let judgements):
+                session.links[slot].hasSetAccess = true
+                session.tell(session.links[slot], pull: .insertion(.assigned(batch, judgements)))
+            case .failure(let error):
+                session.logger.error("\(revisions.count) revisions were not stored: \(error)")
+                session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
+            }
+        }
+    }
+
+    /// Documents that the peer no longer lets us have: purged here, when the replicator purges by itself. The pull filter may keep
+    /// them; without its verdict a document stays.
+    private func takeAway(_ removals: [Removal], _ link: CollectionLink) {
+        guard case .active(let active) = role, active.replicator.autoPurge else { return tell(link, pull: .takenAway(removals)) }
+        let (slot, collection) = (link.slot, link.collection)
+        guard let filter = link.pullFilter else { return purge(removals.map(\.id), removals, link) }
+        let context = policyContext(collection.name, .pull)
+        let ids = removals.map(\.id)
+        read { transaction in
+            try ids.map { id in
+                PolicyDocument(
+                    id: id, revision: try transaction.document(collection, id)?.revision ?? RevisionID(stored: "1-00"), isDeleted: false,
+                    body: Array("{}".utf8), accessRemoved: true)
+            }
+        } then: { session, questions in
+            session.ask { await filter.verdicts(questions, context) } then: { session, verdicts in
+                session.purge(zip(ids, verdicts).filter { $0.1 == .pass }.map(\.0), removals, session.links[slot])
+            }
+        }
+    }
+
+    private func purge(_ ids: [DocumentID], _ removals: [Removal], _ link: CollectionLink) {
+        let (slot, collection) = (link.slot, link.collection)
+        write { transaction in
+            for id in ids { _ = try transaction.purge(collection, id) }
+        } then: { session, _ in session.tell(session.links[slot], pull: .takenAway(removals)) }
+    }
+
+    // MARK: - Checkpoints
+
+    func perform(_ action: CheckpointMachine.Action, _ link: CollectionLink) {
+        let slot = link.slot
+        guard let id = link.checkpoint?.id else { return }
+        switch action {
+        case .startTimer:
+            later(milliseconds: limits.checkpointIntervalSeconds * 1_000) { $0.tell($0.links[slot], checkpoint: .timerElapsed) }
+        case .note:
+            if link.push != nil { tell(link, push: .noteNow) }
+            tellWhenNoted(link)
+        case .saveAtPeer(let body, let token):
+            dialect.saveCheckpoint(slot, id: id, body: body.bytes(time: environment.time.wallSeconds()), token: token)
+        case .fetchToken: dialect.fetchCheckpoint(slot, id: id)
+        case .saveHere(let body):
+            let bytes = body.bytes(time: environment.time.wallSeconds())
+            let collection = link.collection
+            write { _ = try $0.setCheckpoint(.own, id: id, collection: collection, body: bytes) } then: { session, _ in
+                session.tell(session.links[slot], checkpoint: .savedHere)
+            }
+        case .warn(let message): logger.warning("\(message)")
+        case .fail(let error): fail(error)
+        }
+    }
+
+    // MARK: - Work elsewhere
+
+    /// Reads, and goes on here. A store that cannot read ends the session, unless something else is said.
+    func read<T: Sendable>(
+        _ body: @escaping @Sendable (ReadTransaction) throws -> T,
+        then: @escaping @Sendable (isolated ReplicationSession, T) -> Void,
+        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void = { $0.fail($1) }
+    ) {
+        database.read(body) { result in self.goOn(result, then, failed) }
+    }
+
+    /// Writes, and goes on here when it is durable.
+    func write<T: Sendable>(
+        _ body: @escaping @Sendable (WriteTransaction) throws -> T,
+        then: @escaping @Sendable (isolated ReplicationSession, T) -> Void,
+        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void = { $0.fail($1) }
+    ) {
+        database.write(body) { result in self.goOn(result, then, failed) }
+    }
+
+    nonisolated func goOn<T: Sendable>(
+        _ result: Result<T, any Error>, _ then: @escaping @Sendable (isolated ReplicationSession, T) -> Void,
+        _ failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
+    ) {
+        later { session in
+            switch result {
+            case .success(let value): then(session, value)
+            case .failure(let error): failed(session, error)
+            }
+        }
+    }
+
+    /// Asks a policy, or the pool, and goes on here.
+    func ask<T: Sendable>(
+        _ question: @escaping @Sendable () async -> T, then: @escaping @Sendable (isolated ReplicationSession, T) -> Void
+    ) {
+        environment.task {
+            let answer = await question()
+            self.later { then($0, answer) }
+        }
+    }
+}
+
+extension DocumentFilter {
+    /// One verdict for each document, whatever the filter does.
+    fileprivate func verdicts(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        var verdicts = await evaluate(documents, context)
+        while verdicts.count < documents.count { verdicts.append(missingVerdict) }
+        return verdicts
+    }
+}
+
+extension Exclusion {
+    fileprivate init(_ kept: KeptBack, _ remote: RemoteID, _ filter: (any DocumentFilter)?, version: String) {
+        self.init(
+            remote: remote, direction: .push, kind: kept.failure == nil ? .rejected : .held, id: kept.document.id,
+            sequence: kept.document.sequence, revision: kept.document.version, error: kept.failure?.message ?? "",
+            plugin: kept.failure?.plugin ?? filter?.pluginName ?? "", version: kept.failure?.version ?? version)
+    }
+}

@@ -1,0 +1,311 @@
+import BLIP
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+
+/// A peer's questions about checkpoints and collections, which wait for their turn: each answer may be a megabyte for a few bytes of
+/// question.
+struct PassiveRequests {
+    enum Request: Sendable {
+        case checkpoint(AnswerHandle?, id: String)
+        case setCheckpoint(AnswerHandle?, id: String, body: [UInt8], expectedRevision: String?)
+        case collections(AnswerHandle?, ids: [String], found: [Bool])
+    }
+
+    private var waiting: [Request] = []
+    private var isServing = false
+
+    var isEmpty: Bool { waiting.isEmpty && !isServing }
+    var count: Int { waiting.count }
+
+    mutating func append(_ request: Request) { waiting.append(request) }
+
+    /// One at a time.
+    mutating func next() -> Request? {
+        guard !isServing, !waiting.isEmpty else { return nil }
+        isServing = true
+        return waiting.removeFirst()
+    }
+
+    mutating func served() { isServing = false }
+}
+
+/// What the listening side does for a peer beside push and pull: collections, subscriptions, and the peer's checkpoints, which are
+/// bytes in and bytes out.
+extension ReplicationSession {
+    /// What the peer said.
+    func handle(_ event: DialectEvent) {
+        switch event {
+        case .push(let slot, let event):
+            guard slot < links.count else { return }
+            if !files.isEmpty { takeBackBlobs(event) }
+            if links[slot].push != nil { tell(links[slot], push: event) }
+        case .pull(let slot, let event): handle(event, slot)
+        case .checkpoint(let slot, let event): if slot < links.count { tell(links[slot], checkpoint: event) }
+        case .blob(let event): tell(blobs: event)
+        case .passive(let slot, let handle, let request):
+            guard slot < links.count else { return refuseCollection(handle) }
+            self.handle(request, slot, handle)
+        case .collectionsWanted(let handle, let wanted): openCollections(wanted, handle)
+        case .defaultCollectionWanted: openDefaultCollection()
+        case .wantsMore(let handle): supply(handle)
+        case .failed(let error, let wantsLegacy):
+            guard wantsLegacy else { return fail(error) }
+            self.wantsLegacy = true
+            finish(error: error, closeCode: 1000, reason: "")
+        case .warn(let message): logger.notice("\(message)", metadata: ["peer": "\(transport.peerDescription)"])
+        }
+    }
+
+    private func takeBackBlobs(_ event: PushEvent) {
+        switch event {
+        case .acknowledged(let id), .refused(let id, _): files.takeBack(id)
+        default: break
+        }
+    }
+
+    private func handle(_ event: PullEvent, _ slot: Int) {
+        guard slot < links.count else {
+            switch event {
+            case .listArrived(let list): refuseCollection(list.handle)
+            case .arrived(let revision): refuseCollection(revision.replyTo)
+            default: break
+            }
+            return
+        }
+        let link = links[slot]
+        switch event {
+        case .listArrived(let list) where !isPassive && !link.pull.isSubscribed:
+            dialect.refuse(list.handle, MessageError(code: 403, message: "nothing was subscribed to here"))
+        case .arrived(let revision):
+            if let refusal = refusal(of: revision) {
+                dialect.refuse(revision.replyTo, refusal)
+                let error = ReplicationError(domain: .http, code: refusal.code, message: refusal.message)
+                tell(link, pull: .arrivalRefused(revision.sequence, revision.id, error, isFinal: refusal.code != 503))
+            } else {
+                tell(link, pull: event)
+            }
+        default: tell(link, pull: event)
+        }
+    }
+
+    private func refusal(of revision: ReceivedRevision) -> MessageError? {
+        if refusesPush { return MessageError(code: 403, message: "this listener is read-only") }
+        guard isOverfull else { return nil }
+        return MessageError(
+            code: 503,
+            message: "more revisions wait to be stored than max_buffered_rev_bytes (\(limits.maximumBufferedRevisionBytes)) allows")
+    }
+
+    private func refuseCollection(_ handle: AnswerHandle?) {
+        dialect.refuse(handle, MessageError(code: 403, message: "the default collection is not open to this peer"))
+    }
+
+    // MARK: - Collections
+
+    /// A peer that begins without naming collections means the default one.
+    private func openDefaultCollection() {
+        guard let collection = database.collection(.default), mayUse(.default) else { return }
+        dialect.speak(.legacy, collections: 1, isOnlyDefault: true)
+        links = [passiveLink(0, collection)]
+    }
+
+    private func openCollections(_ wanted: CollectionsRequest, _ handle: AnswerHandle?) {
+        let found = wanted.items.map { item in item.name.flatMap { mayUse($0) ? database.collection($0) : nil } }
+        // One unknown collection and the peer stops; until then nothing of the others is served.
+        if !found.contains(where: { $0 == nil }) {
+            dialect.speak(.collections, collections: found.count, isOnlyDefault: false)
+            links = found.enumerated().compactMap { index, collection in collection.map { passiveLink(index, $0) } }
+        }
+        passiveRequests.append(.collections(handle, ids: wanted.items.map(\.checkpointID), found: found.map { $0 != nil }))
+    }
+
+    private func passiveLink(_ slot: Int, _ collection: Collection) -> CollectionLink {
+        guard case .passive(let passive) = role else {
+            preconditionFailure("only a passive session serves collections")
+        }
+        let hasResolver = passive.resolver != nil
+        let settings = PullSettings(
+            collection: collection.name, role: .passive(refusesPush: refusesPush), hasFilter: passive.pullFilter != nil,
+            hasSyncFunction: passive.syncFunction != nil, hasResolver: hasResolver, keepsLists: false, documentIDs: nil, limits: limits)
+        let link = CollectionLink(
+            slot: slot, collection: collection, pull: PullMachine(settings),
+            source: FeedSource(collection: collection, skipsConflicts: false))
+        link.pushFilter = passive.pushFilter
+        link.pullFilter = passive.pullFilter
+        link.syncFunction = passive.syncFunction
+        if let resolver = passive.resolver {
+            link.resolver = ConflictDecider(
+                database: database, collection: collection, resolver: resolver, shadow: passive.shadow,
+                context: policyContext(collection.name, .pull), scope: .remote(.pusher), attempts: limits.resolveAttempts,
+                environment: environment, observer: passive.conflictObserver)
+        }
+        return link
+    }
+
+    /// The peer's principal may be narrowed to some collections.
+    private func mayUse(_ name: CollectionName) -> Bool {
+        guard case .passive(let passive) = role, let allowed = passive.principal.collections else { return true }
+        return allowed.contains { $0.utf8.elementsEqual(name.description.utf8) || $0.utf8.elementsEqual(name.wireName.utf8) }
+    }
+
+    /// The peer may not push: the listener or its principal is read-only.
+    private var refusesPush: Bool {
+        guard case .passive(let passive) = role else { return false }
+        return passive.isReadOnly || passive.principal.isReadOnly
+    }
+
+    // MARK: - Requests
+
+    private func handle(_ request: PassiveRequest, _ slot: Int, _ handle: AnswerHandle?) {
+        switch request {
+        case .checkpoint(let id): passiveRequests.append(.checkpoint(handle, id: id))
+        case .setCheckpoint(let id, let body, let expected):
+            passiveRequests.append(.setCheckpoint(handle, id: id, body: body, expectedRevision: expected))
+        case .subscribe(let subscription):
+            do throws(MessageError) { try subscribe(links[slot], subscription, handle) } catch { dialect.refuse(handle, error) }
+        case .unsubscribe:
+            links[slot].endPush()
+            touch(links[slot])
+            dialect.reply(handle)
+        }
+    }
+
+    /// Serves what waits, one by one, and no faster than the peer takes the answers.
+    func servePassiveRequests() {
+        guard dialect.owedBytes <= limits.owedReplyBytes, let request = passiveRequests.next() else { return }
+        switch request {
+        case .checkpoint(let handle, let id):
+            read { try $0.checkpoint(.peer, id: id, collection: nil) } then: { session, stored in
+                session.dialect.answer(handle, checkpoint: stored)
+                session.passiveRequests.served()
+            } failed: { $0.storeFailed(handle, $1) }
+        case .setCheckpoint(let handle, let id, let body, let expected):
+            write { try $0.setCheckpoint(.peer, id: id, collection: nil, body: body, expectedRevision: expected) } then: {
+                $0.dialect.answer(handle, savedCheckpoint: $1)
+                $0.passiveRequests.served()
+            } failed: { session, error in
+                guard case StoreError.checkpointConflict? = error as? StoreError else { return session.storeFailed(handle, error) }
+                session.dialect.refuse(handle, MessageError(code: 409, message: "the checkpoint was changed meanwhile"))
+                session.passiveRequests.served()
+            }
+        case .collections(let handle, let ids, let found):
+            let limit = limits.owedReplyBytes
+            read { transaction -> [StoredCheckpoint??] in
+                var bytes = 0
+                return try zip(ids, found).map { id, isFound -> StoredCheckpoint?? in
+                    guard isFound else { return .none }
+                    // One name may be asked for a thousand times; what is too much is answered as "none", which costs the peer time only.
+                    let stored = bytes < limit ? try transaction.checkpoint(.peer, id: id, collection: nil) : nil
+                    bytes += stored?.body.count ?? 0
+                    return .some(stored)
+                }
+            } then: { session, checkpoints in
+                session.dialect.answer(handle, collections: checkpoints)
+                session.passiveRequests.served()
+            } failed: { $0.storeFailed(handle, $1) }
+        }
+    }
+
+    /// The store could not answer a peer's question.
+    private func storeFailed(_ handle: AnswerHandle?, _ error: any Error) {
+        logger.error("\(error)")
+        dialect.refuse(handle, .busy)
+        passiveRequests.served()
+    }
+
+    // MARK: - Subscriptions
+
+    private func subscribe(_ link: CollectionLink, _ subscription: PeerSubscription, _ handle: AnswerHandle?) throws(MessageError) {
+        guard case .passive(let passive) = role else { return }
+        var channels: [String]?
+        if let filter = subscription.filter { channels = try selectedChannels(filter, subscription.channels) }
+        // A one-shot subscription may be followed by another, as in Couchbase Lite.
+        if let running = link.push, running.settings.isContinuous {
+            throw MessageError(code: 409, message: "this collection has a subscription already")
+        }
+        link.endPush()
+        link.generation += 1
+        var source = FeedSource(
+            collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs)
+        var position = FeedPosition(UInt64(subscription.since) ?? 0)
+        let peer = channelPeer
+        if let peer {
+            let place = ChannelPlace(parsing: subscription.since)
+            position = FeedPosition(place.sequence, channels: place)
+            source.channels = ChannelQuestion(
+                peer: peer, channels: channels, ids: subscription.documentIDs.map(Set.init), waitsForRoutes: passive.syncFunction != nil)
+            source.tells = Self.news(passive.subprotocol, wantsRevocations: subscription.wantsRevocations)
+        }
+        link.source = source
+        tell(link, pull: .peerPulls)
+        let (slot, generation, collection) = (link.slot, link.generation, link.collection)
+        let (start, isContinuous) = (position, subscription.isContinuous)
+        let begin: @Sendable (isolated ReplicationSession, FeedPosition) -> Void = { session, position in
+            session.errands -= 1
+            guard session.links[slot].generation == generation else { return }
+            session.dialect.reply(handle)
+            session.startPush(session.links[slot], .announce, from: position, isContinuous: isContinuous)
+        }
+        let failed: @Sendable (isolated ReplicationSession, any Error) -> Void = { session, error in
+            session.errands -= 1
+            session.logger.error("\(error)")
+            session.dialect.refuse(handle, .busy)
+        }
+        errands += 1
+        let wantsFuture = subscription.wantsFuture
+        let findStart: @Sendable (isolated ReplicationSession) -> Void = { session in
+            guard wantsFuture else { return begin(session, start) }
+            session.read { try $0.lastSequence(collection) } then: { session, last in
+                begin(session, FeedPosition(last, channels: start.channels == nil ? nil : ChannelPlace(last)))
+            } failed: { failed($0, $1) }
+        }
+        guard let peer, !link.hasSetAccess else { return findStart(self) }
+        let principal = passive.principal
+        write {
+            try $0.setAccess(of: peer, collection, channels: principal.channels ?? [], roles: principal.roles ?? [])
+        } then: { session, _ in
+            session.links[slot].hasSetAccess = true
+            findStart(session)
+        } failed: { failed($0, $1) }
+    }
+
+    /// Whose channels bound this session; nil: the peer may pull everything. A principal with channels is bound to them also where
+    /// the listener assigns none itself.
+    var channelPeer: ChannelPeer? {
+        guard case .passive(let passive) = role, passive.syncFunction != nil || passive.principal.channels != nil else { return nil }
+        return ChannelPeer(user: passive.principal.name, listener: passive.listener)
+    }
+
+    /// The channels of `filter: sync_gateway/bychannel`.
+    private func selectedChannels(_ filter: String, _ names: String?) throws(MessageError) -> [String] {
+        guard channelPeer != nil, filter == "sync_gateway/bychannel" else {
+            throw MessageError(domain: "LiteCore", code: 19, message: "Filtering not supported (\(filter.prefix(60)))")
+        }
+        let channels = (names ?? "").split(separator: ",").map { $0.drop { $0 == " " } }.filter { !$0.isEmpty }.map(String.init)
+        guard !channels.isEmpty else { throw .bad("the filter sync_gateway/bychannel needs the property channels, names with commas between") }
+        guard channels.count <= limits.maximumChannels else {
+            throw MessageError(code: 413, message: "subChanges names \(channels.count) channels, max_channels is \(limits.maximumChannels)")
+        }
+        return channels
+    }
+
+    /// What a peer of this generation is told of documents that it may no longer have.
+    private static func news(
+        _ subprotocol: Subprotocol, wantsRevocations: Bool
+    ) -> @Sendable (OutgoingDocument) -> OutgoingDocument? {
+        { document in
+            switch (document.news, subprotocol) {
+            case (.visible, _): return document
+            case (_, .generation3): return wantsRevocations ? document : nil
+            case (.removed, .generation2):
+                // An ordinary row, whose revision then says that the document went.
+                var document = document
+                document.goesByBody = true
+                return document
+            case (.revoked, .generation2): return nil
+            }
+        }
+    }
+}

@@ -1,0 +1,377 @@
+import BLIP
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+import Logging
+import NIOCore
+
+/// One connection that replicates, on either side: the driver of the engine.
+///
+/// It hands what the peer says, what the store answers and what policies decide to the machines, one event at a time, and does
+/// what they ask for. It decides nothing itself. It runs where its transport runs; what may take time goes elsewhere in batches:
+/// bodies are checked on the pool, the store works on its own workers, policies on theirs.
+public actor ReplicationSession: MessageReceiver {
+    public nonisolated let context: any SerialContext
+    private nonisolated let serialExecutor: any SerialExecutor
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { serialExecutor.asUnownedSerialExecutor() }
+
+    public nonisolated let counters: ReplicationCounters
+    public nonisolated let role: SessionRole
+    nonisolated let database: Database
+    nonisolated let limits: ReplicationLimits
+    nonisolated let observer: SessionObserver
+    nonisolated let environment: Environment
+    nonisolated let logger: Logger
+
+    let transport: any MessageTransport
+    var dialect: BLIPDialect
+    var links: [CollectionLink] = []
+    var blobs: BlobMachine
+    var files = BlobFiles()
+    var passiveRequests = PassiveRequests()
+
+    /// What waits for its turn, in order.
+    private var inbox: [Event] = []
+    private var isHandling = false
+    /// Links that something happened to since the session last looked.
+    private var touched: Set<Int> = []
+    private var busyLinks = 0
+    private var incompletePulls = 0
+    private var bufferedBytes = 0
+    /// Set-up, answers to the peer's own questions: what keeps the session busy beside its links.
+    var errands = 0
+    private var readingIsPaused = false
+
+    /// Active: set-up is complete, the feeds run.
+    var isRunning = false
+    private(set) var hasEnded = false
+    var wantsLegacy = false
+    private var activity = ActivityLevel.busy
+    private var documentEvents: [DocumentEvent] = []
+
+    private enum Event {
+        case push(CollectionLink, PushEvent)
+        case pull(CollectionLink, PullEvent)
+        case checkpoint(CollectionLink, CheckpointMachine.Event)
+        case blob(BlobEvent)
+        /// What the push was told to note is on its way to the store: the checkpoint follows it.
+        case noteIsUnderWay(CollectionLink)
+    }
+
+    public init(
+        transport: any MessageTransport, role: SessionRole, observer: SessionObserver = .init(),
+        counters: ReplicationCounters = .init(), environment: Environment = .system, logger: Logger
+    ) {
+        self.transport = transport
+        context = transport.executionContext
+        serialExecutor = transport.executionContext.serialExecutor
+        self.role = role
+        self.observer = observer
+        self.counters = counters
+        self.environment = environment
+        self.logger = logger
+        let isPassive: Bool
+        switch role {
+        case .active(let active):
+            database = active.replicator.database
+            limits = active.replicator.limits
+            isPassive = false
+        case .passive(let passive):
+            database = passive.database
+            limits = passive.limits
+            isPassive = true
+        }
+        dialect = BLIPDialect(isPassive: isPassive, limits: limits)
+        blobs = BlobMachine(limits)
+    }
+
+    /// Begins: the transport delivers from now on, and an active session speaks first.
+    public func start() {
+        transport.start(self)
+        guard case .active(let active) = role else { return }
+        errands += 1
+        environment.task { await self.setUp(active) }
+    }
+
+    /// Ends the session from our side.
+    ///
+    /// - Parameter code: the WebSocket close code; 4001 asks the peer to come back.
+    public func stop(code: UInt16 = 1000, reason: String = "", error: ReplicationError? = nil) {
+        finish(error: error, closeCode: code, reason: reason)
+    }
+
+    var isPassive: Bool {
+        if case .passive = role { true } else { false }
+    }
+
+    // MARK: - From the transport
+
+    public nonisolated func received(_ messages: [ByteBuffer]) {
+        assumeIsolated { session in session.turn { $0.receive(messages) } }
+    }
+
+    public nonisolated func writabilityChanged(_ isWritable: Bool) {
+        if isWritable { assumeIsolated { session in session.turn { _ in } } }
+    }
+
+    public nonisolated func closed(_ end: ConnectionEnd) {
+        assumeIsolated { $0.connectionClosed(end) }
+    }
+
+    private func receive(_ messages: [ByteBuffer]) {
+        var events: [DialectEvent] = []
+        for message in messages {
+            if hasEnded { return }
+            do { try dialect.receive(message, into: &events) } catch {
+                logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
+                return finish(
+                    error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
+                    closeCode: error.closeCode, reason: "\(error)")
+            }
+            for event in events { handle(event) }
+            events.removeAll(keepingCapacity: true)
+        }
+    }
+
+    private func connectionClosed(_ end: ConnectionEnd) {
+        guard !hasEnded else { return }
+        // Couchbase Lite, too, treats an unasked-for 1000 from the peer as 1001: the peer went away.
+        let code = end.code == 1000 ? 1001 : end.code
+        let error = ReplicationError(
+            domain: .websocket, code: Int(code),
+            message: end.reason.isEmpty ? "the peer closed the connection (\(end.code))" : end.reason)
+        finish(error: isPassive ? nil : error, closeCode: nil, reason: "")
+    }
+
+    // MARK: - Events
+
+    /// Everything that happens to a session goes through here: it happens, the machines do what follows from it, frames go out, and
+    /// the session looks where it stands.
+    func turn(_ body: (isolated ReplicationSession) -> Void) {
+        guard !hasEnded else { return }
+        body(self)
+        drain()
+        pump()
+        lookAround()
+    }
+
+    /// A turn that is due as soon as the session's context has time. Any thread.
+    nonisolated func later(_ body: @escaping @Sendable (isolated ReplicationSession) -> Void) {
+        context.execute { self.assumeIsolated { $0.turn(body) } }
+    }
+
+    /// A turn at its time, unless the session is gone by then.
+    func later(milliseconds: Int, _ body: @escaping @Sendable (isolated ReplicationSession) -> Void) {
+        context.schedule(afterMilliseconds: milliseconds) { [weak self] in
+            guard let self else { return }
+            self.assumeIsolated { $0.turn(body) }
+        }
+    }
+
+    func tell(_ link: CollectionLink, push event: PushEvent) { inbox.append(.push(link, event)) }
+    func tell(_ link: CollectionLink, pull event: PullEvent) { inbox.append(.pull(link, event)) }
+    func tell(_ link: CollectionLink, checkpoint event: CheckpointMachine.Event) { inbox.append(.checkpoint(link, event)) }
+    /// Something about the link changed outside of its machines.
+    func touch(_ link: CollectionLink) { touched.insert(link.slot) }
+    func tellWhenNoted(_ link: CollectionLink) { inbox.append(.noteIsUnderWay(link)) }
+    func tell(blobs event: BlobEvent) { inbox.append(.blob(event)) }
+
+    /// Hands the events to the machines in order, and does what they ask for; that may be the cause of more events.
+    private func drain() {
+        guard !isHandling else { return }
+        isHandling = true
+        defer { isHandling = false }
+        var next = 0
+        var (pushes, pulls, checkpoints, blobActions) = ([PushAction](), [PullAction](), [CheckpointMachine.Action](), [BlobAction]())
+        while next < inbox.count, !hasEnded {
+            let event = inbox[next]
+            next += 1
+            switch event {
+            case .push(let link, let event):
+                link.push?.handle(event, &pushes)
+                touched.insert(link.slot)
+                for action in pushes { perform(action, link) }
+                pushes.removeAll(keepingCapacity: true)
+            case .pull(let link, let event):
+                link.pull.handle(event, &pulls)
+                touched.insert(link.slot)
+                for action in pulls { perform(action, link) }
+                pulls.removeAll(keepingCapacity: true)
+            case .checkpoint(let link, let event):
+                guard let progress = link.checkpoint.map({ _ in link.progress }) else { continue }
+                link.checkpoint?.handle(event, progress, &checkpoints)
+                for action in checkpoints { perform(action, link) }
+                checkpoints.removeAll(keepingCapacity: true)
+            case .blob(let event):
+                blobs.handle(event, &blobActions)
+                for action in blobActions { perform(action) }
+                blobActions.removeAll(keepingCapacity: true)
+            case .noteIsUnderWay(let link):
+                // The writer works in order: when this one is through, what was to be noted before it is.
+                let slot = link.slot
+                write { _ in } then: { session, _ in session.tell(session.links[slot], checkpoint: .noted) }
+            }
+            if next == inbox.count || next >= 4_096 {
+                inbox.removeFirst(next)
+                next = 0
+            }
+        }
+        if hasEnded { inbox = [] }
+    }
+
+    /// Puts frames on the wire as far as the transport takes them.
+    private func pump() {
+        var events: [DialectEvent] = []
+        while !hasEnded, transport.isWritable {
+            var frames: [ByteBuffer] = []
+            var bytes = 0
+            while bytes < 128 << 10, let frame = dialect.nextFrame(into: &events) {
+                bytes += frame.readableBytes
+                frames.append(frame)
+            }
+            if !frames.isEmpty { transport.write(frames) }
+            for event in events { handle(event) }
+            events.removeAll(keepingCapacity: true)
+            if frames.isEmpty { break }
+        }
+        servePassiveRequests()
+        drain()
+    }
+
+    // MARK: - Where the session stands
+
+    /// Looks at what the turn changed: counts, back-pressure, whether all is pulled, whether there is anything left to do.
+    private func lookAround() {
+        while !touched.isEmpty, !hasEnded {
+            takeStock()
+            drain()
+            pump()
+        }
+        if isRunning, !hasEnded, !isBusy {
+            saveCheckpoints()
+            if case .active(let active) = role, !active.replicator.isContinuous, !isBusy, links.allSatisfy({ $0.push?.isFinished ?? true }) {
+                return finish(error: nil, closeCode: 1000, reason: "")
+            }
+        }
+        guard !hasEnded else { return }
+        adjustReading()
+        let level: ActivityLevel = isBusy ? .busy : .idle
+        if level == .idle { flushDocumentEvents() }
+        if level != activity {
+            activity = level
+            observer.activityChanged(level)
+        }
+    }
+
+    private func takeStock() {
+        let slots = touched
+        touched = []
+        let wereComplete = incompletePulls == 0
+        for slot in slots {
+            let link = links[slot]
+            counters.add(link.counts - link.countsSeen)
+            link.countsSeen = link.counts
+            bufferedBytes += link.bufferedBytes - link.bytesSeen
+            link.bytesSeen = link.bufferedBytes
+            if link.isBusy != link.wasBusy {
+                busyLinks += link.wasBusy ? -1 : 1
+                link.wasBusy.toggle()
+            }
+            if link.pull.isComplete != link.pullWasComplete {
+                incompletePulls += link.pullWasComplete ? 1 : -1
+                link.pullWasComplete.toggle()
+            }
+            if let checkpoint = link.checkpoint, checkpoint.isIdle, link.progress != checkpoint.saved {
+                tell(link, checkpoint: .progressed)
+            }
+        }
+        // A one-shot push waits for the pulls: a conflict that these bring may still be decided into something to push.
+        if !isPassive, wereComplete != (incompletePulls == 0) {
+            for link in links where link.push != nil { tell(link, push: .pullIsComplete(incompletePulls == 0)) }
+        }
+    }
+
+    private var isBusy: Bool {
+        errands > 0 || busyLinks > 0 || !blobs.isIdle || dialect.hasPendingOutput || !passiveRequests.isEmpty
+            || isRunning && links.contains { $0.checkpoint.map { !$0.isSaved($0.saved) } ?? false }
+    }
+
+    private func saveCheckpoints() {
+        for link in links where link.checkpoint.map({ !$0.isSaved(link.progress) }) ?? false { tell(link, checkpoint: .saveNow) }
+        drain()
+        pump()
+    }
+
+    /// The connection is not read while what came is not stored, or what the peer asked for is not taken.
+    private func adjustReading() {
+        let waits = bufferedBytes > limits.bufferedRevisionBytes && !blobs.isFetching || dialect.owedBytes > limits.owedReplyBytes
+            || passiveRequests.count > limits.waitingRequests || blobs.waitingRequests > limits.waitingRequests || dialect.shouldPauseReading
+        if waits, !readingIsPaused {
+            readingIsPaused = true
+            transport.setReading(false)
+        } else if readingIsPaused, !waits, bufferedBytes < limits.bufferedRevisionBytes / 2 || blobs.isFetching {
+            readingIsPaused = false
+            transport.setReading(true)
+        }
+    }
+
+    /// Revisions are refused for the moment: more wait to be stored than may, while blobs keep the connection open.
+    var isOverfull: Bool { bufferedBytes >= limits.maximumBufferedRevisionBytes }
+
+    // MARK: - The end
+
+    /// Fails the run because of the store or the peer: the connection is closed with a code that says whether to come back.
+    func fail(_ error: any Error) {
+        let failure = error as? ReplicationError ?? ReplicationError(store: error)
+        logger.error("\(failure)")
+        finish(error: failure, closeCode: failure.isTransient ? 4001 : 4002, reason: failure.message)
+    }
+
+    func finish(error: ReplicationError?, closeCode: UInt16?, reason: String) {
+        guard !hasEnded else { return }
+        hasEnded = true
+        if let closeCode { transport.close(code: closeCode, reason: String(reason.prefix(100))) }
+        dialect.end()
+        files.end()
+        for link in links {
+            counters.add(link.counts - link.countsSeen)
+            link.countsSeen = link.counts
+            link.end()
+        }
+        inbox = []
+        passiveRequests = PassiveRequests()
+        flushDocumentEvents()
+        observer.activityChanged(.stopped)
+        // What was under way is counted anew by the next run.
+        counters.update { $0.total = $0.completed }
+        noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy))
+    }
+
+    /// Acknowledgements that are not noted yet only save a question next time: try, then say that it is over.
+    private func noteLast(_ end: SessionEnd) {
+        let marks = links.compactMap { link -> (RemoteID, Collection, AcknowledgedVersions.Batch)? in
+            guard let remote = link.remote, let batch = link.push?.takeUnnoted() else { return nil }
+            return (remote, link.collection, batch)
+        }
+        let observer = observer
+        guard !marks.isEmpty else { return observer.ended(end) }
+        database.write { transaction in
+            for (remote, collection, batch) in marks { try transaction.markRemote(remote, collection, batch) }
+        } completion: { _ in
+            observer.ended(end)
+        }
+    }
+
+    func report(_ event: DocumentEvent) {
+        documentEvents.append(event)
+        if documentEvents.count >= 100 { flushDocumentEvents() }
+    }
+
+    private func flushDocumentEvents() {
+        guard !documentEvents.isEmpty else { return }
+        let events = documentEvents
+        documentEvents = []
+        observer.documents(events)
+    }
+}

@@ -1,0 +1,256 @@
+import BLIP
+import Digests
+import Documents
+import DocumentStore
+import Encodings
+import Environment
+import Interfaces
+
+/// The first steps of an active session: collections, checkpoints, then the feeds.
+extension ReplicationSession {
+    /// One collection's checkpoint as both sides know it.
+    private struct Start {
+        var own: CheckpointBody?
+        var peer: CheckpointBody?
+        var peerRevision = ""
+    }
+
+    func setUp(_ active: ActiveConfiguration) async {
+        do {
+            try await open(active)
+        } catch {
+            turn { $0.fail(error) }
+        }
+        turn { $0.errands -= 1 }
+    }
+
+    private func open(_ active: ActiveConfiguration) async throws {
+        let configuration = active.replicator
+        let chosen = try configuration.collections.map { wanted in
+            guard let collection = database.collection(wanted.collection) else {
+                throw ReplicationError(
+                    domain: .store, code: 404, message: "database \(database.name) has no collection \(wanted.collection)")
+            }
+            return (wanted, collection)
+        }
+        let ids = chosen.map { Self.checkpointID(configuration, $0.0, privateUUID: database.privateUUID) }
+        let collections = chosen.map(\.1)
+        var starts = try await readOwn(ids, collections, resets: active.resets)
+        let isOnlyDefault = collections.count == 1 && collections[0].name == .default
+        var mode = BLIPDialect.Mode.collections
+        if active.startsLegacy, isOnlyDefault {
+            mode = .legacy
+        } else if try await askCollections(ids, collections, &starts) == false {
+            guard isOnlyDefault else {
+                let names = collections.map(\.name.description).joined(separator: ", ")
+                throw ReplicationError(
+                    domain: .websocket, code: 404, message: "the peer knows no collections, and \(names) was asked for")
+            }
+            mode = .legacy
+        }
+        if mode == .legacy { try await askCheckpoint(ids[0], &starts[0]) }
+        if hasEnded { return }
+        dialect.speak(mode, collections: collections.count, isOnlyDefault: isOnlyDefault)
+        let key = configuration.remoteKey
+        let remote = try await database.write { try $0.remoteID(for: key) }
+        let isEmpty = try await database.read { transaction in
+            try collections.map { try transaction.lastSequence($0) == 0 }
+        }
+        if hasEnded { return }
+        turn { session in
+            session.links = chosen.enumerated().map { session.activeLink($0, $1.0, $1.1, remote, configuration) }
+            session.isRunning = true
+            for (index, link) in session.links.enumerated() {
+                session.startFeeds(link, starts[index], ids[index], active, isEmpty: isEmpty[index])
+            }
+        }
+    }
+
+    private func readOwn(_ ids: [String], _ collections: [Collection], resets: Bool) async throws -> [Start] {
+        if resets { return ids.map { _ in Start() } }
+        return try await database.read { transaction in
+            try zip(ids, collections).map { id, collection in
+                Start(own: try transaction.checkpoint(.own, id: id, collection: collection).map { CheckpointBody(parsing: $0.body) })
+            }
+        }
+    }
+
+    /// Sends a request and waits; nil when the connection ended first.
+    private func ask(_ request: OutgoingRequest) async -> IncomingReply? {
+        if hasEnded { return nil }
+        return await withCheckedContinuation { continuation in turn { $0.dialect.ask(request, continuation) } }
+    }
+
+    /// False when the peer has no handler for `getCollections`.
+    private func askCollections(_ ids: [String], _ collections: [Collection], _ starts: inout [Start]) async throws -> Bool {
+        let body = JSONValue.object(
+            JSONObject([
+                JSONObject.Member(key: "checkpoint_ids", value: .array(ids.map { .string($0) })),
+                JSONObject.Member(key: "collections", value: .array(collections.map { .string($0.name.wireName) })),
+            ]))
+        guard let reply = await ask(OutgoingRequest(profile: Profile.getCollections, body: .init(bytes: body.serialize()))) else { return true }
+        if let error = reply.error {
+            if error.domain == "BLIP", error.code == 404 { return false }
+            throw ReplicationError(reply: error, to: Profile.getCollections)
+        }
+        guard case .array(let items)? = try? JSONValue(parsing: [UInt8](reply.body.readableBytesView)), items.count == ids.count else {
+            throw ReplicationError(domain: .blip, code: 400, message: "the peer's answer to getCollections cannot be read")
+        }
+        for (index, item) in items.enumerated() {
+            guard case .object(let object) = item else {
+                throw ReplicationError(
+                    domain: .websocket, code: 404, message: "the remote database has no collection \(collections[index].name)")
+            }
+            // LiteCore puts the token under rev, Sync Gateway under _rev.
+            for key in ["rev", "_rev"] {
+                if case .string(let text)? = object[key] { starts[index].peerRevision = text }
+            }
+            if !object.isEmpty { starts[index].peer = CheckpointBody(parsing: item.serialize()) }
+        }
+        return true
+    }
+
+    private func askCheckpoint(_ id: String, _ start: inout Start) async throws {
+        var message = OutgoingRequest(profile: Profile.getCheckpoint)
+        message.properties.append(Property.client, id)
+        guard let reply = await ask(message) else { return }
+        if let error = reply.error {
+            guard error.code == 404, error.domain == "HTTP" else { throw ReplicationError(reply: error, to: Profile.getCheckpoint) }
+            return
+        }
+        start.peerRevision = reply.properties[Property.rev] ?? ""
+        start.peer = CheckpointBody(parsing: [UInt8](reply.body.readableBytesView))
+    }
+
+    private func activeLink(
+        _ slot: Int, _ wanted: CollectionReplication, _ collection: Collection, _ remote: RemoteID,
+        _ configuration: ReplicatorConfiguration
+    ) -> CollectionLink {
+        let settings = PullSettings(
+            collection: collection.name, role: .active(purgesWhatIsTakenAway: configuration.autoPurge),
+            hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
+            documentIDs: wanted.documentIDs.map(Set.init), limits: limits)
+        let link = CollectionLink(
+            slot: slot, collection: collection, pull: PullMachine(settings),
+            source: FeedSource(collection: collection, remote: remote, skipsConflicts: true, documentIDs: wanted.documentIDs))
+        link.pushFilter = wanted.pushFilter
+        link.pullFilter = wanted.pullFilter
+        link.remote = remote
+        link.resolver = ConflictDecider(
+            database: database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
+            context: policyContext(collection.name, .pull), scope: .remote(remote), attempts: limits.resolveAttempts,
+            environment: environment, observer: configuration.conflictObserver)
+        return link
+    }
+
+    private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, isEmpty: Bool) {
+        let configuration = active.replicator
+        let agreed = CheckpointBody.agree(own: start.own, peer: start.peer)
+        link.checkpoint = CheckpointMachine(
+            id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision)
+        link.source.trustsKnownRevisions = agreed.trustsKnownRevisions
+        if configuration.type.pulls {
+            link.pull.subscribe(since: agreed.remote)
+            touch(link)
+            // Left over from an earlier run: the local revision is readable, the decision is still due.
+            tell(link, pull: .started)
+            watchPullPolicies(link)
+            let isFirst = start.own == nil && !active.resets && isEmpty
+            let wanted = configuration.collections[link.slot]
+            dialect.subscribe(link.slot, subscription(link, wanted, since: agreed.remote, isFirst: isFirst, configuration))
+        }
+        // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
+        if configuration.type.pushes {
+            startPush(
+                link, .propose, from: FeedPosition(agreed.local), isContinuous: configuration.isContinuous,
+                pulls: configuration.type.pulls)
+        }
+        touch(link)
+    }
+
+    private func subscription(
+        _ link: CollectionLink, _ wanted: CollectionReplication, since: RemoteSequence?, isFirst: Bool,
+        _ configuration: ReplicatorConfiguration
+    ) -> OutgoingRequest {
+        var message = OutgoingRequest(profile: Profile.subChanges)
+        if let since { message.properties.append(Property.since, since.json) }
+        if configuration.isContinuous { message.properties.append(Property.continuous, "true") }
+        message.properties.append(Property.batch, String(limits.rowsPerChangeList))
+        if isFirst { message.properties.append(Property.activeOnly, "true") }
+        if configuration.autoPurge { message.properties.append(Property.revocations, "true") }
+        message.properties.append(Property.versioning, "rev-trees")
+        if let channels = wanted.channels {
+            message.properties.append(Property.filter, "sync_gateway/bychannel")
+            message.properties.append(Property.channels, channels.joined(separator: ","))
+        }
+        if let ids = wanted.documentIDs {
+            let body = JSONValue.object(JSONObject([JSONObject.Member(key: "docIDs", value: .array(ids.map { .string($0.text) }))]))
+            message.body = .init(bytes: body.serialize())
+        }
+        return message
+    }
+
+    // MARK: - Feeds
+
+    /// Starts a push and what tells it of news.
+    func startPush(_ link: CollectionLink, _ style: PushStyle, from position: FeedPosition, isContinuous: Bool, pulls: Bool = false) {
+        let settings = PushSettings(
+            collection: link.collection.name, style: style, isContinuous: isContinuous, hasFilter: link.pushFilter != nil, pulls: pulls,
+            limits: limits)
+        link.push = PushMachine(settings, from: position, generation: link.generation)
+        dialect.push(link.slot, style)
+        let (slot, generation) = (link.slot, link.generation)
+        link.observation = database.observeChanges(link.collection) { [weak self] newest in
+            self?.later { session in
+                let link = session.links[slot]
+                if link.push != nil, link.generation == generation { session.tell(link, push: .storeChanged(newest: newest)) }
+            }
+        }
+        if let filter = link.pushFilter {
+            watch(filter.versionChanges(), link) { if $1.push != nil { $0.tell($1, push: .filterChanged) } }
+        }
+        tell(link, push: .decided)
+    }
+
+    /// A pull filter or resolver that changed is asked again about what its old version kept back.
+    private func watchPullPolicies(_ link: CollectionLink) {
+        if let filter = link.pullFilter { watch(filter.versionChanges(), link) { $0.tell($1, pull: .filterChanged) } }
+        if let resolver = link.resolver?.resolver { watch(resolver.versionChanges(), link) { $0.tell($1, pull: .resolverChanged) } }
+    }
+
+    private func watch(
+        _ versions: AsyncStream<String>, _ link: CollectionLink,
+        _ changed: @escaping @Sendable (isolated ReplicationSession, CollectionLink) -> Void
+    ) {
+        let slot = link.slot
+        link.watchers.append(
+            environment.task { [weak self] in
+                for await _ in versions { self?.later { changed($0, $0.links[slot]) } }
+            })
+    }
+
+    /// Where a policy is asked.
+    func policyContext(_ collection: CollectionName, _ direction: Direction) -> PolicyContext {
+        switch role {
+        case .active(let active):
+            PolicyContext(
+                database: database.name, collection: collection, direction: direction, replicator: active.replicator.name,
+                remote: active.replicator.target)
+        case .passive(let passive):
+            PolicyContext(
+                database: database.name, collection: collection, direction: direction, listener: passive.listener,
+                remote: transport.peerDescription, user: passive.principal.name)
+        }
+    }
+
+    /// An id that is stable for the same database, remote, collection, directions and selection, and differs otherwise.
+    static func checkpointID(_ configuration: ReplicatorConfiguration, _ wanted: CollectionReplication, privateUUID: String) -> String {
+        var parts = [
+            privateUUID, configuration.remoteKey, wanted.collection.description, configuration.type.rawValue,
+        ]
+        if let ids = wanted.documentIDs { parts.append("ids " + ids.map(\.text).sorted().joined(separator: "\u{1}")) }
+        if let channels = wanted.channels { parts.append("channels " + channels.sorted().joined(separator: "\u{1}")) }
+        if let filter = wanted.pullFilter { parts.append("pull_filter " + filter.pluginName) }
+        return "cp-" + Base64.encode(SHA1.hash(Array(parts.joined(separator: "\u{0}").utf8)))
+    }
+}

@@ -1,0 +1,59 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Asks a listener's sync function about what a peer writes: with the document's present revision, and with what the peer may do.
+struct SyncAsking: Sendable {
+    let database: Database
+    let collection: Collection
+    let function: any SyncFunction
+    let principal: Principal
+    let peer: ChannelPeer
+    let context: PolicyContext
+    /// What the authenticator said of the peer's channels is to be noted first.
+    let setsAccess: Bool
+
+    /// One judgement for each revision.
+    func judge(_ revisions: [CheckedRevision]) async -> Result<[SyncJudgement], any Error> {
+        do {
+            if setsAccess { try await setAccess() }
+            let (requests, seen) = try await requests(revisions)
+            let (plugin, version) = (function.pluginName, function.version)
+            var verdicts = await function.assign(requests, context)
+            while verdicts.count < requests.count { verdicts.append(function.missingVerdict) }
+            return .success(zip(verdicts, seen).map { SyncJudgement(verdict: $0, seen: $1, plugin: plugin, version: version) })
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Notes what the authenticator said, once a session: what it said on an earlier visit and says no longer ends here.
+    func setAccess() async throws {
+        let (collection, peer, principal) = (collection, peer, principal)
+        try await database.write {
+            try $0.setAccess(of: peer, collection, channels: principal.channels ?? [], roles: principal.roles ?? [])
+        }
+    }
+
+    private func requests(_ revisions: [CheckedRevision]) async throws -> ([SyncRequest], [RevisionID?]) {
+        let (collection, peer, name) = (collection, peer, principal.name)
+        return try await database.read { transaction in
+            let access = try transaction.channelAccess(collection, of: peer)
+            let caller = SyncCaller(name: name, roles: access.roles, channels: access.channels)
+            var requests: [SyncRequest] = []
+            var seen: [RevisionID?] = []
+            for revision in revisions {
+                let current = try transaction.document(collection, revision.id)
+                let old = current.flatMap { current in
+                    current.isDeleted
+                        ? nil : PolicyDocument(id: current.id, revision: current.revision, isDeleted: false, body: current.body)
+                }
+                let document = PolicyDocument(
+                    id: revision.id, revision: revision.revision, isDeleted: revision.isDeleted, body: revision.body)
+                requests.append(SyncRequest(document: document, old: old, caller: caller))
+                seen.append(current?.revision)
+            }
+            return (requests, seen)
+        }
+    }
+}
