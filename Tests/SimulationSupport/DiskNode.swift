@@ -33,6 +33,16 @@ final class DiskNode {
         unsynced.append(change)
     }
 
+    /// Copies bytes from an offset; how many there were.
+    func read(_ target: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
+        bytes.withUnsafeBytes { source in
+            guard offset < source.count else { return 0 }
+            let part = UnsafeRawBufferPointer(rebasing: source[offset..<min(source.count, offset + target.count)])
+            if part.count > 0 { target.copyMemory(from: part) }
+            return part.count
+        }
+    }
+
     func sync() {
         for change in unsynced { Self.apply(change, to: &durable) }
         unsynced = []
@@ -82,6 +92,7 @@ final class DiskNode {
         case .write(let offset, let bytes):
             let end = offset + bytes.count
             if content.count < end { content.append(contentsOf: repeatElement(0, count: end - content.count)) }
+            if bytes.isEmpty { return }
             content.withUnsafeMutableBytes { target in
                 bytes.withUnsafeBytes { source in
                     UnsafeMutableRawBufferPointer(rebasing: target[offset..<end]).copyMemory(from: source)

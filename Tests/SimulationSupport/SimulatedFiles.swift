@@ -85,10 +85,7 @@ private final class SimulatedFile: OpenFile, @unchecked Sendable {
     func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileError) -> Int {
         try checkAlive()
         try disk.begin(.read, path)
-        guard offset < UInt64(node.bytes.count) else { return 0 }
-        let part = node.bytes[Int(offset)..<min(node.bytes.count, Int(offset) + buffer.count)]
-        buffer.copyBytes(from: part)
-        return part.count
+        return node.read(buffer, at: Int(clamping: offset))
     }
 
     func append(_ bytes: UnsafeRawBufferPointer) throws(FileError) {

@@ -36,8 +36,7 @@ final class VFSFile {
     func read(_ target: UnsafeMutableRawBufferPointer, at offset: Int) -> Int32 {
         guard isAlive else { return IOCode.readFailed }
         do throws(FileError) { try disk.begin(.read, path) } catch { return IOCode.readFailed }
-        let count = max(0, min(target.count, node.bytes.count - offset))
-        if count > 0 { target.copyBytes(from: node.bytes[offset..<offset + count]) }
+        let count = node.read(target, at: offset)
         if count == target.count { return SQLITE_OK }
         UnsafeMutableRawBufferPointer(rebasing: target[count...]).initializeMemory(as: UInt8.self, repeating: 0)
         return IOCode.shortRead
