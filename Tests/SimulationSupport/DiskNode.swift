@@ -91,8 +91,9 @@ final class DiskNode {
         switch change {
         case .write(let offset, let bytes):
             let end = offset + bytes.count
-            if content.count < end { content.append(contentsOf: repeatElement(0, count: end - content.count)) }
             if bytes.isEmpty { return }
+            if offset == content.count { return content.append(contentsOf: bytes) }
+            if content.count < end { content.append(contentsOf: [UInt8](repeating: 0, count: end - content.count)) }
             content.withUnsafeMutableBytes { target in
                 bytes.withUnsafeBytes { source in
                     UnsafeMutableRawBufferPointer(rebasing: target[offset..<end]).copyMemory(from: source)
@@ -102,7 +103,7 @@ final class DiskNode {
             if size < content.count {
                 content.removeLast(content.count - size)
             } else {
-                content.append(contentsOf: repeatElement(0, count: size - content.count))
+                content.append(contentsOf: [UInt8](repeating: 0, count: size - content.count))
             }
         }
     }
