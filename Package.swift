@@ -169,6 +169,13 @@ let package = Package(
 
         .testTarget(name: "HouseTests", dependencies: ["nightjar"], swiftSettings: strict),
 
+        // A machine in memory, on one thread and from a seed.
+        .target(
+            name: "SimulationSupport", dependencies: ["Environment", "CSQLite"], path: "Tests/SimulationSupport", swiftSettings: strict),
+        .testTarget(
+            name: "SimulationSupportTests",
+            dependencies: ["SimulationSupport", "Environment", "DocumentStore", "Documents", "SQLite"], swiftSettings: strict),
+
         // The product as its users meet it: processes, sockets and files.
         .target(name: "TestSupport", dependencies: ["Digests", "Documents", "Encodings"], path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "CommandLineTests", dependencies: ["nightjar", "TestSupport", "Digests", "Documents"], swiftSettings: strict),

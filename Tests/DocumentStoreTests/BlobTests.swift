@@ -69,7 +69,62 @@ import Testing
             #expect(throws: StoreError.blobMissing(digest: other.text)) { try blobs.read(other) }
             _ = try blobs.writer() // dropped
         }
+        // What was dropped is removed by the workers.
+        store.database.close()
         #expect(try files(store) == [])
+    }
+
+    @Test func alteredFileIsNoticedWhenItIsReadToItsEnd() throws {
+        let store = try store()
+        let bytes = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 3) }
+        let blobs = store.database.blobs
+        // Called here, not in `perform`: an expectation on another thread belongs to no test.
+        let digest = try blobs.install(bytes)
+        let path = store.folder + "/blobs/" + digest.hex
+        var altered = bytes
+        altered[150_000] ^= 1
+        try writeFile(path, altered)
+        let wanted = StoreError.blobAltered(digest: digest.text, path: path)
+        do {
+            #expect(throws: wanted) { try blobs.read(digest) }
+            let reader = try blobs.reader(digest)
+            #expect(try reader.read(offset: 0, count: 70_000) == Array(bytes[..<70_000]))
+            // From the beginning again; a look elsewhere does not matter.
+            for offset in [UInt64(0), 70_000] { _ = try reader.read(offset: offset, count: 70_000) }
+            #expect(try reader.read(offset: 10, count: 5) == Array(bytes[10..<15]))
+            #expect(throws: wanted) { try reader.read(offset: 140_000, count: 70_000) }
+        }
+        // A file that was cut while it was read.
+        let reader = try blobs.reader(digest)
+        try writeFile(path, Array(bytes[..<1000]))
+        #expect(throws: wanted) { try reader.read(offset: 0, count: 70_000) }
+        // Restored, it is served again, whole and in pieces of any size.
+        try writeFile(path, bytes)
+        do {
+            #expect(try blobs.read(digest) == bytes)
+            let reader = try blobs.reader(digest)
+            var all: [UInt8] = []
+            while all.count < bytes.count { all += try reader.read(offset: UInt64(all.count), count: 777) }
+            #expect(all == bytes)
+            let empty = try blobs.install([])
+            #expect(try blobs.read(empty) == [])
+        }
+    }
+
+    @Test func limitOfBlobsChangesAtRunTime() throws {
+        let store = try store()
+        let blobs = store.database.blobs
+        #expect(blobs.maxBytes == 1_000_000)
+        do {
+            let writer = try blobs.writer()
+            try writer.append([UInt8](repeating: 1, count: 900))
+            blobs.maxBytes = 1000
+            #expect(throws: StoreError.blobTooLarge(limit: 1000)) { try writer.append([UInt8](repeating: 1, count: 101)) }
+            #expect(throws: StoreError.blobTooLarge(limit: 1000)) { try blobs.install([UInt8](repeating: 1, count: 1001)) }
+            blobs.maxBytes = 2_000_000
+            try blobs.install([UInt8](repeating: 1, count: 1_500_000))
+        }
+        #expect(try files(store).count == 1)
     }
 
     @Test func remainsOfACrashAreRemoved() async throws {

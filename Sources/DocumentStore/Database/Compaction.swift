@@ -9,7 +9,7 @@ enum Compaction {
         let candidates = try await blobs.perform { try $0.old() }
         for start in stride(from: 0, to: candidates.count, by: 200) {
             let some = candidates[start..<min(start + 200, candidates.count)]
-            // On the writer thread: no revision can begin to refer to a blob in the meantime.
+            // On the writer: no revision can begin to refer to a blob in the meantime.
             let freed = try await database.write { transaction in
                 try some.map { digest in
                     try transaction.isBlobReferenced(digest) ? nil : blobs.removeIfStillOld(digest)

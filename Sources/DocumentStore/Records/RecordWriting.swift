@@ -1,82 +1,8 @@
 import Documents
 import SQLite
 
-/// A transaction that may write, valid inside the closure it is given to. When the closure throws,
-/// all it did is undone. What SQLite itself reports as failed undoes it even if the closure
-/// swallows the error.
-public final class WriteTransaction: ReadTransaction {
-    let state: WriterState
-
-    init(_ session: Session, _ state: WriterState) {
-        self.state = state
-        super.init(session)
-    }
-
-    public override func lastSequence(_ collection: Collection) throws(StoreError) -> SequenceNumber {
-        SequenceNumber(try counters(collection).lastSequence)
-    }
-
-    @inline(__always)
-    func counters(_ collection: Collection) throws(StoreError) -> Counters {
-        guard isActive else { throw .transactionEnded }
-        guard collection.id > 0, collection.id < state.counters.count, let counters = state.counters[collection.id] else {
-            throw .unknownCollection(collection.name)
-        }
-        return counters
-    }
-
-    // MARK: remotes
-
-    /// The number of a remote, given out when it is first named.
-    public func remoteID(for key: String) throws(StoreError) -> RemoteID {
-        if let found = try existingRemote(for: key) { return found }
-        let statement = try session.cached("INSERT INTO remotes(key) VALUES(?1)")
-        statement.bind(1, key)
-        try session.run(statement)
-        return RemoteID(session.connection.lastInsertedRowID)
-    }
-
-    /// Notes what is current at the remote. Documents that do not exist here are passed over.
-    public func setRemoteRevisions(
-        _ remote: RemoteID, _ collection: Collection, _ revisions: [(DocumentID, RevisionID)]
-    ) throws(StoreError) {
-        let tables = try tables(collection)
-        for (id, revision) in revisions {
-            guard let row = try row(collection, id) else { continue }
-            try setRemote(tables, id, row, remote, revision)
-        }
-    }
-
-    func setRemote(
-        _ tables: CollectionTables, _ id: DocumentID, _ row: Row, _ remote: RemoteID, _ revision: RevisionID
-    ) throws(StoreError) {
-        if row.remotes.revision(remote, current: row.revision) == revision { return }
-        var remotes = row.remotes
-        guard remotes.set(remote, revision) else {
-            throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
-        }
-        if row.isConflicted, let previous = try conflictRecord(tables.collection, id) {
-            // The remote may have one of the two sides now.
-            var tree = try tree(of: row, id)
-            remotes.spellOut(row.revision)
-            let record = previous.settled(&tree, remotes, newest: revision)
-            _ = try place(tables.collection, id, row, &tree, nil, remotes: remotes, record: record, previous: previous)
-            return
-        }
-        remotes.abbreviate(row.revision)
-        let statement = try tables.statement(.setRemotes)
-        statement.bind(1, row.sequence)
-        statement.bind(2, remotes.encoded())
-        try session.run(statement)
-        state.rows += 1
-        if row.flags & DocumentFlags.bodies != 0 && !row.isConflicted {
-            // The base that was kept for the remote's previous revision may be of no use now.
-            var needed = Set(remotes.entries.compactMap(\.revision))
-            for leaf in try tree(of: row, id).leaves { needed.insert(leaf.revision) }
-            try dropBodies(tables, id, except: needed)
-        }
-    }
-
+/// What is kept beside documents: checkpoints, local documents, exclusions and failed resolvers.
+extension WriteTransaction {
     // MARK: checkpoints and local documents
 
     /// Stores a checkpoint if `expectedRevision` is the present token (`nil` or empty: none is stored).
@@ -153,41 +79,6 @@ public final class WriteTransaction: ReadTransaction {
         // The statement takes effect only when it has run to its end.
         _ = try session.step(statement)
         return number
-    }
-
-    // MARK: purge
-
-    /// Removes a document with all its revisions, marks and exclusions, and its bodies from the conflict history, without a
-    /// tombstone; peers do not hear of it.
-    /// - Returns: false if there was none.
-    @discardableResult
-    public func purge(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Bool {
-        let tables = try tables(collection)
-        var counters = try counters(collection)
-        guard let row = try row(collection, id) else { return false }
-        let statement = try tables.statement(.remove)
-        statement.bind(1, row.sequence)
-        try session.run(statement)
-        try tables.index.clear(row.slot)
-        if row.flags & DocumentFlags.bodies != 0 { try run(tables, .dropBodies, id) }
-        if row.flags & DocumentFlags.blobs != 0 { try run(tables, .dropBlobs, id) }
-        if row.isConflicted { try run(tables, .dropConflict, id) }
-        try run(tables, .dropExclusionsOf, id)
-        try forgetHistoryBodies(collection, id)
-        try dropRoute(collection, id)
-        counters = try self.counters(collection) // what the document granted ends at a sequence of its own
-        if row.isDeleted { counters.deleted -= 1 } else { counters.documents -= 1 }
-        counters.isChanged = true
-        state.counters[collection.id] = counters
-        state.rows += 1
-        return true
-    }
-
-    /// Runs a statement whose only parameter is the document.
-    func run(_ tables: CollectionTables, _ query: CollectionTables.Query, _ id: DocumentID) throws(StoreError) {
-        let statement = try tables.statement(query)
-        statement.bind(1, id.text)
-        try session.run(statement)
     }
 
     // MARK: exclusions
