@@ -28,7 +28,8 @@ struct StreamFuzzTests {
             limits.maximumFrame = [64, 300, 4_096, 16_384][random.below(4)]
             limits.maximumFrameBeforeUrgent = max(64, limits.maximumFrame / 4)
             limits.ackThreshold = 500 + random.below(5_000)
-            limits.sendWindow = limits.ackThreshold * 2 + random.below(10_000)
+            // Above the other side's threshold, or both wait for ever.
+            limits.sendWindow = 2 * 5_500 + random.below(10_000)
             limits.streamWindow = 1_000 + random.below(40_000)
             limits.streamLowWater = 1 + random.below(10_000)
             return limits
