@@ -80,6 +80,9 @@ public struct BLIPConnection: ~Copyable, Sendable {
         limits.maximumFrameBeforeUrgent = min(max(limits.maximumFrameBeforeUrgent, BLIPLimits.smallestFrame), limits.maximumFrame)
         limits.maximumProperties = min(max(limits.maximumProperties, 0), Int(UInt32.max))
         limits.sendWindow = max(limits.sendWindow, 1)
+        // Room for sums.
+        limits.maximumInflatedFrame = min(max(limits.maximumInflatedFrame, 0), Int.max >> 1)
+        limits.maximumUnfinishedBytes = min(max(limits.maximumUnfinishedBytes, 0), Int.max >> 1)
         self.limits = limits
         smallestMessageLimit = limits.smallestMessageLimit
         incomingStreams = IncomingStreams(window: max(limits.streamWindow, 0))
