@@ -7,13 +7,20 @@ import NIOCore
 /// The open files of a connection's blobs, and what a peer that is bound to channels may ask for: the blobs of revisions that are
 /// on their way to it, as with Sync Gateway. Confined to its session.
 struct BlobFiles {
+    /// A blob on its way in. Pieces are written one after the other: the blob workers keep no order among jobs.
+    struct Written {
+        let writer: BlobWriter
+        var waiting: [ByteBuffer] = []
+        var isWriting = false
+    }
+
     /// A blob on its way out.
     struct Served {
         let reader: BlobReader
         var offset: UInt64 = 0
     }
 
-    var writers: [BlobDigest: BlobWriter] = [:]
+    var written: [BlobDigest: Written] = [:]
     var served: [AnswerHandle: Served] = [:]
     private var lent: [BlobDigest: Int] = [:]
     private var lentByDocument: [DocumentID: [BlobDigest]] = [:]
@@ -39,8 +46,7 @@ struct BlobFiles {
     func isLent(_ digest: BlobDigest) -> Bool { lent[digest] != nil }
 
     mutating func end() {
-        for writer in writers.values { writer.cancel() }
-        writers = [:]
+        written = [:]
         served = [:]
     }
 }
@@ -53,29 +59,42 @@ extension ReplicationSession {
             work { $0.contains(digest) } then: { $0.tell(blobs: .looked(digest, isHere: $1)) } failed: { $0.fail(digest, $1) }
         case .begin(let digest):
             work { try $0.writer() } then: { session, writer in
-                session.files.writers[digest] = writer
+                session.files.written[digest] = BlobFiles.Written(writer: writer)
                 session.tell(blobs: .writerOpened(digest))
             } failed: { $0.fail(digest, $1) }
         case .request(let digest, let slot, let document, let compresses):
             dialect.requestBlob(digest, slot, for: document, compresses: compresses)
         case .write(let digest, let bytes):
-            guard let writer = files.writers[digest] else { return }
-            work { _ in try bytes.withUnsafeReadableBytes { try writer.append($0) } } then: { session, _ in
-                session.tell(blobs: .written(digest, bytes: bytes.readableBytes))
-            } failed: { $0.fail(digest, $1) }
+            files.written[digest]?.waiting.append(bytes)
+            writeNext(digest)
         case .consumed(let digest, let bytes): dialect.consumed(digest, bytes: bytes)
         case .install(let digest):
             dialect.forget(digest)
-            guard let writer = files.writers.removeValue(forKey: digest) else { return }
+            guard let writer = files.written.removeValue(forKey: digest)?.writer else { return }
             work { _ in try writer.finish(expecting: digest) } then: { session, _ in
                 session.tell(blobs: .installed(digest))
             } failed: { $0.fail(digest, $1) }
         case .abandon(let digest):
             dialect.abandon(digest)
-            if let writer = files.writers.removeValue(forKey: digest) { work { _ in writer.cancel() } then: { _, _ in } failed: { _, _ in } }
+            files.written[digest] = nil
         case .tell(let waiter, let error): tell(links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
         case .serve(let request): serve(request)
         }
+    }
+
+    private func writeNext(_ digest: BlobDigest) {
+        guard let blob = files.written[digest], !blob.isWriting, !blob.waiting.isEmpty else { return }
+        let writer = blob.writer
+        let pieces = blob.waiting
+        files.written[digest]?.waiting = []
+        files.written[digest]?.isWriting = true
+        work { _ in
+            for piece in pieces { try piece.withUnsafeReadableBytes { try writer.append($0) } }
+        } then: { session, _ in
+            session.files.written[digest]?.isWriting = false
+            session.tell(blobs: .written(digest, bytes: pieces.reduce(0) { $0 + $1.readableBytes }))
+            session.writeNext(digest)
+        } failed: { $0.fail(digest, $1) }
     }
 
     private func fail(_ digest: BlobDigest, _ error: any Error) {

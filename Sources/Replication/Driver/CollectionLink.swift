@@ -11,6 +11,8 @@ final class CollectionLink {
     var push: PushMachine?
     var pull: PullMachine
     var checkpoint: CheckpointMachine?
+    /// What was sent to the peer last; the same bytes are kept here.
+    var checkpointBytes: [UInt8] = []
 
     /// Where the push reads from.
     var source: FeedSource

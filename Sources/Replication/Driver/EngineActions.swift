@@ -226,10 +226,11 @@ extension ReplicationSession {
             if link.push != nil { tell(link, push: .noteNow) }
             tellWhenNoted(link)
         case .saveAtPeer(let body, let token):
-            dialect.saveCheckpoint(slot, id: id, body: body.bytes(time: environment.time.wallSeconds()), token: token)
+            link.checkpointBytes = body.bytes(time: environment.time.wallSeconds())
+            dialect.saveCheckpoint(slot, id: id, body: link.checkpointBytes, token: token)
         case .fetchToken: dialect.fetchCheckpoint(slot, id: id)
-        case .saveHere(let body):
-            let bytes = body.bytes(time: environment.time.wallSeconds())
+        case .saveHere:
+            let bytes = link.checkpointBytes
             let collection = link.collection
             write { _ = try $0.setCheckpoint(.own, id: id, collection: collection, body: bytes) } then: { session, _ in
                 session.tell(session.links[slot], checkpoint: .savedHere)
