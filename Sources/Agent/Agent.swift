@@ -39,7 +39,7 @@ public actor Agent {
     nonisolated let conflicts = ConflictHub()
 
     private let log: Logger
-    /// Held until the process ends or the agent is let go, beyond the removal of the admin socket.
+    /// Held until the process ends or the agent is released: longer than the admin socket exists.
     private var folderLock: DataFolderLock?
     private var keepers: [ConflictKeeper] = []
     private var pluginWatch: Task<Void, Never>?
@@ -221,7 +221,7 @@ public actor Agent {
     /// `compaction_interval`: hours between compactions, as Sync Gateway has it.
     private static let compactionHours = 24
 
-    /// Frees what nothing refers to any more, once a day: nobody visits a gateway to do it.
+    /// Frees unreferenced data once a day, since nobody visits a gateway to do it by hand.
     private func maintain() async {
         while !Task.isCancelled {
             try? await environment.time.sleep(seconds: Self.compactionHours * 3600)
@@ -245,7 +245,7 @@ public actor Agent {
     private func startKeepers(_ settings: AgentSettings) async {
         keepers = await makeKeepers(settings)
         for keeper in keepers { await keeper.retry() }
-        // What the configuration no longer wants to keep goes now, not with the next conflict.
+        // Entries beyond the configured length are removed now, not with the next conflict.
         for database in databases { _ = try? await database.write { try $0.trimConflictHistory() } }
     }
 
@@ -376,7 +376,7 @@ public actor Agent {
         // At once: each may have to wait for a peer that does not answer.
         await withTaskGroup(of: Void.self) { tasks in
             for listener in gone {
-                // A listener taken out of the configuration is gone for good; a changed one comes back at once.
+                // A listener taken out of the configuration does not return; a changed one starts again at once.
                 let code: UInt16 = removed.contains(listener.settings.name.value) ? 1001 : 4001
                 tasks.addTask { await listener.stop(code: code) }
             }

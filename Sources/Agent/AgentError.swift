@@ -5,7 +5,7 @@ public struct AgentError: Error, Sendable, CustomStringConvertible {
         case configuration
         /// What was named does not exist.
         case notFound
-        /// Somebody else was faster.
+        /// Another change came first.
         case conflict
         /// The request makes no sense.
         case invalid

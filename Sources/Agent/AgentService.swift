@@ -12,7 +12,7 @@ public struct AgentService: Sendable {
     let logs: LogSink
     /// Reads the configuration anew.
     let load: @Sendable () throws -> AgentSettings
-    /// Told once, when everything accepts: every bound address.
+    /// Called once, when everything accepts connections, with every bound address.
     let ready: @Sendable ([String]) -> Void
 
     public init(
@@ -102,7 +102,7 @@ private struct Reloading: Service {
     }
 }
 
-/// Waits for both sides of the admin API, then says once where everything listens.
+/// Waits for both sides of the admin API, then reports once where everything listens.
 private final class Announcer: Sendable {
     private let state: Mutex<(missing: Int, addresses: [String])>
     private let announce: @Sendable ([String]) -> Void

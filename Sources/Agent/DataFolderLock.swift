@@ -1,6 +1,6 @@
 import Glibc
 
-/// The file that says which agent owns a data folder: its admin socket is there, whichever databases it has. The kernel gives
+/// The file that shows which agent owns a data folder: its admin socket is there, whichever databases it has. The kernel gives
 /// the lock back when the process ends, however it ends.
 final class DataFolderLock: Sendable {
     private let descriptor: Int32

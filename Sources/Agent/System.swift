@@ -5,7 +5,7 @@ import Glibc
 public enum System {
     public static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
-    /// Resident memory of this process in bytes; 0 where the system does not tell.
+    /// Resident memory of this process in bytes; 0 where the system does not say.
     public static var residentBytes: Int {
         guard let file = fopen("/proc/self/statm", "r") else { return 0 }
         defer { fclose(file) }
@@ -36,7 +36,7 @@ package enum Folders {
     }
 }
 
-/// Work with an end: what is not done in time goes on without anybody waiting for it.
+/// Waits for work, up to a time limit: what is not finished by then goes on, and nobody waits for it.
 enum Deadline {
     static func run(seconds: Int, _ time: any TimeSource, _ work: @escaping @Sendable () async -> Void) async {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)

@@ -1,7 +1,7 @@
 /// What a body says about one blob.
 public struct BlobReference: Sendable, Equatable {
     public let digest: BlobDigest
-    /// In bytes, if the body tells.
+    /// In bytes, if the body says so.
     public let length: UInt64?
     public let contentType: String?
     /// Of the content, such as `gzip`.

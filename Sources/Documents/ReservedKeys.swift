@@ -16,7 +16,7 @@ public enum ReservedKeys {
 
     /// A peer's body without its reserved keys; the body itself if it has none. Genuine entries of `_attachments`
     /// stay. Entries that mirror an inline blob (`blob_/pointer`, and `blob_<digit>…` of 2.0) go; if such an entry
-    /// tells another digest than the blob at its pointer, its digest, length and type are put into the blob first.
+    /// names another digest than the blob at its pointer, its digest, length and type are put into the blob first.
     public static func strip(from body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
         let found = try JSONScanner.scanDocument(body, known: scan)
         guard found.hasReservedKeys else { return body }
@@ -39,11 +39,11 @@ public enum ReservedKeys {
     }
 
     private static func correctBlob(at pointer: [String], in root: inout JSONObject, by entry: JSONObject) {
-        guard let told = entry["digest"]?.asString, (try? BlobDigest(told)) != nil else { return }
+        guard let claimed = entry["digest"]?.asString, (try? BlobDigest(claimed)) != nil else { return }
         var value = JSONValue.object(root)
         value.change(at: pointer[...]) { blob in
             guard case .object(var object) = blob, object["@type"]?.asString == "blob",
-                let own = object["digest"]?.asString, !own.sameBytes(as: told)
+                let own = object["digest"]?.asString, !own.sameBytes(as: claimed)
             else { return }
             for key in ["digest", "length", "content_type"] {
                 if let new = entry[key] { object[key] = new }
@@ -54,7 +54,7 @@ public enum ReservedKeys {
     }
 }
 
-/// The form in which peers without inline blobs want them told (replication.md section 10).
+/// The form in which peers without inline blobs expect them (replication.md section 10).
 public enum LegacyAttachments {
     static let prefix = "blob_"
 

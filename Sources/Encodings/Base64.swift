@@ -1,5 +1,5 @@
 /// Standard base64 with padding (RFC 4648 section 4).
-package enum Base64 {
+public enum Base64 {
     private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
     /// The six bits of each character, 0xFF for those outside the alphabet.
@@ -9,7 +9,7 @@ package enum Base64 {
         return table
     }()
 
-    package static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
+    public static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
         let length = (bytes.count + 2) / 3 * 4
         return String(unsafeUninitializedCapacity: length) { out in
             let letters = alphabet.utf8Start
@@ -31,16 +31,16 @@ package enum Base64 {
         }
     }
 
-    package static func encode(_ bytes: [UInt8]) -> String { bytes.withUnsafeBytes { encode($0) } }
+    public static func encode(_ bytes: [UInt8]) -> String { bytes.withUnsafeBytes { encode($0) } }
 
     /// The bytes, or nil unless `text` is padded base64 whose unused bits are zero (so that each value has one text).
-    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var owned = String(text)
         return owned.withUTF8 { decode($0) }
     }
 
     /// As the other `decode`, from the text's bytes.
-    package static func decode(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+    public static func decode(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count % 4 == 0 else { return nil }
         guard text.count > 0 else { return [] }
         let padding = text[text.count - 1] != 0x3D ? 0 : text[text.count - 2] != 0x3D ? 1 : 2

@@ -1,12 +1,12 @@
 /// Lowercase hexadecimal text.
-package enum Hex {
+public enum Hex {
     static let digits: StaticString = "0123456789abcdef"
 
     /// The digit of a number below 16.
     @inlinable @inline(__always)
-    package static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
+    public static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
 
-    package static func encode(_ bytes: some Collection<UInt8>) -> String {
+    public static func encode(_ bytes: some Collection<UInt8>) -> String {
         String(unsafeUninitializedCapacity: bytes.count * 2) { out in
             var at = 0
             for byte in bytes {
@@ -19,7 +19,7 @@ package enum Hex {
     }
 
     /// The bytes, or nil unless `text` is pairs of hexadecimal digits (either case).
-    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count / 2)
         var high: UInt8?
@@ -37,7 +37,7 @@ package enum Hex {
 
     /// The number behind a digit of either case; nil for any other character.
     @inlinable @inline(__always)
-    package static func value(of character: UInt8) -> UInt8? {
+    public static func value(of character: UInt8) -> UInt8? {
         switch character {
         case 0x30...0x39: character - 0x30
         case 0x61...0x66: character - 0x61 + 10

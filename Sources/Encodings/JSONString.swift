@@ -1,10 +1,10 @@
 /// Strings as JSON text writes them: in quotes, with the escapes `\" \\ \n \r \t`, and `\u00xx` in lowercase for the other control
 /// characters and DEL.
-package enum JSONString {
+public enum JSONString {
     /// The text in quotes.
     ///
     /// - Parameter forTerminals: escapes U+0080 to U+009F too, which a terminal may take for commands.
-    package static func quoted(_ text: String, forTerminals: Bool = false) -> String {
+    public static func quoted(_ text: String, forTerminals: Bool = false) -> String {
         var bytes: [UInt8] = []
         append(text.utf8, to: &bytes)
         guard forTerminals, text.unicodeScalars.contains(where: isTerminalControl) else { return String(decoding: bytes, as: UTF8.self) }
@@ -19,7 +19,7 @@ package enum JSONString {
 
     /// Appends a string in quotes; its bytes are UTF-8.
     @inlinable
-    package static func append(_ text: some Sequence<UInt8>, to out: inout [UInt8]) {
+    public static func append(_ text: some Sequence<UInt8>, to out: inout [UInt8]) {
         out.append(0x22)
         for byte in text {
             if needsEscape(byte) { writeEscaped(byte) { out.append($0) } } else { out.append(byte) }
@@ -28,11 +28,11 @@ package enum JSONString {
     }
 
     @inlinable @inline(__always)
-    package static func needsEscape(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
+    public static func needsEscape(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
 
     /// Writes a byte below 0x80 as it stands inside a string.
     @inlinable @inline(__always)
-    package static func writeEscaped(_ byte: UInt8, _ put: (UInt8) -> Void) {
+    public static func writeEscaped(_ byte: UInt8, _ put: (UInt8) -> Void) {
         switch byte {
         case 0x22, 0x5C:
             put(0x5C)

@@ -1,9 +1,9 @@
 /// Unsigned LEB128: 7 bits a byte, least significant first, at most 10 bytes.
-package enum Varint {
+public enum Varint {
     /// `length` 0: the bytes end inside the number; -1: it does not fit 64 bits.
-    package struct Reading {
-        package var value: UInt64
-        package var length: Int
+    public struct Reading {
+        public var value: UInt64
+        public var length: Int
 
         @inlinable
         init(value: UInt64, length: Int) {
@@ -14,7 +14,7 @@ package enum Varint {
 
     /// The number that begins at `start`; `length` 0 where that is behind the last byte.
     @inlinable @inline(__always)
-    package static func read(_ bytes: UnsafeRawBufferPointer, at start: Int) -> Reading {
+    public static func read(_ bytes: UnsafeRawBufferPointer, at start: Int) -> Reading {
         guard start < bytes.count else { return Reading(value: 0, length: 0) }
         let first = bytes[start]
         return first < 0x80 ? Reading(value: UInt64(first), length: 1) : readLong(bytes, at: start)
@@ -36,13 +36,13 @@ package enum Varint {
 
     /// Bytes that the number takes: 1 to 10.
     @inlinable
-    package static func length(_ value: UInt64) -> Int {
+    public static func length(_ value: UInt64) -> Int {
         value < 0x80 ? 1 : (70 - value.leadingZeroBitCount) / 7
     }
 
     /// Gives the bytes of the number to `put`, first to last.
     @inlinable @inline(__always)
-    package static func write(_ value: UInt64, _ put: (UInt8) -> Void) {
+    public static func write(_ value: UInt64, _ put: (UInt8) -> Void) {
         var rest = value
         while rest >= 0x80 {
             put(UInt8(truncatingIfNeeded: rest) | 0x80)

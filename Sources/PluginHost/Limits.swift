@@ -42,7 +42,7 @@ public struct PluginHostLimits: Sendable {
     /// Failed calls in a row after which a use of a plugin is not called any more (`breaker failures`). A failing filter costs up to
     /// its whole time limit a document; fifty are enough to tell a broken plugin from a few strange documents.
     public var breakerFailures = 50
-    /// One call is tried this often while a use is failing (`breaker probe`), so that it recovers without anybody's help.
+    /// One call is tried this often while a use is failing (`breaker probe`), so that it recovers by itself.
     public var breakerProbeSeconds = 60
     /// The document or conflict that is kept for such a call (`breaker sample`); a larger one is read from the database again.
     public var breakerSampleBytes = 1 << 20

@@ -4,12 +4,10 @@ import NIOCore
 /// An event loop as the place of a connection.
 public final class EventLoopContext: SerialContext {
     package let eventLoop: any EventLoop
-    public let serialExecutor: any SerialExecutor
+    /// Asked of the loop when an actor needs it: an embedded loop has none.
+    public var serialExecutor: any SerialExecutor { eventLoop.executor }
 
-    public init(_ eventLoop: any EventLoop) {
-        self.eventLoop = eventLoop
-        serialExecutor = eventLoop.executor
-    }
+    public init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 
     public var isCurrent: Bool { eventLoop.inEventLoop }
 

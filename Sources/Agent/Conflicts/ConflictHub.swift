@@ -1,7 +1,7 @@
 import Replication
 import Synchronization
 
-/// Passes on what happens to conflicts, to everybody who listens.
+/// Passes conflict events on to every subscriber.
 final class ConflictHub: Sendable {
     /// `max_waiting_events`: kept for a listener that is slow; older ones are dropped.
     static let maximumWaiting = 1_000
@@ -13,8 +13,8 @@ final class ConflictHub: Sendable {
 
     private let state = Mutex(State())
 
-    func tell(_ event: ConflictEvent) {
-        // Yielding runs no code of a listener, so it may happen inside the lock; the order is everybody's.
+    func publish(_ event: ConflictEvent) {
+        // Yielding runs no code of a listener, so it may happen inside the lock; every listener gets them in the same order.
         state.withLock { for listener in $0.listeners.values { listener.yield(event) } }
     }
 

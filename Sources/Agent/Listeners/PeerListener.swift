@@ -90,7 +90,7 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
-    /// Stops for good (1001) or to come back (4001): peers are told by the WebSocket close code.
+    /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
     public func stop(code: UInt16) async {
         let bound = socket.withLock { $0 }
         state.withLock { $0.isStopping = true }

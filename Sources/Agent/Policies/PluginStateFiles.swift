@@ -16,7 +16,7 @@ final class PluginStateFiles: Sendable {
     private let folder: String
     private let time: any TimeSource
     private let tables = Mutex(Tables())
-    /// Told about files that cannot be written.
+    /// Called for files that cannot be written.
     private let report: @Sendable (String) -> Void
     /// Changes are gathered this long: a filter may count every document.
     static let delaySeconds = 1

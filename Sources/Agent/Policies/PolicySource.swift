@@ -84,7 +84,7 @@ package struct PolicySource: Sendable {
     }
 }
 
-/// Who decides the conflicts of one place; nobody for the default rule.
+/// Who decides the conflicts of one place; nil for the default rule.
 struct ConflictPolicy: Sendable {
     var resolver: (any ConflictResolver)?
     /// Only watches.
@@ -99,7 +99,7 @@ extension PluginReference {
         params = shadow.params
     }
 
-    /// A wrong parameter is shown where it stands.
+    /// A wrong parameter is reported at its own position.
     func place(of error: PluginError) -> SourcePosition {
         if case .parameters(_, _, let problems, _) = error, let first = problems.first,
             let entry = params?.entries?.first(where: { $0.key.utf8.elementsEqual(first.parameter.utf8) })

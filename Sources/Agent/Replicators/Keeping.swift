@@ -71,7 +71,7 @@ extension Agent {
 
     nonisolated func conflictPolicy(_ database: String) -> ConflictPolicy { shared.withLock { $0.conflictPolicies[database] } ?? ConflictPolicy() }
 
-    nonisolated var conflictObserver: ConflictObserver { { [conflicts] in conflicts.tell($0) } }
+    nonisolated var conflictObserver: ConflictObserver { { [conflicts] in conflicts.publish($0) } }
 
     /// Who decides when a document is saved on top of a revision that is no longer current; nil where such a save is refused.
     nonisolated func saveDecider(_ database: Database, _ collection: Collection) -> SaveDecider? {

@@ -6,7 +6,7 @@ import Synchronization
 import TLS
 import Transport
 
-/// TLS of one replicator: whom it believes and who it says it is, replaced while it runs; and whom it met last.
+/// TLS of one replicator: which servers it trusts and which identity it presents, replaced while it runs; and the server it connected to last.
 package final class ReplicatorSecurity: Sendable {
     /// The certificate of the server that was connected last.
     struct Server: Sendable {

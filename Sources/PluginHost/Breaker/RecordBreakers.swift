@@ -8,7 +8,7 @@ extension PluginRecord {
         send(.failing(
             plugin: name, version: version, usedBy: usedBy, failures: opened.failures,
             message: "\(opened.failure.kind.rawValue): \(opened.failure.message)"))
-        tellBreakerOpened()
+        reportBreakerOpened()
     }
 
     /// A failing use has answered: what it held is looked at again.

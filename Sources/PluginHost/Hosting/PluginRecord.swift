@@ -78,7 +78,7 @@ final class PluginRecord: Sendable {
     func read<Result>(_ body: (borrowing Fields) -> Result) -> Result where Result: Sendable { fields.withLock { body($0) } }
     func change<Result>(_ body: (inout Fields) -> Result) -> Result where Result: Sendable { fields.withLock { body(&$0) } }
 
-    func tellBreakerOpened() { breakerOpened() }
+    func reportBreakerOpened() { breakerOpened() }
     func newBreaker() -> Breaker { Breaker(limits, clock: { [time = environment.time] in time.monotonicNanoseconds() }) }
 
     /// A call by this use: the version in force and the use's parameters for it, of one moment.

@@ -56,7 +56,7 @@ final class Reloader {
                 outcome = missing(record(name))
             }
             let record = core.record(named: name)
-            record?.reportDropped(record?.throttle.takeUntold(now: core.environment.time.monotonicNanoseconds()) ?? 0)
+            record?.reportDropped(record?.throttle.takeUnreported(now: core.environment.time.monotonicNanoseconds()) ?? 0)
             let (generation, version) = record?.read { ($0.generation, $0.inForce?.source.version) } ?? (0, nil)
             verdicts.append(ReloadVerdict(plugin: name, generation: generation, version: version, outcome: outcome))
         }
@@ -110,7 +110,7 @@ final class Reloader {
         if let refused, refused.isFinal, refused.identity == source.identity, !demand.isForced { return .refused(refused.problem) }
         if let current, current.source.version == source.version {
             if proven != source.identity || refused?.identity == source.identity {
-                // Only its tests have changed; a version that fails them serves on, and everybody is told.
+                // Only its tests have changed; a version that fails them stays in force, and the failure is reported.
                 if let problem = core.proof.prove(PluginCandidate(source, current.limits, core.limits, core.environment)) { return refuse(record, source, problem) }
                 record.change { $0.provenIdentity = source.identity }
                 keep(source, record)

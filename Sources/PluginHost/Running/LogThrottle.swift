@@ -3,7 +3,7 @@ import Synchronization
 /// Lets so many lines pass in each second and counts the rest.
 final class LogThrottle: Sendable {
     enum Answer: Equatable {
-        /// The line may pass; before it so many were dropped in an earlier second and nobody has been told.
+        /// The line may pass; so many lines of an earlier second were dropped and have not been reported.
         case pass(droppedBefore: Int)
         case drop
     }
@@ -11,7 +11,7 @@ final class LogThrottle: Sendable {
     private struct Window {
         var second: UInt64 = 0
         var lines = 0
-        var untold = 0
+        var unreported = 0
     }
 
     private let window = Mutex(Window())
@@ -30,24 +30,24 @@ final class LogThrottle: Sendable {
                 window.lines = 0
             }
             guard window.lines < limit.load(ordering: .relaxed) else {
-                window.untold += 1
+                window.unreported += 1
                 return .drop
             }
             window.lines += 1
-            defer { window.untold = 0 }
-            return .pass(droppedBefore: window.untold)
+            defer { window.unreported = 0 }
+            return .pass(droppedBefore: window.unreported)
         }
     }
 
-    /// Lines dropped elsewhere, to be told with the next line.
-    func dropped(_ lines: Int) { window.withLock { $0.untold += lines } }
+    /// Lines dropped elsewhere, to be reported with the next line.
+    func dropped(_ lines: Int) { window.withLock { $0.unreported += lines } }
 
-    /// How many dropped lines nobody has been told of; asked now and then so that the last burst is reported too.
-    func takeUntold(now nanoseconds: UInt64) -> Int {
+    /// Takes the number of dropped lines that have not been reported; asked now and then so that the last burst is reported too.
+    func takeUnreported(now nanoseconds: UInt64) -> Int {
         window.withLock { window in
             guard nanoseconds / 1_000_000_000 != window.second else { return 0 }
-            defer { window.untold = 0 }
-            return window.untold
+            defer { window.unreported = 0 }
+            return window.unreported
         }
     }
 }

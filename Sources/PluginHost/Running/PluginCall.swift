@@ -21,7 +21,7 @@ struct PluginCall: Sendable {
         return PolicyFailure(plugin: record.name, version: prepared.version, kind: failure.kind.rawValue, message: failure.message)
     }
 
-    /// To be told of each call that did not fail.
+    /// Called for each call that did not fail.
     @inline(__always)
     func succeeded() {
         if breaker.succeeded() { record.recovered(use: use, version: prepared.version) }

@@ -1,6 +1,6 @@
 import LuaRuntime
 
-/// `nightjar.state` of one plugin: values by key, bounded. Says nothing of where they are kept.
+/// `nightjar.state` of one plugin: values by key, bounded. Where they are kept is not its concern.
 public struct PluginStateTable: Sendable, Equatable {
     /// All keys and values as JSON (`state bytes`). It is read and written as one file, and a counter or a few timestamps fit many times over.
     public static let maximumBytes = 64 << 10

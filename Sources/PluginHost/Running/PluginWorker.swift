@@ -27,8 +27,8 @@ final class VersionState {
     private let contextLimit: Int
     private var contexts: [Prepared] = []
     private(set) var lua: LuaPluginState?
-    /// What the record has been told that this state holds.
-    private var told = 0
+    /// What the record believes this state holds.
+    private var reported = 0
 
     private struct Prepared {
         var serial: Int
@@ -45,14 +45,16 @@ final class VersionState {
         host = StateHost(record)
     }
 
-    deinit { tell(0) }
+    deinit { report(0) }
 
-    /// Tells the record what the state holds now.
-    func tellMemory() { tell(lua?.memoryBytes ?? 0) }
+    /// Reports to the record what the state holds now.
+    func reportMemory() { report(lua?.memoryBytes ?? 0) }
 
-    private func tell(_ bytes: Int) {
-        if bytes != told { record.statistics.holds(bytes - told, states: (bytes > 0 ? 1 : 0) - (told > 0 ? 1 : 0)) }
-        told = bytes
+    private func report(_ bytes: Int) {
+        if bytes != reported {
+            record.statistics.holds(bytes - reported, states: (bytes > 0 ? 1 : 0) - (reported > 0 ? 1 : 0))
+        }
+        reported = bytes
     }
 
     var isReferred: Bool { version != nil }
@@ -79,7 +81,7 @@ final class VersionState {
     /// Drops the state if it has run out of memory or is about to; the next call makes a new one. True if it did.
     @discardableResult
     func dropIfSpent(after failure: LuaFailure? = nil) -> Bool {
-        defer { if failure == nil { tellMemory() } }
+        defer { if failure == nil { reportMemory() } }
         guard let lua, failure?.kind == .memory || lua.needsRebuild else { return false }
         self.lua = nil
         contexts = []

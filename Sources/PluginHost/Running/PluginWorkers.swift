@@ -19,7 +19,7 @@ final class PluginWorkers: Sendable {
         /// Lines with waiting jobs, the next one first.
         var turns: [Int] = []
         var waiting = 0
-        /// How often everybody was asked to drop what nothing refers to any more.
+        /// How often all workers were asked to drop states that are no longer in use.
         var sweeps = 0
         var isClosed = false
         var workers: [any Worker] = []

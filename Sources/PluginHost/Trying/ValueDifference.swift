@@ -2,7 +2,7 @@ import LuaRuntime
 
 /// Where two values differ, field by field.
 enum ValueDifference {
-    /// Differences that are told; of more only the number.
+    /// Differences that are listed; of more only the number.
     static let mostLines = 20
     /// Bytes of a value that are shown.
     private static let mostBytes = 200

@@ -1,6 +1,6 @@
-/// What the first bytes of a connection tell about the peer: TLS, plain HTTP or neither.
+/// What the first bytes of a connection reveal about the peer: TLS, plain HTTP or neither.
 enum FirstBytes: Equatable {
-    /// As many as a TLS record header has; nothing can be told from fewer.
+    /// As many as a TLS record header has; fewer reveal nothing.
     static let count = 5
 
     case tls

@@ -5,7 +5,7 @@ import NIOCore
 /// - Writes wait for the end of the handshake and are encrypted when they are flushed, small ones together. Encrypted bytes
 ///   count as the channel's own, so that its writability is the peer's.
 /// - ``TLSHandshakeCompleted`` is fired once; each failure is a ``TLSError``, followed by the end of the channel.
-/// - Closing sends a close_notify. An end without the peer's is ``TLSError/Kind/truncated``, told before `channelInactive`.
+/// - Closing sends a close_notify. An end without the peer's is ``TLSError/Kind/truncated``, reported before `channelInactive`.
 public final class TLSHandler: ChannelDuplexHandler {
     public typealias InboundIn = ByteBuffer
     public typealias InboundOut = ByteBuffer
@@ -19,7 +19,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         case sniffing
         case handshaking
         case open
-        /// The peer was told why it is refused; what comes is thrown away.
+        /// The peer knows why it is refused; what still arrives is discarded.
         case refusing(TLSError)
         case ended
     }
@@ -156,7 +156,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Tells the peer by the alert that OpenSSL wrote, the pipeline by the error, and closes.
+    /// Informs the peer by the alert that OpenSSL wrote and the pipeline by the error, and closes.
     func fail(_ error: TLSError) {
         guard phase != .ended, let context else { return }
         flushRecords(context)
@@ -168,7 +168,7 @@ public final class TLSHandler: ChannelDuplexHandler {
     }
 
     /// Lets the peer read why it is refused: closing at once, while it still sends, would reset the connection, and a client that only
-    /// sees the reset takes it for trouble of the network and comes back. The pipeline is told when the connection is gone.
+    /// sees the reset takes it for trouble of the network and comes back. The pipeline learns of it when the connection is gone.
     private func refuse(_ error: TLSError, _ context: ChannelHandlerContext) {
         phase = .refusing(error)
         arm(limits.lingerTime) { $0.context?.close(promise: nil) }
@@ -176,7 +176,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         context.read()
     }
 
-    /// Tells the pipeline, once, why the peer is refused.
+    /// Reports to the pipeline, once, why the peer is refused.
     func tellRefusal(_ context: ChannelHandlerContext) {
         guard case .refusing(let error) = phase else { return }
         phase = .ended

@@ -138,7 +138,7 @@ public final class KeyStore: Sendable {
             } catch {
                 switch error.kind {
                 case .missing: break
-                // Nobody can use it any more, and nobody visits to remove it.
+                // It cannot be used any more, and nobody visits the machine to remove it.
                 case .malformed, .noKey, .noCertificate, .keyMismatch, .encrypted, .tooLarge: event = .renewed("\(error)")
                 default: throw error
                 }

@@ -90,7 +90,7 @@ enum ChainVerification {
         if isPinned(leaf) { return .leaf }
         guard let anchors = try? Anchors() else { return .none }
         let shownPins = shown.filter { $0 != leaf && isPinned($0) }
-        // A root is pinned but seldom sent: the signature of the last that was sent tells.
+        // A root is pinned but seldom sent: the signature of the last one sent decides.
         var known = shownPins
         for case .certificate(let pinned) in pins { known.append(pinned) }
         for certificate in known { try? anchors.add(certificate) }

@@ -13,7 +13,7 @@ public struct ServerAuthentication: Sendable, Equatable {
     public var trustsSystemRoots: Bool
     /// Trusted beside the system's; an intermediate or a self-signed certificate may stand here too.
     public var extraRoots: [Certificate]
-    /// Takes the place of rule 3: every server is accepted. Encrypted against nobody in particular.
+    /// Takes the place of rule 3: every server is accepted. Encrypted, but without knowing for whom.
     public var unsafelySkipsVerification: Bool
     /// A file in place of the system's roots, for tests.
     var systemRootsFile: String?

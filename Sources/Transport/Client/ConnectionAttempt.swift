@@ -60,7 +60,7 @@ struct ConnectionAttempt: Sendable {
         }
         var bootstrap = ClientBootstrap(group: eventLoop)
             .resolver(SystemResolver(eventLoop: eventLoop, family: local?.protocol))
-            // Our own timer covers the upgrade as well and must be the one that speaks.
+            // Our own timer covers the upgrade as well and must be the one that reports.
             .connectTimeout(remaining + .seconds(1))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             // Nothing is read, and no failure of TLS lost, before the handlers that wait for it are there.

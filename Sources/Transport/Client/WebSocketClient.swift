@@ -24,14 +24,14 @@ public struct WebSocketClient: TransportConnector {
         public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
         public var networkInterface: String?
-        /// Silence after which the peer gets a PING.
+        /// Idle time after which the peer is sent a PING.
         public var heartbeat: TimeAmount = .seconds(300)
         public var limits = TransportLimits()
         /// TLS; needed for `wss:` and `https:`.
         public var secureLayer: SecureLayer?
         /// The offered tokens of `Sec-WebSocket-Protocol`, in order of preference.
         public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
-        /// Told of every HTTP response on the way, redirects and refusals included; here is where cookies come in.
+        /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
         public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
 
         public init(url: EndpointURL) {
@@ -56,7 +56,7 @@ public struct WebSocketClient: TransportConnector {
     ///   no proper upgrade, network or tls for what lies below; `CancellationError` if the task is cancelled.
     public func connect() async throws -> any MessageTransport {
         do { return try await open() } catch var error as ReplicationError {
-            // What a server says may repeat what it was told.
+            // A server's message may repeat what was sent to it.
             error.message = configuration.withoutSecrets(error.message)
             throw error
         }

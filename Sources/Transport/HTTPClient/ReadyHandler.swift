@@ -19,7 +19,7 @@ extension HTTPClient {
         }
     }
 
-    /// Keeps the promise when the secure layer tells who the peer is.
+    /// Keeps the promise when the secure layer reports the peer.
     final class ReadyHandler: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 

@@ -6,7 +6,7 @@ import NIOCore
 final class ClearTextGuard: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
 
-    /// Told in place of the bytes.
+    /// Thrown in place of the bytes.
     private let error: ReplicationError
 
     /// On an accepted connection.

@@ -25,7 +25,7 @@ extension TLSEndpoint {
     var shown: String { "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)" }
 }
 
-/// Puts what ``TLSHandler`` says into the words of this target.
+/// Translates the errors and events of ``TLSHandler`` into those of this target.
 private final class TLSLayerAdapter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -38,8 +38,8 @@ struct Liveness {
             if lastHeard < sent { return .dead(now - sent) }
             pingSent = nil
         }
-        let silence = now - lastHeard
-        if silence < heartbeat { return .wait(heartbeat - silence) }
+        let idle = now - lastHeard
+        if idle < heartbeat { return .wait(heartbeat - idle) }
         pingSent = now
         return .ping(pongTime)
     }

@@ -55,7 +55,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     private var reportsWritability = false
     private var liveness: Liveness
 
-    /// - Parameter heartbeat: silence after which a PING is sent.
+    /// - Parameter heartbeat: idle time after which a PING is sent.
     init(
         side: Side, channel: any Channel, protocolName: String, peerDescription: String, securePeer: SecurePeer?, heartbeat: TimeAmount,
         limits: TransportLimits, onEnd: (@Sendable (WebSocketConnection) -> Void)?
@@ -239,7 +239,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         guard !output.messages.isEmpty else { return }
         var messages: [ByteBuffer] = []
         swap(&messages, &output.messages)
-        // Who closed wants to hear no more.
+        // The side that closed reads no further messages.
         if end?.initiatedLocally != true { receiver.received(messages) }
     }
 

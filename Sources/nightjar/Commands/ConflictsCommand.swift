@@ -147,7 +147,7 @@ struct ConflictsCommand: AsyncParsableCommand {
         if !(1...most).contains(count) { throw ValidationError("\(option) is 1 to \(most), not \(count)") }
     }
 
-    /// Runs with the conflicts of what is named, and gives folders' locks back.
+    /// Runs with the conflicts of what is named, and releases the locks of folders.
     private static func with(
         _ location: LocationOptions, _ db: String?, _ work: (ConflictSource, ConflictSource.Scope, AgentSettings) async throws -> Void
     ) async throws {

@@ -47,7 +47,7 @@ struct DocCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 let bytes = try document.map { Array($0.utf8) } ?? InputFile(nil).all(limit: DocCommand.maximumInput)
-                try await location.withDocuments(of: db, absence: .createsAndSays) { place in
+                try await location.withDocuments(of: db, absence: .createsAndReports) { place in
                     DocCommand.show(try await place.put(id, bytes), json: json)
                 }
             }

@@ -21,7 +21,7 @@ struct ImportCommand: AsyncParsableCommand {
         try await Failure.reporting {
             let input = try InputFile(file)
             defer { input.close() }
-            let counts = try await location.withDocuments(of: db, absence: .createsAndSays) { place in
+            let counts = try await location.withDocuments(of: db, absence: .createsAndReports) { place in
                 let progress = Progress()
                 defer { progress.clear() }
                 let read = Mutex(0)

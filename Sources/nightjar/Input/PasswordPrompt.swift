@@ -11,7 +11,7 @@ enum PasswordPrompt {
         var before = termios()
         guard tcgetattr(terminal, &before) == 0 else { throw AgentError(.failed, "the terminal does not take settings") }
         var quiet = before
-        // Without ISIG, so that Control-C cannot end the program while the terminal is silenced.
+        // Without ISIG, so that Control-C cannot end the program while the terminal's echo is off.
         quiet.c_lflag &= ~tcflag_t(ECHO | ICANON | ISIG)
         // Drops what was typed before the question: it may have been shown.
         tcsetattr(terminal, TCSAFLUSH, &quiet)

@@ -28,7 +28,7 @@ struct LocationOptions: ParsableArguments, Sendable {
     /// The running agent.
     func agent() throws -> AgentClient { try AgentClient.require(try place(), group: MultiThreadedEventLoopGroup.singleton) }
 
-    /// Runs with the documents of a collection, and gives a folder's lock back.
+    /// Runs with the documents of a collection, and releases a folder's lock.
     func withDocuments<T>(
         of name: String, absence: DocumentPlace.Absence = .fails, _ work: (DocumentPlace) async throws -> T
     ) async throws -> T {
@@ -44,5 +44,5 @@ struct LocationOptions: ParsableArguments, Sendable {
 
 extension DocumentPlace.Absence {
     /// For commands that write.
-    static let createsAndSays = creates(tell: { Output.errorLine("nightjar: \($0)") })
+    static let createsAndReports = creates(report: { Output.errorLine("nightjar: \($0)") })
 }

@@ -3,7 +3,7 @@ import Documents
 import LuaRuntime
 import PluginHost
 
-/// What stands behind `--params`.
+/// The value of `--params`.
 enum ParametersText {
     static func json(_ text: String) throws -> JSONValue {
         do { return try JSONValue(parsing: text) } catch { throw AgentError(.invalid, "--params is no JSON: \(error)") }

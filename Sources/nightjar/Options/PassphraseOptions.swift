@@ -3,7 +3,7 @@ import ArgumentParser
 import Glibc
 import TLS
 
-/// Where a passphrase comes from. Never from the command line itself: everybody on the machine can read that.
+/// Where a passphrase comes from. Never from the command line itself, which every user of the machine can read.
 struct PassphraseOptions: ParsableArguments, Sendable {
     @Option(name: .long, help: ArgumentHelp("Take the passphrase from the first line of this file (- for standard input).", valueName: "file"))
     var passphraseFile: String?
@@ -15,7 +15,7 @@ struct PassphraseOptions: ParsableArguments, Sendable {
         if passphraseFile != nil, passphraseEnv != nil { throw ValidationError("give --passphrase-file or --passphrase-env, not both") }
     }
 
-    /// Whether one was named, so that nobody has to be asked.
+    /// Whether one was named, so that no question is needed.
     var isGiven: Bool { passphraseFile != nil || passphraseEnv != nil }
 
     /// The one that was named; else asks on the terminal.

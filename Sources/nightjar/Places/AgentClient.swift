@@ -22,7 +22,7 @@ struct AgentClient: Sendable {
 
     /// The agent of a configuration or of a data folder.
     ///
-    /// - Throws: ``AgentError`` that says where it was looked for.
+    /// - Throws: ``AgentError`` that names the place where it was expected.
     static func require(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient {
         let (client, why) = try presence(settings, group: group)
         if let client { return client }
@@ -134,7 +134,7 @@ struct AgentClient: Sendable {
 
 /// Unix domain sockets, as far as looking for an agent needs them.
 enum LocalSocket {
-    /// Nil when somebody accepts on the socket, else the system's error number.
+    /// Nil when a process accepts connections on the socket, else the system's error number.
     static func connectError(_ path: String) -> Int32? {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)

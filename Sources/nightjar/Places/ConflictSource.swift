@@ -54,7 +54,7 @@ enum ConflictSource: Sendable {
         return .folders(opened)
     }
 
-    /// Gives locks back.
+    /// Releases the locks.
     func close() {
         if case .folders(let databases) = self { for database in databases { database.close() } }
     }

@@ -15,8 +15,8 @@ enum DocumentPlace: Sendable {
     /// What a command does when the database or the collection does not exist.
     enum Absence: Sendable {
         case fails
-        /// Makes it, and says so. A running agent's databases are made by its configuration only.
-        case creates(tell: @Sendable (String) -> Void)
+        /// Makes it and reports that. A running agent's databases are made by its configuration only.
+        case creates(report: @Sendable (String) -> Void)
     }
 
     /// Looks for a running agent first, then for the folder `DATA/DB.nightjar`.
@@ -37,7 +37,7 @@ enum DocumentPlace: Sendable {
         return .folder(try open(database, collection, settings, absence))
     }
 
-    /// Before anything is read or sent, so that a wrong name is told at once.
+    /// Before anything is read or sent, so that a wrong name is reported at once.
     private static func check(_ database: String, _ collection: CollectionName, at client: AgentClient) async throws {
         let databases = try await client.request("GET", "/api/status")["databases"]?.asArray ?? []
         guard let found = databases.first(where: { $0["name"]?.asString.map { $0.utf8.elementsEqual(database.utf8) } ?? false }) else {
@@ -72,13 +72,13 @@ enum DocumentPlace: Sendable {
             options.conflictHistory = wanted.history.conflicts
         }
         let database = try Database.open(folder: folder, name: name, options: options)
-        if case .creates(let tell) = absence {
-            if !exists { tell("created database \(folder)") }
+        if case .creates(let report) = absence {
+            if !exists { report("created database \(folder)") }
             // As the agent would, at its start.
             for configured in wanted?.collections ?? [] { _ = try database.createCollection(CollectionName(configured.value)) }
             if database.collection(collection) == nil {
                 _ = try database.createCollection(collection)
-                tell("created collection \(collection) in \(folder)")
+                report("created collection \(collection) in \(folder)")
             }
         } else if database.collection(collection) == nil {
             let names = database.collections.map(\.name.description)
@@ -92,7 +92,7 @@ enum DocumentPlace: Sendable {
 
     private static func listed(_ names: [String]) -> String { names.isEmpty ? "none" : names.joined(separator: ", ") }
 
-    /// Gives a folder's lock back.
+    /// Releases a folder's lock.
     func close() {
         if case .folder(let access) = self { access.database.close() }
     }

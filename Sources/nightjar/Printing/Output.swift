@@ -51,12 +51,12 @@ enum Failure {
     static let configuration: Int32 = 78
     static let failed: Int32 = 1
 
-    /// Runs a command; what it throws is said on standard error and becomes an exit status.
+    /// Runs a command; an error is printed on standard error and becomes an exit status.
     static func reporting(_ work: () async throws -> Void) async throws {
         do { try await work() } catch { throw exit(for: error) }
     }
 
-    /// Says the error on standard error and gives the exit status that belongs to it.
+    /// Prints the error on standard error and returns the exit status for it.
     static func exit(for error: any Error) -> any Error {
         switch error {
         case let code as ExitCode: return code

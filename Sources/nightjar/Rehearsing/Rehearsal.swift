@@ -8,7 +8,7 @@ import PluginHost
 import Replication
 import Synchronization
 
-/// Runs a candidate resolver over conflicts of the history, in the real sandbox, and tells where it would have decided
+/// Runs a candidate resolver over conflicts of the history, in the real sandbox, and shows where it would have decided
 /// otherwise. No data is touched: the candidate reads and writes nothing.
 struct Rehearsal: Sendable {
     /// What the candidate made of one conflict.
@@ -163,7 +163,7 @@ extension Rehearsal.Outcome {
         ])
     }
 
-    /// Nil where there is nothing to say.
+    /// Nil where there is nothing to report.
     var text: String? {
         let title = "conflict \(conflict["number"]?.text ?? "-") of \(TextTable.printable(conflict["id"]?.asString ?? "-"))"
         switch kind {

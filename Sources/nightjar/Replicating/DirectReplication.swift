@@ -120,7 +120,7 @@ struct DirectReplication: Sendable {
     ///
     /// - Parameters:
     ///   - isVerbose: logs on standard error.
-    ///   - progress: told a few times a second.
+    ///   - progress: called a few times a second.
     func run(
         group: any EventLoopGroup, isVerbose: Bool, progress: @escaping @Sendable (ReplicatorStatus) -> Void
     ) async throws -> Outcome {
