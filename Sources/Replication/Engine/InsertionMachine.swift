@@ -110,8 +110,10 @@ struct InsertionMachine {
 
     /// Gathers what arrived into batches: at once when nothing more is expected, else when enough has come or time is up.
     mutating func advance(expectsMore: Bool, _ actions: inout [PullAction]) {
-        if let (batch, revisions) = batches.beginReady() { judge(batch, revisions, &actions) }
         let limits = settings.limits
+        if batches.running < limits.insertionBatchesInFlight, let (batch, revisions) = batches.beginReady() {
+            judge(batch, revisions, &actions)
+        }
         guard !arrivals.isEmpty, batches.running < limits.insertionBatchesInFlight else { return }
         if arrivals.count >= limits.insertionBatchRows || arrivals.bytes >= limits.insertionBatchBytes / 4
             || !expectsMore && batches.running == 0

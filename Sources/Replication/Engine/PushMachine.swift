@@ -210,6 +210,7 @@ struct PushMachine {
     private mutating func candidates(_ page: PushPage) -> (now: [OutgoingDocument], rest: PushPage?) {
         var now: [OutgoingDocument] = []
         now.reserveCapacity(page.documents.count)
+        var begun: [DocumentID: Version] = [:]
         for (index, original) in page.documents.enumerated() {
             var document = original
             if document.news == .visible, echoes.holds(document.id, document.version) {
@@ -217,7 +218,9 @@ struct PushMachine {
                 continue
             }
             if settings.style == .announce {
-                guard ledger.phase(of: document.id) == nil else {
+                // A feed of channels tells of a document twice when access to it is newer than the document.
+                if document.news == .visible, begun[document.id] == document.version { continue }
+                guard ledger.phase(of: document.id) == nil, begun.updateValue(document.version, forKey: document.id) == nil else {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))
                 }
