@@ -21,7 +21,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
@@ -55,6 +54,16 @@ let package = Package(
 
         // The edges.
         .target(
+            name: "HTTPServer",
+            dependencies: [
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
             name: "TLS", dependencies: ["COpenSSL", "Digests", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .target(
             name: "PluginHost",
@@ -67,7 +76,7 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Digests", "Documents", "Replication", "TLS",
+                "Digests", "Documents", "HTTPServer", "Replication", "TLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -80,12 +89,11 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
-                "Transport",
+                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "HTTPServer", "LuaRuntime", "PluginHost", "Replication",
+                "TLS", "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-                .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -136,9 +144,18 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "HTTPServerTests",
+            dependencies: [
+                "HTTPServer", .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "TransportTests",
             dependencies: [
-                "Transport", "Replication", "Digests", "TLS", .product(name: "NIOCore", package: "swift-nio"),
+                "HTTPServer", "Transport", "Replication", "Digests", "TLS", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],

@@ -16,9 +16,10 @@ struct ArrowTests {
         "Replication": ["BLIP", "Digests", "Documents", "DocumentStore"],
         "PluginHost": ["LuaRuntime", "Replication", "Documents", "Digests"],
         "TLS": ["COpenSSL", "Digests"],
-        "Transport": ["Replication", "Documents", "Digests", "TLS"],
+        "HTTPServer": [],
+        "Transport": ["HTTPServer", "Replication", "Documents", "Digests", "TLS"],
         "Agent": [
-            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "LuaRuntime", "PluginHost", "Replication", "TLS",
+            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "HTTPServer", "LuaRuntime", "PluginHost", "Replication", "TLS",
             "Transport",
         ],
     ]
@@ -29,8 +30,9 @@ struct ArrowTests {
         "Replication": ["NIOCore", "Logging"],
         "PluginHost": ["Logging"],
         "TLS": ["NIOCore"],
+        "HTTPServer": ["NIOCore", "NIOPosix", "NIOHTTP1", "Logging"],
         "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOConcurrencyHelpers", "Logging"],
-        "Agent": ["NIOCore", "NIOPosix", "Hummingbird", "Logging", "ServiceLifecycle", "UnixSignals"],
+        "Agent": ["NIOCore", "NIOPosix", "Logging", "ServiceLifecycle", "UnixSignals"],
     ]
 
     /// What any target may import: the standard library's own modules and the system's C library.

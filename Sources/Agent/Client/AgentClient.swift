@@ -1,6 +1,7 @@
 import AgentConfiguration
 import Documents
 import Glibc
+import HTTPServer
 import NIOCore
 import Replication
 import Transport

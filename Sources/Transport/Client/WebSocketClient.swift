@@ -1,4 +1,5 @@
 import Digests
+import HTTPServer
 import NIOCore
 import NIOHTTP1
 import Replication

@@ -1,4 +1,5 @@
 import Digests
+import HTTPServer
 
 /// The HTTP side of RFC 6455, section 4, without sockets.
 enum WebSocketHandshake {

@@ -1,0 +1,427 @@
+import Logging
+import NIOCore
+import NIOHTTP1
+
+/// One accepted connection while it speaks HTTP/1: takes requests one at a time, has them answered, or hands the connection over.
+///
+/// It writes bytes itself instead of using NIO's encoder, because what Couchbase Lite accepts in a 101 response is narrower
+/// than what HTTP allows. Its reads are what the socket is read for: while a request is answered, only its body is, as it is asked for.
+final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Fired through the pipeline by the listener.
+    enum Order: Sendable {
+        /// It stops: idle connections end now, others after their response.
+        case drain
+        /// The place is needed by another connection.
+        case leave
+        /// The memory of the incomplete body is needed by another request.
+        case giveUpBody
+    }
+
+    private enum Phase {
+        /// Waits for a request's header.
+        case idle
+        /// A request is answered; what comes behind it waits in `queue`.
+        case exchange(Exchange)
+        /// The last response was sent; whatever comes is thrown away until the client closes or `linger_time` is over.
+        case closing
+        /// Another protocol took over.
+        case upgraded
+    }
+
+    private let core: HTTPListener.Core
+    private let entry: ConnectionTable.Entry
+    private var limits: HTTPLimits { core.table.limits }
+    private var info: ConnectionInfo
+    private var phase = Phase.idle
+    private var queue = CircularBuffer<HTTPServerRequestPart>()
+    private var queuedRequests = 0
+    /// Why nothing that comes behind the queue is answered.
+    private var refusalBehindQueue: (status: Int, reason: String)?
+    private var holdsRead = false
+    private var timer: Scheduled<Void>?
+    private var isDraining = false
+    private var isFirstRequest = true
+    private var context: ChannelHandlerContext?
+
+    init(core: HTTPListener.Core, entry: ConnectionTable.Entry, info: ConnectionInfo) {
+        self.core = core
+        self.entry = entry
+        self.info = info
+    }
+
+    // MARK: Channel
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        arm(limits.headerTime) { $0.headerTimeIsUp() }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        stopTimer()
+        self.context = nil
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        stopTimer()
+        if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
+        phase = .closing
+        core.table.giveBackBodyBytes(of: entry)
+        context.fireChannelInactive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case let identity as any PeerIdentity:
+            info.identity = identity
+        case Order.drain:
+            isDraining = true
+            if case .idle = phase { context.close(promise: nil) }
+        case Order.leave:
+            context.close(promise: nil)
+        case Order.giveUpBody:
+            guard case .exchange(let exchange) = phase, !exchange.isComplete else { return }
+            fail(exchange, 503, "the listener holds as much as total_body_bytes (\(limits.totalBodyBytes)) allows")
+        default:
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        let problem: (status: Int, reason: String)?
+        switch error {
+        case HTTPParserError.headerOverflow:
+            problem = (431, "the request's header has more than header_bytes (\(limits.headerBytes)) or header_count (\(limits.headerCount)) allow")
+        case is HTTPParserError:
+            problem = (400, "this is not HTTP/1.1: \(error)")
+        default:
+            let failure = core.configuration.explain(error)
+            core.logger.log(level: failure.level, "\(failure.message)", metadata: ["remote": "\(info.remoteAddress)", "error": "\(failure.detail)"])
+            problem = failure.refusal.map { (400, $0) }
+        }
+        switch (phase, problem) {
+        case (.idle, let problem?): refuse(problem.status, problem.reason)
+        case (.exchange(let exchange), let problem?) where exchange.isComplete: refusalBehindQueue = refusalBehindQueue ?? problem
+        case (.exchange(let exchange), let problem?): fail(exchange, problem.status, problem.reason)
+        case (.closing, _?): break
+        default: context.close(promise: nil)
+        }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if case .exchange(let exchange) = phase, exchange.isComplete || !exchange.isBodyWanted {
+            holdsRead = true
+        } else {
+            context.read()
+        }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = unwrapInboundIn(data)
+        guard case .exchange(let exchange) = phase, exchange.isComplete else { return process(part) }
+        if case .head = part {
+            queuedRequests += 1
+            if queuedRequests > limits.queuedRequests {
+                refusalBehindQueue = refusalBehindQueue
+                    ?? (503, "more requests were sent ahead than queued_requests (\(limits.queuedRequests)) allows")
+            }
+        }
+        if refusalBehindQueue == nil { queue.append(part) }
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, case .exchange(let exchange) = phase {
+            exchange.resumeWriters()
+            if exchange.isAnswered, exchange.isComplete { next() }
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: Requests
+
+    private func process(_ part: HTTPServerRequestPart) {
+        switch (phase, part) {
+        case (.idle, .head(let head)): begin(head)
+        case (.exchange(let exchange), .body(let piece)): take(piece, of: exchange)
+        case (.exchange(let exchange), .end): requestIsComplete(exchange)
+        default: break
+        }
+    }
+
+    private func begin(_ head: HTTPRequestHead) {
+        guard let context else { return }
+        if isFirstRequest { core.table.handshakeIsOver(entry) }
+        isFirstRequest = false
+        stopTimer()
+        entry.isBusy()
+        if let problem = HeaderRules.problem(head) { return refuse(400, problem) }
+        let exchange = Exchange(head, handler: self)
+        phase = .exchange(exchange)
+        let bound = NIOLoopBound(exchange, eventLoop: context.eventLoop)
+        if exchange.hasBody { exchange.open(pipe(for: bound, context)) }
+        let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: NamedLimit("body_bytes", limits.bodyBytes))
+        let request = HTTPRequest(
+            method: head.method.rawValue, uri: head.uri, headers: HeaderList(head.headers.map { (name: $0.name, value: $0.value) }),
+            body: body, connection: info)
+        let core = core
+        let eventLoop = context.eventLoop
+        exchange.task = Task {
+            let response = await core.answer(request)
+            guard case .stream(let length, let produce) = response.body else {
+                return eventLoop.execute { bound.value.answer(response) }
+            }
+            do {
+                let hasBody = try await eventLoop.submit { try bound.value.beginStream(response, length: length) }.get()
+                if hasBody { try await produce(ResponseBodyWriter(exchange: bound, eventLoop: eventLoop)) }
+                try await eventLoop.submit { try bound.value.endStream() }.get()
+            } catch {
+                core.logger.debug("response cut short", metadata: ["uri": "\(request.uri)", "error": "\(error)"])
+                eventLoop.execute { bound.value.cut() }
+            }
+        }
+    }
+
+    private func pipe(for exchange: NIOLoopBound<Exchange>, _ context: ChannelHandlerContext) -> BodyPipe {
+        let eventLoop = context.eventLoop
+        let (core, entry) = (core, entry)
+        return BodyPipe(
+            demand: { demand in eventLoop.execute { exchange.value.handler?.bodyIsWanted(demand, of: exchange.value) } },
+            keepBytes: { (count) throws(HTTPError) in try core.takeBodyBytes(count, for: entry) })
+    }
+
+    private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {
+        guard isCurrent(exchange), !exchange.isComplete, let context else { return }
+        exchange.isBodyWanted = true
+        if exchange.expectsContinue {
+            exchange.expectsContinue = false
+            context.writeAndFlush(wrapOutboundOut(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
+        }
+        entry.sends(true)
+        entry.waits(since: .now())
+        if exchange.silenceTimer == nil {
+            exchange.silenceTimer = schedule(limits.bodySilence) {
+                $0.fail(exchange, 408, "nothing of the request's body came for body_silence (\($0.limits.bodySilence.shown))")
+            }
+        }
+        if demand == .pieceOfWhole, exchange.wholeTimer == nil {
+            exchange.wholeTimer = schedule(limits.bodyTime) {
+                $0.fail(exchange, 408, "the request's body did not come within body_time (\($0.limits.bodyTime.shown))")
+            }
+        }
+        resumeReading()
+    }
+
+    private func take(_ piece: ByteBuffer, of exchange: Exchange) {
+        exchange.received += piece.readableBytes
+        exchange.silenceTimer?.cancel()
+        exchange.silenceTimer = nil
+        guard !exchange.isAnswered else {
+            // Nobody wanted it; it is thrown away up to its end.
+            return exchange.received > limits.discardedBodyBytes + (exchange.declaredLength ?? 0) ? finishConnection() : ()
+        }
+        exchange.isBodyWanted = false
+        entry.isBusy()
+        exchange.pipe?.push(piece)
+    }
+
+    private func requestIsComplete(_ exchange: Exchange) {
+        exchange.isComplete = true
+        exchange.stopBodyTimers()
+        entry.sends(false)
+        entry.isBusy()
+        exchange.pipe?.end(.success(()))
+        if exchange.isAnswered { finishExchange(exchange) }
+    }
+
+    private func headerTimeIsUp() {
+        if isFirstRequest {
+            refuse(408, "no complete request header within header_time (\(limits.headerTime.shown))")
+        } else {
+            context?.close(promise: nil)
+        }
+    }
+
+    // MARK: Responses
+
+    func answer(_ response: HTTPResponse, to exchange: Exchange) {
+        guard isCurrent(exchange), exchange.encoder.progress == .notBegun, let context, context.channel.isActive else {
+            return response.abandonUpgrade()
+        }
+        switch response.body {
+        case .upgrade(let upgrade): take(upgrade, exchange, context)
+        case .stream: break
+        case .buffer(let bytes):
+            let out = exchange.encoder.whole(response, bytes, keepAlive: canStayOpen(after: exchange, response))
+            context.writeAndFlush(wrapOutboundOut(out), promise: nil)
+            responseIsWritten(exchange)
+        }
+    }
+
+    /// Writes the header; false when no body may follow.
+    func beginStream(_ response: HTTPResponse, length: Int?, of exchange: Exchange) throws -> Bool {
+        guard isCurrent(exchange), exchange.encoder.progress == .notBegun, let context else { throw ChannelError.ioOnClosedChannel }
+        let (header, hasBody) = exchange.encoder.begin(response, length: length, keepAlive: canStayOpen(after: exchange, response))
+        context.writeAndFlush(wrapOutboundOut(header), promise: nil)
+        return hasBody
+    }
+
+    /// Writes a piece of a streamed body; the promise is kept when the client takes what is written fast enough.
+    func write(_ piece: ByteBuffer, of exchange: Exchange, _ promise: EventLoopPromise<Void>) throws {
+        guard isCurrent(exchange), let context else { throw ChannelError.ioOnClosedChannel }
+        for out in try exchange.encoder.frame(piece) { context.write(wrapOutboundOut(out), promise: nil) }
+        context.flush()
+        guard !context.channel.isWritable else { return promise.succeed() }
+        exchange.writers.append(promise)
+        armStall(exchange)
+    }
+
+    func endStream(_ exchange: Exchange) throws {
+        guard isCurrent(exchange), let context else { throw ChannelError.ioOnClosedChannel }
+        if let out = try exchange.encoder.end() { context.writeAndFlush(wrapOutboundOut(out), promise: nil) }
+        responseIsWritten(exchange)
+    }
+
+    func cut(_ exchange: Exchange) {
+        if isCurrent(exchange) { context?.close(promise: nil) }
+    }
+
+    private func canStayOpen(after exchange: Exchange, _ response: HTTPResponse) -> Bool {
+        exchange.wantsKeepAlive && !response.headers.list("Connection").contains { HeaderList.sameName($0, "close") }
+            && !isDraining && (exchange.isComplete || exchange.canDiscardRest(upTo: limits.discardedBodyBytes))
+    }
+
+    private func responseIsWritten(_ exchange: Exchange) {
+        exchange.task = nil
+        if exchange.hasBody { core.table.giveBackBodyBytes(of: entry) }
+        guard exchange.encoder.keepAlive, !isDraining else { return finishConnection() }
+        if exchange.isComplete { return finishExchange(exchange) }
+        exchange.pipe?.end(.failure(ChannelError.ioOnClosedChannel))
+        exchange.isBodyWanted = true
+        entry.waits(since: .now())
+        exchange.silenceTimer?.cancel()
+        exchange.silenceTimer = schedule(limits.bodySilence) { $0.context?.close(promise: nil) }
+        resumeReading()
+    }
+
+    /// The next request is not looked at while its client does not take the response to the last one.
+    private func finishExchange(_ exchange: Exchange) {
+        if context?.channel.isWritable == true { next() } else { armStall(exchange) }
+    }
+
+    private func next() {
+        if case .exchange(let exchange) = phase { exchange.resumeWriters() }
+        guard !isDraining else { return finishConnection() }
+        phase = .idle
+        entry.waits(since: .now())
+        arm(limits.idleHTTPTime) { $0.headerTimeIsUp() }
+        while !queue.isEmpty {
+            if case .exchange(let exchange) = phase, exchange.isComplete { return }
+            let part = queue.removeFirst()
+            if case .head = part { queuedRequests -= 1 }
+            process(part)
+        }
+        if case .idle = phase, let refusalBehindQueue { return refuse(refusalBehindQueue.status, refusalBehindQueue.reason) }
+        if case .exchange(let exchange) = phase, exchange.isComplete || !exchange.isBodyWanted { return }
+        resumeReading()
+    }
+
+    private func take(_ upgrade: ProtocolUpgrade, _ exchange: Exchange, _ context: ChannelHandlerContext) {
+        guard exchange.isComplete, !exchange.hasBody, !isDraining else {
+            upgrade.abandoned()
+            return isDraining ? refuse(503, "the listener is stopping") : refuse(400, "an upgrade request has no body")
+        }
+        let channel = context.channel
+        let pipeline = channel.pipeline.syncOperations
+        do {
+            let decoder = try pipeline.context(handlerType: ByteToMessageHandler<HTTPRequestDecoder>.self)
+            let takeover = try upgrade.takeOver(channel)
+            context.writeAndFlush(wrapOutboundOut(upgrade.response), promise: nil)
+            try pipeline.addHandler(takeover.handler, position: .after(context.handler))
+            let readWasHeld = holdsRead
+            exchange.task = nil
+            phase = .upgraded
+            pipeline.removeHandler(context: context, promise: nil)
+            // Bytes that came behind the request go on to the new handler when the decoder leaves.
+            let removed = context.eventLoop.makePromise(of: Void.self)
+            removed.futureResult.whenComplete { _ in
+                takeover.completed()
+                if readWasHeld { channel.read() }
+            }
+            pipeline.removeHandler(context: decoder, promise: removed)
+        } catch let error as HTTPError {
+            upgrade.abandoned()
+            refuse(error.status, error.reason)
+        } catch {
+            upgrade.abandoned()
+            channel.close(promise: nil)
+        }
+    }
+
+    // MARK: Refusals and the end
+
+    /// Ends an exchange from this side: with an answer if none has begun, else by cutting the connection.
+    private func fail(_ exchange: Exchange, _ status: Int, _ reason: String) {
+        guard isCurrent(exchange) else { return }
+        let hasBegun = exchange.encoder.progress != .notBegun
+        exchange.end(HTTPError(status, reason))
+        if hasBegun { context?.close(promise: nil) } else { refuse(status, reason, isHead: exchange.isHead) }
+    }
+
+    private func refuse(_ status: Int, _ reason: String, isHead: Bool = false) {
+        guard let context else { return }
+        let response = HTTPError(status, reason).response
+        guard case .buffer(let bytes) = response.body else { return }
+        var out = ByteBuffer()
+        ResponseHead.write(status: status, headers: response.headers, framing: .length(bytes.readableBytes), keepAlive: false, into: &out)
+        if !isHead { out.writeImmutableBuffer(bytes) }
+        context.writeAndFlush(wrapOutboundOut(out), promise: nil)
+        core.logger.debug("request refused", metadata: ["remote": "\(info.remoteAddress)", "status": "\(status)", "reason": "\(reason)"])
+        finishConnection()
+    }
+
+    /// Closing at once would reset the connection if the client still sends, and it would never read our answer.
+    private func finishConnection() {
+        guard let context else { return }
+        if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
+        core.table.giveBackBodyBytes(of: entry)
+        phase = .closing
+        queue.removeAll()
+        entry.waits(since: .now())
+        arm(limits.lingerTime) { $0.context?.close(promise: nil) }
+        // A half-closed socket tells the client that this was all; where that is impossible the timer ends it.
+        context.close(mode: .output, promise: nil)
+        resumeReading()
+    }
+
+    private func isCurrent(_ exchange: Exchange) -> Bool {
+        if case .exchange(let current) = phase { current === exchange } else { false }
+    }
+
+    private func resumeReading() {
+        guard holdsRead, let context else { return }
+        holdsRead = false
+        context.read()
+    }
+
+    private func armStall(_ exchange: Exchange) {
+        guard exchange.stallTimer == nil else { return }
+        exchange.stallTimer = schedule(limits.responseSilence) { $0.context?.close(promise: nil) }
+    }
+
+    private func schedule(_ time: TimeAmount, _ action: @escaping (HTTPConnectionHandler) -> Void) -> Scheduled<Void>? {
+        context?.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in self.map(action) }
+    }
+
+    private func arm(_ time: TimeAmount, _ action: @escaping (HTTPConnectionHandler) -> Void) {
+        timer?.cancel()
+        timer = schedule(time, action)
+    }
+
+    private func stopTimer() {
+        timer?.cancel()
+        timer = nil
+    }
+}
