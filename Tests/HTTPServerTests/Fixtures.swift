@@ -14,8 +14,7 @@ func withServer<Result: Sendable>(
     var configuration = HTTPListener.Configuration()
     configuration.limits = limits
     let address = try SocketAddress(ipAddress: "127.0.0.1", port: 0)
-    let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
-    let listener = try await HTTPListener.bind([.init(address)], configuration, group: testGroup, logger: logger, respond: respond)
+    let listener = try await HTTPListener.bind([.init(address)], configuration, group: testGroup, logger: quietLogger(), respond: respond)
     let port = listener.boundAddresses.first?.port ?? 0
     do {
         let result = try await body(listener, port)
@@ -36,33 +35,52 @@ func withRoutes<Result: Sendable>(
 
 /// One connection of a client without any HTTP of its own, read by whoever asks.
 final class RawClient: Sendable {
-    private let channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>
+    private let channel: any Channel
     private let incoming: AsyncStream<ByteBuffer>
     private let rest = Mutex<[UInt8]>([])
 
-    private init(_ channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>) {
+    private final class Reader: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        let continuation: AsyncStream<ByteBuffer>.Continuation
+        init(_ continuation: AsyncStream<ByteBuffer>.Continuation) { self.continuation = continuation }
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) { continuation.yield(unwrapInboundIn(data)) }
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            if case ChannelEvent.inputClosed? = event as? ChannelEvent { continuation.finish() }
+        }
+        func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+        func channelInactive(context: ChannelHandlerContext) { continuation.finish() }
+    }
+
+    private init(_ channel: any Channel, _ incoming: AsyncStream<ByteBuffer>) {
         self.channel = channel
+        self.incoming = incoming
+    }
+
+    /// - Parameter reads: false for a client that takes nothing until ``beginReading()``.
+    static func connect(_ port: Int, from host: String? = nil, reads: Bool = true) async throws -> RawClient {
+        try await connect(to: try SocketAddress(ipAddress: "127.0.0.1", port: port), from: host, reads: reads)
+    }
+
+    static func connect(unix path: String) async throws -> RawClient {
+        try await connect(to: try SocketAddress(unixDomainSocketPath: path), from: nil, reads: true)
+    }
+
+    private static func connect(to address: SocketAddress, from host: String?, reads: Bool) async throws -> RawClient {
         let (stream, continuation) = AsyncStream.makeStream(of: ByteBuffer.self)
-        incoming = stream
-        Task {
-            _ = try? await channel.executeThenClose { inbound, _ in
-                for try await bytes in inbound { continuation.yield(bytes) }
+        var bootstrap = ClientBootstrap(group: testGroup)
+            .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelOption(.autoRead, value: reads)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Reader(continuation)) }
             }
-            continuation.finish()
-        }
-    }
-
-    static func connect(_ port: Int, from host: String? = nil) async throws -> RawClient {
-        var bootstrap = ClientBootstrap(group: testGroup).channelOption(.allowRemoteHalfClosure, value: true)
         if let host { bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: host, port: 0)) }
-        let channel = try await bootstrap.connect(host: "127.0.0.1", port: port) { channel in
-            channel.eventLoop.makeCompletedFuture { try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel) }
-        }
-        return RawClient(channel)
+        return RawClient(try await bootstrap.connect(to: address).get(), stream)
     }
 
-    func send(_ text: String) async throws { try await channel.channel.writeAndFlush(ByteBuffer(string: text)) }
-    func send(_ bytes: ByteBuffer) async throws { try await channel.channel.writeAndFlush(bytes) }
+    func beginReading() { channel.setOption(.autoRead, value: true).whenComplete { _ in } }
+
+    func send(_ text: String) async throws { try await channel.writeAndFlush(ByteBuffer(string: text)) }
+    func send(_ bytes: ByteBuffer) async throws { try await channel.writeAndFlush(bytes) }
 
     /// What comes until the predicate is content with it, or the end.
     func read(until isEnough: ([UInt8]) -> Int?) async -> String {
@@ -94,7 +112,7 @@ final class RawClient: Sendable {
     /// All that comes until the server closes.
     func readToEnd() async -> String { await read { _ in nil } }
 
-    func close() async { try? await channel.channel.close() }
+    func close() async { try? await channel.close() }
 }
 
 /// Sends a request and reads until the server closes.
@@ -121,3 +139,5 @@ final class Gate: Sendable {
 func until(_ isSo: () -> Bool) async throws {
     while !isSo() { try await Task.sleep(for: .milliseconds(1)) }
 }
+
+func quietLogger() -> Logger { Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }) }

@@ -82,7 +82,8 @@ package final class HTTPListener: Sendable {
                 other.channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.giveUpBody)
             case .refused:
                 warn(limit, "a request is refused", entry.channel)
-                throw HTTPError(503, "the listener holds as much as \(limit.name) (\(limit.value)) allows", headers: ["Retry-After": "1"])
+                throw HTTPError(
+                    503, "the listener holds as much as \(limit.name) (\(limit.value)) allows", headers: ["Retry-After": "1", "Connection": "close"])
             }
         }
 

@@ -32,5 +32,8 @@ package struct NamedLimit: Sendable {
     /// Bodies that are taken piece by piece and kept nowhere.
     package static let unlimited = NamedLimit("no limit", .max)
 
-    var tooLarge: HTTPError { HTTPError(413, "the request's body has more than \(name) (\(value)) allows") }
+    /// Ends the connection: what is left of the body is not worth reading.
+    var tooLarge: HTTPError {
+        HTTPError(413, "the request's body has more than \(name) (\(value)) allows", headers: ["Connection": "close"])
+    }
 }
