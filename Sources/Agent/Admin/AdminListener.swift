@@ -24,8 +24,9 @@ struct AdminListener: Service {
         return limits
     }
 
-    /// How long answers that are under way may take when the agent stops.
-    static let stopTime = TimeAmount.seconds(3)
+    /// How long answers that are under way may take when the agent stops. Both sides stop one after the other, and the peers' listeners
+    /// need the rest of the five seconds.
+    static let stopTime = TimeAmount.seconds(1)
 
     func run() async throws {
         var configuration = HTTPListener.Configuration()

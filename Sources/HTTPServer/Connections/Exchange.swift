@@ -45,6 +45,24 @@ final class Exchange {
 
     // MARK: From the task that answers
 
+    static func run(_ exchange: NIOLoopBound<Exchange>, _ request: HTTPRequest, _ core: HTTPListener.Core) -> Task<Void, Never> {
+        let eventLoop = exchange.eventLoop
+        return Task {
+            let response = await core.answer(request)
+            guard case .stream(let length, let produce) = response.body else {
+                return eventLoop.execute { exchange.value.answer(response) }
+            }
+            do {
+                let hasBody = try await eventLoop.submit { try exchange.value.beginStream(response, length: length) }.get()
+                if hasBody { try await produce(ResponseBodyWriter(exchange: exchange, eventLoop: eventLoop)) }
+                try await eventLoop.submit { try exchange.value.endStream() }.get()
+            } catch {
+                core.logger.debug("response cut short", metadata: ["uri": "\(request.uri)", "error": "\(error)"])
+                eventLoop.execute { exchange.value.cut() }
+            }
+        }
+    }
+
     func answer(_ response: HTTPResponse) {
         if let handler { handler.answer(response, to: self) } else { response.abandonUpgrade() }
     }
@@ -80,17 +98,23 @@ final class Exchange {
         (silenceTimer, wholeTimer) = (nil, nil)
     }
 
+    /// The response is written and the request read: the next one may come.
+    func finish() {
+        stopBodyTimers()
+        resumeWriters()
+        // The pipe knows this exchange too.
+        pipe = nil
+        task = nil
+    }
+
     /// Nothing of this exchange happens any more.
     func end(_ reason: any Error) {
-        stopBodyTimers()
-        stallTimer?.cancel()
-        stallTimer = nil
         pipe?.end(.failure(reason))
         task?.cancel()
-        task = nil
         let waiting = writers
         writers = []
         for promise in waiting { promise.fail(reason) }
+        finish()
     }
 
     func resumeWriters() {

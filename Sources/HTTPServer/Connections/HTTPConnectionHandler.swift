@@ -37,10 +37,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private var limits: HTTPLimits { core.table.limits }
     private var info: ConnectionInfo
     private var phase = Phase.idle
-    private var queue = CircularBuffer<HTTPServerRequestPart>()
-    private var queuedRequests = 0
-    /// Why nothing that comes behind the queue is answered.
-    private var refusalBehindQueue: (status: Int, reason: String)?
+    private var queue = RequestQueue()
     private var holdsRead = false
     private var timer: Scheduled<Void>?
     private var isDraining = false
@@ -104,7 +101,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         }
         switch (phase, problem) {
         case (.idle, let problem?): refuse(problem.status, problem.reason)
-        case (.exchange(let exchange), let problem?) where exchange.isComplete: refusalBehindQueue = refusalBehindQueue ?? problem
+        case (.exchange(let exchange), let problem?) where exchange.isComplete: queue.refuseTheRest(problem.status, problem.reason)
         case (.exchange(let exchange), let problem?): fail(exchange, problem.status, problem.reason)
         case (.closing, _?): break
         default: context.close(promise: nil)
@@ -122,14 +119,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
         guard case .exchange(let exchange) = phase, exchange.isComplete else { return process(part) }
-        if case .head = part {
-            queuedRequests += 1
-            if queuedRequests > limits.queuedRequests {
-                refusalBehindQueue = refusalBehindQueue
-                    ?? (503, "more requests were sent ahead than queued_requests (\(limits.queuedRequests)) allows")
-            }
-        }
-        if refusalBehindQueue == nil { queue.append(part) }
+        queue.push(part, limit: limits.queuedRequests)
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -161,31 +151,16 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         let exchange = Exchange(head, handler: self)
         phase = .exchange(exchange)
         let bound = NIOLoopBound(exchange, eventLoop: context.eventLoop)
-        if exchange.hasBody { exchange.open(pipe(for: bound, context)) }
+        if exchange.hasBody { exchange.open(pipe(for: bound)) }
         let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: NamedLimit("body_bytes", limits.bodyBytes))
         let request = HTTPRequest(
             method: head.method.rawValue, uri: head.uri, headers: HeaderList(head.headers.map { (name: $0.name, value: $0.value) }),
             body: body, connection: info)
-        let core = core
-        let eventLoop = context.eventLoop
-        exchange.task = Task {
-            let response = await core.answer(request)
-            guard case .stream(let length, let produce) = response.body else {
-                return eventLoop.execute { bound.value.answer(response) }
-            }
-            do {
-                let hasBody = try await eventLoop.submit { try bound.value.beginStream(response, length: length) }.get()
-                if hasBody { try await produce(ResponseBodyWriter(exchange: bound, eventLoop: eventLoop)) }
-                try await eventLoop.submit { try bound.value.endStream() }.get()
-            } catch {
-                core.logger.debug("response cut short", metadata: ["uri": "\(request.uri)", "error": "\(error)"])
-                eventLoop.execute { bound.value.cut() }
-            }
-        }
+        exchange.task = Exchange.run(bound, request, core)
     }
 
-    private func pipe(for exchange: NIOLoopBound<Exchange>, _ context: ChannelHandlerContext) -> BodyPipe {
-        let eventLoop = context.eventLoop
+    private func pipe(for exchange: NIOLoopBound<Exchange>) -> BodyPipe {
+        let eventLoop = exchange.eventLoop
         let (core, entry) = (core, entry)
         return BodyPipe(
             demand: { demand in eventLoop.execute { exchange.value.handler?.bodyIsWanted(demand, of: exchange.value) } },
@@ -312,18 +287,16 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     private func next() {
-        if case .exchange(let exchange) = phase { exchange.resumeWriters() }
+        if case .exchange(let exchange) = phase { exchange.finish() }
         guard !isDraining else { return finishConnection() }
         phase = .idle
         entry.waits(since: .now())
         arm(limits.idleHTTPTime) { $0.headerTimeIsUp() }
         while !queue.isEmpty {
             if case .exchange(let exchange) = phase, exchange.isComplete { return }
-            let part = queue.removeFirst()
-            if case .head = part { queuedRequests -= 1 }
-            process(part)
+            queue.pop().map(process)
         }
-        if case .idle = phase, let refusalBehindQueue { return refuse(refusalBehindQueue.status, refusalBehindQueue.reason) }
+        if case .idle = phase, let refusal = queue.refusal { return refuse(refusal.status, refusal.reason) }
         if case .exchange(let exchange) = phase, exchange.isComplete || !exchange.isBodyWanted { return }
         resumeReading()
     }
@@ -341,7 +314,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             context.writeAndFlush(wrapOutboundOut(upgrade.response), promise: nil)
             try pipeline.addHandler(takeover.handler, position: .after(context.handler))
             let readWasHeld = holdsRead
-            exchange.task = nil
+            exchange.finish()
             phase = .upgraded
             pipeline.removeHandler(context: context, promise: nil)
             // Bytes that came behind the request go on to the new handler when the decoder leaves.
@@ -351,12 +324,9 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
                 if readWasHeld { channel.read() }
             }
             pipeline.removeHandler(context: decoder, promise: removed)
-        } catch let error as HTTPError {
-            upgrade.abandoned()
-            refuse(error.status, error.reason)
         } catch {
             upgrade.abandoned()
-            channel.close(promise: nil)
+            if let error = error as? HTTPError { refuse(error.status, error.reason) } else { channel.close(promise: nil) }
         }
     }
 
@@ -372,12 +342,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     private func refuse(_ status: Int, _ reason: String, isHead: Bool = false) {
         guard let context else { return }
-        let response = HTTPError(status, reason).response
-        guard case .buffer(let bytes) = response.body else { return }
-        var out = ByteBuffer()
-        ResponseHead.write(status: status, headers: response.headers, framing: .length(bytes.readableBytes), keepAlive: false, into: &out)
-        if !isHead { out.writeImmutableBuffer(bytes) }
-        context.writeAndFlush(wrapOutboundOut(out), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(ResponseEncoder.refusal(HTTPError(status, reason), isHead: isHead)), promise: nil)
         core.logger.debug("request refused", metadata: ["remote": "\(info.remoteAddress)", "status": "\(status)", "reason": "\(reason)"])
         finishConnection()
     }
@@ -406,10 +371,17 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         context.read()
     }
 
+    /// Cuts the connection unless its client takes something of what waits for it within `response_silence`, again and again.
     private func armStall(_ exchange: Exchange) {
         guard exchange.stallTimer == nil else { return }
-        exchange.stallTimer = schedule(limits.responseSilence) { $0.context?.close(promise: nil) }
+        let waiting = waitingBytes
+        exchange.stallTimer = schedule(limits.responseSilence) { this in
+            exchange.stallTimer = nil
+            if this.waitingBytes < waiting { this.armStall(exchange) } else { this.context?.close(promise: nil) }
+        }
     }
+
+    private var waitingBytes: Int { (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
 
     private func schedule(_ time: TimeAmount, _ action: @escaping (HTTPConnectionHandler) -> Void) -> Scheduled<Void>? {
         context?.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in self.map(action) }

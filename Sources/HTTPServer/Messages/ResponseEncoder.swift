@@ -24,6 +24,14 @@ struct ResponseEncoder {
         isModern = head.version.minor >= 1
     }
 
+    /// What ends a connection, whether or not its request was understood.
+    static func refusal(_ error: HTTPError, isHead: Bool) -> ByteBuffer {
+        var encoder = ResponseEncoder(HTTPRequestHead(version: .http1_1, method: isHead ? .HEAD : .GET, uri: "/"))
+        let response = error.response
+        guard case .buffer(let bytes) = response.body else { return ByteBuffer() }
+        return encoder.whole(response, bytes, keepAlive: false)
+    }
+
     /// A response with its whole body.
     mutating func whole(_ response: HTTPResponse, _ bytes: ByteBuffer, keepAlive: Bool) -> ByteBuffer {
         self.keepAlive = keepAlive
