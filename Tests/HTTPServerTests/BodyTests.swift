@@ -104,6 +104,22 @@ struct BodyTests {
         }
     }
 
+    @Test("the last response reaches a client that takes its time: lingering begins when everything is written")
+    func slowReader() async throws {
+        var limits = HTTPLimits()
+        limits.lingerTime = .milliseconds(20)
+        let big = ByteBuffer(repeating: UInt8(ascii: "x"), count: 16 << 20)
+        try await withRoutes([.get("x") { _ in .json(big) }], limits: limits) { _, port in
+            let client = try await RawClient.connect(port, reads: false)
+            try await client.send("GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            // Long enough for the fault to show; a correct server passes however long it takes.
+            try await Task.sleep(for: .milliseconds(200))
+            client.beginReading()
+            _ = await client.readHeader()
+            #expect(await client.readToEnd().utf8.count == 16 << 20)
+        }
+    }
+
     @Test("a body that stops coming is 408, collected or taken piece by piece", arguments: ["/whole", "/pieces"])
     func silence(_ path: String) async throws {
         var limits = HTTPLimits()

@@ -21,7 +21,6 @@ final class Exchange {
     var isBodyWanted = false
     var silenceTimer: Scheduled<Void>?
     var wholeTimer: Scheduled<Void>?
-    var stallTimer: Scheduled<Void>?
     /// Writers that wait until the client takes more.
     var writers: [EventLoopPromise<Void>] = []
 
@@ -118,8 +117,6 @@ final class Exchange {
     }
 
     func resumeWriters() {
-        stallTimer?.cancel()
-        stallTimer = nil
         let waiting = writers
         writers = []
         for promise in waiting { promise.succeed() }

@@ -40,6 +40,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private var queue = RequestQueue()
     private var holdsRead = false
     private var timer: Scheduled<Void>?
+    private var stallTimer: Scheduled<Void>?
     private var isDraining = false
     private var isFirstRequest = true
     private var context: ChannelHandlerContext?
@@ -88,17 +89,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        let problem: (status: Int, reason: String)?
-        switch error {
-        case HTTPParserError.headerOverflow:
-            problem = (431, "the request's header has more than header_bytes (\(limits.headerBytes)) or header_count (\(limits.headerCount)) allow")
-        case is HTTPParserError:
-            problem = (400, "this is not HTTP/1.1: \(error)")
-        default:
-            let failure = core.configuration.explain(error)
-            core.logger.log(level: failure.level, "\(failure.message)", metadata: ["remote": "\(info.remoteAddress)", "error": "\(failure.detail)"])
-            problem = failure.refusal.map { (400, $0) }
-        }
+        let problem = core.problem(error, of: info.remoteAddress)
         switch (phase, problem) {
         case (.idle, let problem?): refuse(problem.status, problem.reason)
         case (.exchange(let exchange), let problem?) where exchange.isComplete: queue.refuseTheRest(problem.status, problem.reason)
@@ -124,6 +115,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         if context.channel.isWritable, case .exchange(let exchange) = phase {
+            stallTimer?.cancel()
+            stallTimer = nil
             exchange.resumeWriters()
             if exchange.isAnswered, exchange.isComplete { next() }
         }
@@ -250,7 +243,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         context.flush()
         guard !context.channel.isWritable else { return promise.succeed() }
         exchange.writers.append(promise)
-        armStall(exchange)
+        watchClient()
     }
 
     func endStream(_ exchange: Exchange) throws {
@@ -283,7 +276,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     /// The next request is not looked at while its client does not take the response to the last one.
     private func finishExchange(_ exchange: Exchange) {
-        if context?.channel.isWritable == true { next() } else { armStall(exchange) }
+        if context?.channel.isWritable == true { next() } else { watchClient() }
     }
 
     private func next() {
@@ -355,9 +348,16 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         phase = .closing
         queue.removeAll()
         entry.waits(since: .now())
-        arm(limits.lingerTime) { $0.context?.close(promise: nil) }
+        stopTimer()
+        watchClient()
         // A half-closed socket tells the client that this was all; where that is impossible the timer ends it.
-        context.close(mode: .output, promise: nil)
+        let written = context.eventLoop.makePromise(of: Void.self)
+        let this = NIOLoopBound(self, eventLoop: context.eventLoop)
+        written.futureResult.whenComplete { _ in
+            let this = this.value
+            this.arm(this.limits.lingerTime) { $0.context?.close(promise: nil) }
+        }
+        context.close(mode: .output, promise: written)
         resumeReading()
     }
 
@@ -372,12 +372,12 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     /// Cuts the connection unless its client takes something of what waits for it within `response_silence`, again and again.
-    private func armStall(_ exchange: Exchange) {
-        guard exchange.stallTimer == nil else { return }
+    private func watchClient() {
+        guard stallTimer == nil, waitingBytes > 0 else { return }
         let waiting = waitingBytes
-        exchange.stallTimer = schedule(limits.responseSilence) { this in
-            exchange.stallTimer = nil
-            if this.waitingBytes < waiting { this.armStall(exchange) } else { this.context?.close(promise: nil) }
+        stallTimer = schedule(limits.responseSilence) { this in
+            this.stallTimer = nil
+            if this.waitingBytes < waiting { this.watchClient() } else if this.waitingBytes > 0 { this.context?.close(promise: nil) }
         }
     }
 
@@ -394,6 +394,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     private func stopTimer() {
         timer?.cancel()
-        timer = nil
+        stallTimer?.cancel()
+        (timer, stallTimer) = (nil, nil)
     }
 }

@@ -73,6 +73,21 @@ package final class HTTPListener: Sendable {
             }
         }
 
+        /// What to tell a client about an error that came up through its pipeline; nil if it could not understand.
+        func problem(_ error: any Error, of remoteAddress: String) -> (status: Int, reason: String)? {
+            switch error {
+            case HTTPParserError.headerOverflow:
+                let (bytes, count) = (table.limits.headerBytes, table.limits.headerCount)
+                return (431, "the request's header has more than header_bytes (\(bytes)) or header_count (\(count)) allow")
+            case is HTTPParserError:
+                return (400, "this is not HTTP/1.1: \(error)")
+            default:
+                let failure = configuration.explain(error)
+                logger.log(level: failure.level, "\(failure.message)", metadata: ["remote": "\(remoteAddress)", "error": "\(failure.detail)"])
+                return failure.refusal.map { (400, $0) }
+            }
+        }
+
         func takeBodyBytes(_ count: Int, for entry: ConnectionTable.Entry) throws(HTTPError) {
             let limit = NamedLimit("total_body_bytes", table.limits.totalBodyBytes)
             switch table.takeBodyBytes(count, for: entry) {
