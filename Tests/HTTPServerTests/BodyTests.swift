@@ -83,7 +83,7 @@ struct BodyTests {
 
     @Test("a client that takes nothing of its response is cut after response_silence")
     func stalledReader() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.responseSilence = .milliseconds(50)
         let piece = megabyte
         let failed = Gate()
@@ -106,7 +106,7 @@ struct BodyTests {
 
     @Test("the last response reaches a client that takes its time: lingering begins when everything is written")
     func slowReader() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.lingerTime = .milliseconds(20)
         let big = ByteBuffer(repeating: UInt8(ascii: "x"), count: 16 << 20)
         try await withRoutes([.get("x") { _ in .json(big) }], limits: limits) { _, port in
@@ -122,7 +122,7 @@ struct BodyTests {
 
     @Test("a body that stops coming is 408, collected or taken piece by piece", arguments: ["/whole", "/pieces"])
     func silence(_ path: String) async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.bodySilence = .milliseconds(50)
         let routes: [Route] = [
             .put("whole") { .json("\(try await $0.body.collect().readableBytes)") },
@@ -157,7 +157,7 @@ struct BodyTests {
 
     @Test("a small body that nobody wants is thrown away and the connection stays; a large one ends it")
     func unwanted() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.discardedBodyBytes = 100
         try await withRoutes([.get("x") { _ in .json("{}") }], limits: limits) { _, port in
             let client = try await RawClient.connect(port)
@@ -173,7 +173,7 @@ struct BodyTests {
 
     @Test("when the budget is full, the incomplete body that holds most gives way, and small requests go on")
     func budget() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.totalBodyBytes = 1000
         let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
         try await withRoutes(routes, limits: limits) { listener, port in

@@ -20,7 +20,7 @@ struct ConnectionTests {
 
     @Test("when all places are taken, a new connection takes that of the one that waits longest")
     func full() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.maxSockets = 2
         try await withRoutes(routes, limits: limits) { listener, port in
             let first = try await served(port)
@@ -39,7 +39,7 @@ struct ConnectionTests {
 
     @Test("a connection whose request is being answered keeps its place")
     func busy() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.maxSockets = 1
         let begun = Gate()
         let gate = Gate()
@@ -64,7 +64,7 @@ struct ConnectionTests {
 
     @Test("an address that has its share gets no more, and another address is not concerned")
     func perAddress() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.maxConnectionsPerAddress = 2
         try await withRoutes(routes, limits: limits) { _, port in
             let other = try await served(port, from: "127.0.0.3")
@@ -80,7 +80,7 @@ struct ConnectionTests {
 
     @Test("an address that opens very many pays itself: the one that has most of the unfinished gives way")
     func fairShare() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.maxHandshakes = 4
         try await withRoutes(routes, limits: limits) { listener, port in
             let patient = try await RawClient.connect(port, from: "127.0.0.3")
@@ -105,7 +105,7 @@ struct ConnectionTests {
 
     @Test("requests are answered in order, and not more are queued than allowed")
     func pipelining() async throws {
-        var limits = HTTPLimits()
+        var limits = HTTPLimits.patient
         limits.queuedRequests = 3
         let gate = Gate()
         let answered = Mutex(0)

@@ -7,9 +7,23 @@ import Synchronization
 
 let testGroup = MultiThreadedEventLoopGroup.singleton
 
+extension HTTPLimits {
+    /// Times that no busy machine reaches, for tests of other limits.
+    static var patient: HTTPLimits {
+        var limits = HTTPLimits()
+        limits.headerTime = .hours(1)
+        limits.idleHTTPTime = .hours(1)
+        limits.bodyTime = .hours(1)
+        limits.bodySilence = .hours(1)
+        limits.responseSilence = .hours(1)
+        limits.lingerTime = .minutes(1)
+        return limits
+    }
+}
+
 /// Runs a listener on a free port of 127.0.0.1 for the length of a test.
 func withServer<Result: Sendable>(
-    limits: HTTPLimits = HTTPLimits(), _ respond: @escaping HTTPListener.Responder, _ body: (HTTPListener, Int) async throws -> Result
+    limits: HTTPLimits = .patient, _ respond: @escaping HTTPListener.Responder, _ body: (HTTPListener, Int) async throws -> Result
 ) async throws -> Result {
     var configuration = HTTPListener.Configuration()
     configuration.limits = limits
@@ -27,7 +41,7 @@ func withServer<Result: Sendable>(
 }
 
 func withRoutes<Result: Sendable>(
-    _ routes: [Route], limits: HTTPLimits = HTTPLimits(), _ body: (HTTPListener, Int) async throws -> Result
+    _ routes: [Route], limits: HTTPLimits = .patient, _ body: (HTTPListener, Int) async throws -> Result
 ) async throws -> Result {
     let router = Router(routes)
     return try await withServer(limits: limits, { try await router.respond(to: $0) }, body)
