@@ -156,6 +156,31 @@ struct ConnectionTests {
         }
     }
 
+    @Test("answers above the write watermark to a client that reads at once are all sent, each once")
+    func fastReader() async throws {
+        let answered = Mutex(0)
+        let size = 400 << 10
+        let big = ByteBuffer(repeating: UInt8(ascii: "x"), count: size)
+        let routes: [Route] = [
+            .get("x") { _ in
+                answered.withLock { $0 += 1 }
+                return .json(big)
+            }
+        ]
+        try await withRoutes(routes) { _, port in
+            let client = try await RawClient.connect(port)
+            for _ in 0..<30 {
+                try await client.send(String(repeating: get, count: 10))
+                for _ in 0..<10 {
+                    #expect(await client.readHeader().hasPrefix("HTTP/1.1 200"))
+                    #expect(await client.read(size).utf8.count == size)
+                }
+            }
+            #expect(answered.withLock { $0 } == 300)
+            await client.close()
+        }
+    }
+
     @Test("draining ends idle connections at once, answers what is under way, and tells endless answers")
     func drain() async throws {
         let begun = Gate()

@@ -20,7 +20,8 @@ struct AdminAccess: Sendable {
             throw HTTPError(403, "the admin API is not at \"\(host)\": it is reached as \(hosts.joined(separator: ", "))")
         }
         if let origin = request.headers.first("Origin"), !HeaderList.sameName(origin, "http://\(host)") {
-            throw HTTPError(403, "a page of \"\(origin)\" may not use the admin API: only requests without Origin, or from its own address, may")
+            throw HTTPError(
+                403, "a page of \"\(origin)\" may not use the admin API: only requests without Origin, or from its own address, may")
         }
         guard let token, request.path != "/health" else { return }
         guard constantTimeEquals(Array((request.headers.first("Authorization") ?? "").utf8), Array("Bearer \(token)".utf8)) else {

@@ -152,7 +152,8 @@ final class ConnectionTable: Sendable {
         case takenFrom(Entry)
     }
 
-    /// Takes bytes of `total_body_bytes` for a connection. When they are used up, an incomplete body that holds more than this one gives way.
+    /// Takes bytes of `total_body_bytes` for a connection. When they are used up, an incomplete body that holds more than this one gives
+    /// way.
     func takeBodyBytes(_ count: Int, for entry: Entry) -> BodyAdmission {
         counts.withLock { counts in
             let key = ObjectIdentifier(entry.channel)
@@ -162,7 +163,8 @@ final class ConnectionTable: Sendable {
             if counts.allBodyBytes + count > limits.totalBodyBytes {
                 var most = mine
                 for (other, bytes) in counts.bodyBytes where bytes > most && other != key {
-                    guard let held = counts.entries[other], held.isIncomplete, counts.allBodyBytes + count - bytes <= limits.totalBodyBytes else { continue }
+                    let isEnough = counts.allBodyBytes + count - bytes <= limits.totalBodyBytes
+                    guard let held = counts.entries[other], held.isIncomplete, isEnough else { continue }
                     (victim, most) = (held, bytes)
                 }
                 guard let victim else { return .refused }

@@ -15,6 +15,9 @@ final class Exchange {
     var received = 0
     /// The request is complete, body and all.
     var isComplete = false
+    /// Request and response are complete, and only the client's taking of it holds up the next request. Told apart from `isAnswered`,
+    /// which holds already inside of the write: the channel can become unwritable and writable again before that returns.
+    var isOver = false
     /// The client waits for `100 Continue` before it sends the body.
     var expectsContinue: Bool
     /// Somebody waits for the next piece of the body, so the socket is read.
@@ -30,7 +33,8 @@ final class Exchange {
         self.handler = handler
         let isChunked = head.headers.contains(name: "Transfer-Encoding")
         declaredLength = isChunked ? nil : head.headers.first(name: "Content-Length").map { Int($0) ?? .max } ?? 0
-        expectsContinue = head.version.minor >= 1 && head.headers.first(name: "Expect").map { HeaderList.sameName($0, "100-continue") } == true
+        let expectation = head.headers.first(name: "Expect") ?? ""
+        expectsContinue = head.version.minor >= 1 && HeaderList.sameName(expectation, "100-continue")
     }
 
     var hasBody: Bool { declaredLength != 0 }

@@ -118,7 +118,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             stallTimer?.cancel()
             stallTimer = nil
             exchange.resumeWriters()
-            if exchange.isAnswered, exchange.isComplete { next() }
+            if exchange.isOver { next() }
         }
         context.fireChannelWritabilityChanged()
     }
@@ -145,7 +145,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         phase = .exchange(exchange)
         let bound = NIOLoopBound(exchange, eventLoop: context.eventLoop)
         if exchange.hasBody { exchange.open(pipe(for: bound)) }
-        let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: NamedLimit("body_bytes", limits.bodyBytes))
+        let limit = NamedLimit("body_bytes", limits.bodyBytes)
+        let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit)
         let request = HTTPRequest(
             method: head.method.rawValue, uri: head.uri, headers: HeaderList(head.headers.map { (name: $0.name, value: $0.value) }),
             body: body, connection: info)
@@ -186,10 +187,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         exchange.received += piece.readableBytes
         exchange.silenceTimer?.cancel()
         exchange.silenceTimer = nil
-        guard !exchange.isAnswered else {
-            // Nobody wanted it; it is thrown away up to its end.
-            return exchange.received > limits.discardedBodyBytes + (exchange.declaredLength ?? 0) ? finishConnection() : ()
-        }
+        // Nobody wanted it: it is thrown away up to its end, which is near.
+        guard !exchange.isAnswered else { return }
         exchange.isBodyWanted = false
         entry.isBusy()
         exchange.pipe?.push(piece)
@@ -205,11 +204,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     private func headerTimeIsUp() {
-        if isFirstRequest {
-            refuse(408, "no complete request header within header_time (\(limits.headerTime.shown))")
-        } else {
-            context?.close(promise: nil)
-        }
+        guard isFirstRequest else { return context?.close(promise: nil) ?? () }
+        refuse(408, "no complete request header within header_time (\(limits.headerTime.shown))")
     }
 
     // MARK: Responses
@@ -241,6 +237,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         guard isCurrent(exchange), let context else { throw ChannelError.ioOnClosedChannel }
         for out in try exchange.encoder.frame(piece) { context.write(wrapOutboundOut(out), promise: nil) }
         context.flush()
+        // The socket may have failed under the write.
+        guard isCurrent(exchange) else { throw ChannelError.ioOnClosedChannel }
         guard !context.channel.isWritable else { return promise.succeed() }
         exchange.writers.append(promise)
         watchClient()
@@ -262,6 +260,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     private func responseIsWritten(_ exchange: Exchange) {
+        guard isCurrent(exchange) else { return }
         exchange.task = nil
         if exchange.hasBody { core.table.giveBackBodyBytes(of: entry) }
         guard exchange.encoder.keepAlive, !isDraining else { return finishConnection() }
@@ -276,6 +275,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     /// The next request is not looked at while its client does not take the response to the last one.
     private func finishExchange(_ exchange: Exchange) {
+        exchange.isOver = true
         if context?.channel.isWritable == true { next() } else { watchClient() }
     }
 

@@ -83,7 +83,8 @@ package final class HTTPListener: Sendable {
                 return (400, "this is not HTTP/1.1: \(error)")
             default:
                 let failure = configuration.explain(error)
-                logger.log(level: failure.level, "\(failure.message)", metadata: ["remote": "\(remoteAddress)", "error": "\(failure.detail)"])
+                logger.log(
+                    level: failure.level, "\(failure.message)", metadata: ["remote": "\(remoteAddress)", "error": "\(failure.detail)"])
                 return failure.refusal.map { (400, $0) }
             }
         }
@@ -97,8 +98,8 @@ package final class HTTPListener: Sendable {
                 other.channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.giveUpBody)
             case .refused:
                 warn(limit, "a request is refused", entry.channel)
-                throw HTTPError(
-                    503, "the listener holds as much as \(limit.name) (\(limit.value)) allows", headers: ["Retry-After": "1", "Connection": "close"])
+                let headers: HeaderList = ["Retry-After": "1", "Connection": "close"]
+                throw HTTPError(503, "the listener holds as much as \(limit.name) (\(limit.value)) allows", headers: headers)
             }
         }
 
@@ -182,7 +183,8 @@ package final class HTTPListener: Sendable {
                 channel.eventLoop.makeCompletedFuture { try makePipeline(channel, core) }
             }
         guard family != .unix else { return bootstrap }
-        let tcp = bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1).childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+        let tcp = bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
         // An IPv6 socket takes IPv4 too unless told otherwise, and IPv4 has its own.
         let v6Only = ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only)
         return family == .inet6 ? tcp.serverChannelOption(v6Only, value: 1) : tcp

@@ -16,7 +16,9 @@ package struct HTTPError: Error, CustomStringConvertible {
 
     package var description: String { "HTTP \(status): \(reason)" }
 
-    package var response: HTTPResponse { .error(status: status, error: error ?? ResponseHead.errorName(status), reason: reason, headers: headers) }
+    package var response: HTTPResponse {
+        .error(status: status, error: error ?? ResponseHead.errorName(status), reason: reason, headers: headers)
+    }
 }
 
 /// A limit by its name, for the sentence that tells who ran into it.

@@ -39,7 +39,8 @@ public struct HTTPResponse: Sendable {
     }
 
     package static func stream(
-        status: Int = 200, headers: HeaderList = [:], length: Int? = nil, _ produce: @escaping @Sendable (ResponseBodyWriter) async throws -> Void
+        status: Int = 200, headers: HeaderList = [:], length: Int? = nil,
+        _ produce: @escaping @Sendable (ResponseBodyWriter) async throws -> Void
     ) -> HTTPResponse {
         HTTPResponse(status: status, headers: headers, body: .stream(length: length, produce))
     }

@@ -38,9 +38,8 @@ struct ResponseEncoder {
         progress = .written
         let hasBody = !ResponseHead.isBodyless(response.status)
         var out = ByteBufferAllocator().buffer(capacity: 256 + bytes.readableBytes)
-        ResponseHead.write(
-            status: response.status, headers: response.headers, framing: hasBody ? .length(bytes.readableBytes) : .none, keepAlive: keepAlive,
-            into: &out)
+        let framing: ResponseHead.Framing = hasBody ? .length(bytes.readableBytes) : .none
+        ResponseHead.write(status: response.status, headers: response.headers, framing: framing, keepAlive: keepAlive, into: &out)
         if hasBody, !isHead { out.writeImmutableBuffer(bytes) }
         return out
     }

@@ -1,4 +1,3 @@
-import HTTPServer
 import Synchronization
 
 /// The `max_connections` places of one listener, and the WebSockets that hold them.
