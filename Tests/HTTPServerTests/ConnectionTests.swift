@@ -187,6 +187,7 @@ struct ConnectionTests {
         let gate = Gate()
         let routes: [Route] = [
             .get("x") { _ in .json("{}") },
+            .put("taken") { .json("\(try await $0.body.collect().readableBytes)") },
             .get("slow") { _ in
                 begun.open()
                 await gate.wait()
@@ -207,16 +208,20 @@ struct ConnectionTests {
             let endless = try await RawClient.connect(port)
             try await endless.send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
             _ = await endless.readHeader()
+            let incomplete = try await RawClient.connect(port)
+            try await incomplete.send("PUT /taken HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
+            try await until { listener.bodyBytes == 3 }
             let slow = try await RawClient.connect(port)
             try await slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
             await begun.wait()
             async let drained: Void = listener.drain(within: .seconds(30))
             #expect(await idle.readToEnd() == "")
+            #expect(await incomplete.readToEnd().hasPrefix("HTTP/1.1 503"))
             #expect(await endless.readToEnd() == "5\r\nbegun\r\n3\r\nend\r\n0\r\n\r\n")
             gate.open()
             let answer = await slow.readToEnd()
             #expect(answer.contains("Connection: close") && answer.hasSuffix("\"done\""))
-            for client in [idle, slow, endless] { await client.close() }
+            for client in [idle, incomplete, slow, endless] { await client.close() }
             await drained
             #expect(listener.socketCount == 0)
         }

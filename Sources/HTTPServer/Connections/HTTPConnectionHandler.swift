@@ -3,9 +3,8 @@ import NIOCore
 import NIOHTTP1
 
 /// One accepted connection while it speaks HTTP/1: takes requests one at a time, has them answered, or hands the connection over.
-///
-/// It writes bytes itself instead of using NIO's encoder, because what Couchbase Lite accepts in a 101 response is narrower
-/// than what HTTP allows. Its reads are what the socket is read for: while a request is answered, only its body is, as it is asked for.
+/// While a request is answered, nothing is read from the socket but its body, as it is asked for. Bytes are written without NIO's
+/// encoder, because what Couchbase Lite accepts in a 101 response is narrower than what HTTP allows.
 final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundIn = ByteBuffer
@@ -13,7 +12,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     /// Fired through the pipeline by the listener.
     enum Order: Sendable {
-        /// It stops: idle connections end now, others after their response.
+        /// It stops: idle connections and incomplete requests end now, others after their response.
         case drain
         /// The place is needed by another connection.
         case leave
@@ -78,6 +77,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         case Order.drain:
             isDraining = true
             if case .idle = phase { context.close(promise: nil) }
+            if case .exchange(let exchange) = phase, !exchange.isComplete { fail(exchange, 503, "the listener is stopping") }
         case Order.leave:
             context.close(promise: nil)
         case Order.giveUpBody:

@@ -230,8 +230,8 @@ package final class HTTPListener: Sendable {
         for server in servers { try? await server.close() }
     }
 
-    /// Stops accepting, closes idle connections now and others after their response, and returns when all are gone: at the latest after
-    /// `time`, when the rest is dropped. Upgraded connections have to be closed by their owner.
+    /// Stops accepting, ends idle connections and incomplete requests now and others after their response, and returns when all are gone:
+    /// at the latest after `time`, when the rest is dropped. Upgraded connections have to be closed by their owner.
     package func drain(within time: TimeAmount) async {
         await stopAccepting()
         core.drain.drain()
