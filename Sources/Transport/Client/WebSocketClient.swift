@@ -1,5 +1,6 @@
 import Encodings
 import Environment
+import HTTPServer
 import Interfaces
 import NIOCore
 import NIOHTTP1

@@ -1,0 +1,64 @@
+/// The target of an HTTP request line, taken apart.
+package enum RequestTarget {
+    package static func split(_ uri: String) -> (path: String, query: String?) {
+        let bytes = uri.utf8
+        guard let mark = bytes.firstIndex(of: UInt8(ascii: "?")) else { return (uri, nil) }
+        return (String(uri[..<mark]), String(uri[bytes.index(after: mark)...]))
+    }
+
+    /// The path's components, each decoded on its own, so that `%2F` is part of a name. A slash at the end adds none.
+    ///
+    /// - Throws: ``HTTPError`` 400 if one is not well encoded.
+    package static func components(_ path: String) throws(HTTPError) -> [String] {
+        var parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        if parts.first?.isEmpty == true { parts.removeFirst() }
+        if parts.last?.isEmpty == true { parts.removeLast() }
+        var components: [String] = []
+        components.reserveCapacity(parts.count)
+        for part in parts {
+            guard let text = decode(part) else { throw HTTPError(400, "the path is not well percent-encoded: \(path)") }
+            components.append(text)
+        }
+        return components
+    }
+
+    /// The first value of a key, decoded; a plus sign is a space, as in forms.
+    package static func queryValue(_ key: String, in query: String) throws(HTTPError) -> String? {
+        for item in query.utf8.split(separator: UInt8(ascii: "&")) {
+            let pair = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard let first = pair.first, let name = decode(first, plusIsSpace: true), name.utf8.elementsEqual(key.utf8) else { continue }
+            guard pair.count == 2 else { return "" }
+            guard let value = decode(pair[1], plusIsSpace: true) else {
+                throw HTTPError(400, "the value of \(key) in the query is not well percent-encoded")
+            }
+            return value
+        }
+        return nil
+    }
+
+    /// Percent-decodes one component; nil if an escape is malformed or the result is no UTF-8 text.
+    package static func decode(_ component: Substring.UTF8View, plusIsSpace: Bool = false) -> String? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(component.count)
+        var iterator = component.makeIterator()
+        while let byte = iterator.next() {
+            switch byte {
+            case UInt8(ascii: "%"):
+                guard let high = iterator.next().flatMap(hexadecimal), let low = iterator.next().flatMap(hexadecimal) else { return nil }
+                bytes.append(high << 4 | low)
+            case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
+            default: bytes.append(byte)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func hexadecimal(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46: byte - 0x41 + 10
+        case 0x61...0x66: byte - 0x61 + 10
+        default: nil
+        }
+    }
+}
