@@ -73,9 +73,4 @@ struct RouterTests {
         #expect(try request("GET", "/?\(query)").queryValue("a") == value)
         #expect(throws: HTTPError.self) { try request("GET", "/?a=%f").queryValue("a") }
     }
-
-    @Test("texts in error bodies are JSON")
-    func quoting() {
-        #expect(JSONText.quoted("a\"b\\c\n\u{1}ä") == #""a\"b\\c\n\u0001ä""#)
-    }
 }

@@ -1,3 +1,4 @@
+import Encodings
 import NIOCore
 
 /// The answer to a request. `Content-Length` or chunking and `Connection` are added by the listener.
@@ -35,7 +36,7 @@ public struct HTTPResponse: Sendable {
 
     /// The shape of CouchDB's errors: `{"error": …, "reason": …}`.
     package static func error(status: Int, error: String, reason: String, headers: HeaderList = [:]) -> HTTPResponse {
-        json(status: status, "{\"error\":\(JSONText.quoted(error)),\"reason\":\(JSONText.quoted(reason))}\n", headers: headers)
+        json(status: status, "{\"error\":\(JSONString.quoted(error)),\"reason\":\(JSONString.quoted(reason))}\n", headers: headers)
     }
 
     package static func stream(

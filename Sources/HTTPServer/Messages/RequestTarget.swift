@@ -1,3 +1,5 @@
+import Encodings
+
 /// The target of an HTTP request line, taken apart.
 package enum RequestTarget {
     package static func split(_ uri: String) -> (path: String, query: String?) {
@@ -16,7 +18,7 @@ package enum RequestTarget {
         var components: [String] = []
         components.reserveCapacity(parts.count)
         for part in parts {
-            guard let text = decode(part) else { throw HTTPError(400, "the path is not well percent-encoded: \(path)") }
+            guard let text = PercentEncoding.decode(part) else { throw HTTPError(400, "the path is not well percent-encoded: \(path)") }
             components.append(text)
         }
         return components
@@ -26,9 +28,9 @@ package enum RequestTarget {
     package static func queryValue(_ key: String, in query: String) throws(HTTPError) -> String? {
         for item in query.utf8.split(separator: UInt8(ascii: "&")) {
             let pair = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard let first = pair.first, let name = decode(first, plusIsSpace: true), name.utf8.elementsEqual(key.utf8) else { continue }
+            guard let first = pair.first, let name = decodeFormText(first), name.utf8.elementsEqual(key.utf8) else { continue }
             guard pair.count == 2 else { return "" }
-            guard let value = decode(pair[1], plusIsSpace: true) else {
+            guard let value = decodeFormText(pair[1]) else {
                 throw HTTPError(400, "the value of \(key) in the query is not well percent-encoded")
             }
             return value
@@ -36,29 +38,7 @@ package enum RequestTarget {
         return nil
     }
 
-    /// Percent-decodes one component; nil if an escape is malformed or the result is no UTF-8 text.
-    package static func decode(_ component: Substring.UTF8View, plusIsSpace: Bool = false) -> String? {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(component.count)
-        var iterator = component.makeIterator()
-        while let byte = iterator.next() {
-            switch byte {
-            case UInt8(ascii: "%"):
-                guard let high = iterator.next().flatMap(hexadecimal), let low = iterator.next().flatMap(hexadecimal) else { return nil }
-                bytes.append(high << 4 | low)
-            case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
-            default: bytes.append(byte)
-            }
-        }
-        return String(validating: bytes, as: UTF8.self)
-    }
-
-    private static func hexadecimal(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case 0x30...0x39: byte - 0x30
-        case 0x41...0x46: byte - 0x41 + 10
-        case 0x61...0x66: byte - 0x61 + 10
-        default: nil
-        }
+    private static func decodeFormText(_ text: Substring.UTF8View) -> String? {
+        PercentEncoding.decode(text.map { $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 })
     }
 }

@@ -1,3 +1,4 @@
+import Encodings
 import HTTPServer
 import Logging
 import NIOCore
@@ -21,7 +22,7 @@ struct UpgradeResponder: Sendable {
         case .success(let checked): offer = checked
         case .failure(let refusal): throw refused(refusal.status, refusal.reason, refusal.headers)
         }
-        guard let database = RequestTarget.decode(databaseBytes), !database.isEmpty else {
+        guard let database = PercentEncoding.decode(databaseBytes), !database.isEmpty else {
             throw refused(400, "the path names no database: \(request.path)")
         }
         guard request.body.isEmpty else { throw refused(400, "an upgrade request has no body") }
