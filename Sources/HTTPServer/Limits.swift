@@ -29,7 +29,7 @@ public struct HTTPLimits: Sendable {
     public var headerTime: TimeAmount = .seconds(10)
 
     /// `idle_http_time`: from one response to the complete header of the next request on the connection, which is then closed
-    /// silently.
+    /// without an answer.
     public var idleHTTPTime: TimeAmount = .seconds(60)
 
     /// `queued_requests`: requests that a client may send ahead while an earlier one is answered. HTTP 503 to the next, after the
@@ -48,14 +48,14 @@ public struct HTTPLimits: Sendable {
     /// `body_time`: from the first look at the body to its end, where it is collected; HTTP 408.
     public var bodyTime: TimeAmount = .seconds(300)
 
-    /// `body_silence`: how long a client may send nothing of a body that is waited for; HTTP 408.
-    public var bodySilence: TimeAmount = .seconds(60)
+    /// `body_idle_time`: how long a client may send nothing of a body that is waited for; HTTP 408.
+    public var bodyIdleTime: TimeAmount = .seconds(60)
 
     /// `discarded_body_bytes`: how much of a body that nobody wanted is read and thrown away so that the connection can stay open.
     public var discardedBodyBytes = 64 * 1024
 
-    /// `response_silence`: how long a client may take nothing of its response before the connection is cut.
-    public var responseSilence: TimeAmount = .seconds(60)
+    /// `response_idle_time`: how long a client may take nothing of its response before the connection is cut.
+    public var responseIdleTime: TimeAmount = .seconds(60)
 
     /// `write_high_watermark`: waiting bytes from which the writer of a response has to wait.
     public var writeHighWatermark = 256 * 1024

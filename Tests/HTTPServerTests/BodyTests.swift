@@ -81,10 +81,10 @@ struct BodyTests {
         }
     }
 
-    @Test("a client that takes nothing of its response is cut after response_silence")
+    @Test("a client that takes nothing of its response is cut after response_idle_time")
     func stalledReader() async throws {
         var limits = HTTPLimits.patient
-        limits.responseSilence = .milliseconds(50)
+        limits.responseIdleTime = .milliseconds(50)
         let piece = megabyte
         let failed = Gate()
         let routes: [Route] = [
@@ -121,9 +121,9 @@ struct BodyTests {
     }
 
     @Test("a body that stops coming is 408, collected or taken piece by piece", arguments: ["/whole", "/pieces"])
-    func silence(_ path: String) async throws {
+    func idleClient(_ path: String) async throws {
         var limits = HTTPLimits.patient
-        limits.bodySilence = .milliseconds(50)
+        limits.bodyIdleTime = .milliseconds(50)
         let routes: [Route] = [
             .put("whole") { .json("\(try await $0.body.collect().readableBytes)") },
             .put("pieces") { request in
@@ -134,7 +134,7 @@ struct BodyTests {
         try await withRoutes(routes, limits: limits) { _, port in
             let answer = try await exchange(port, "PUT \(path) HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
             #expect(answer.hasPrefix("HTTP/1.1 408"))
-            #expect(answer.contains("body_silence (50 ms)"))
+            #expect(answer.contains("body_idle_time (50 ms)"))
         }
     }
 

@@ -14,8 +14,8 @@ extension HTTPLimits {
         limits.headerTime = .hours(1)
         limits.idleHTTPTime = .hours(1)
         limits.bodyTime = .hours(1)
-        limits.bodySilence = .hours(1)
-        limits.responseSilence = .hours(1)
+        limits.bodyIdleTime = .hours(1)
+        limits.responseIdleTime = .hours(1)
         limits.lingerTime = .minutes(1)
         return limits
     }

@@ -11,7 +11,7 @@ struct EventRoutes: Sendable {
 
     /// `max_waiting_events`: events kept for a reader that is slow; older ones are dropped.
     static let maximumWaiting = 1_000
-    /// Seconds of silence after which a comment shows that the connection lives.
+    /// Seconds between two comments that show that the connection lives.
     static let keepAliveSeconds = 15
 
     private struct Event: Sendable {
@@ -46,7 +46,7 @@ struct EventRoutes: Sendable {
         ]
     }
 
-    /// All events from now on; nil when it was quiet for a while. Ends when the continuation is told to.
+    /// All events from now on, and nil every `keepAliveSeconds`. The stream ends when the continuation is finished.
     private func events() -> (events: AsyncStream<Event?>, continuation: AsyncStream<Event?>.Continuation) {
         let (stream, continuation) = AsyncStream.makeStream(of: Event?.self, bufferingPolicy: .bufferingNewest(Self.maximumWaiting))
         var tasks: [Task<Void, Never>] = []

@@ -22,7 +22,7 @@ final class Exchange {
     var expectsContinue: Bool
     /// Somebody waits for the next piece of the body, so the socket is read.
     var isBodyWanted = false
-    var silenceTimer: Scheduled<Void>?
+    var idleTimer: Scheduled<Void>?
     var wholeTimer: Scheduled<Void>?
     /// Writers that wait until the client takes more.
     var writers: [EventLoopPromise<Void>] = []
@@ -96,9 +96,9 @@ final class Exchange {
     }
 
     func stopBodyTimers() {
-        silenceTimer?.cancel()
+        idleTimer?.cancel()
         wholeTimer?.cancel()
-        (silenceTimer, wholeTimer) = (nil, nil)
+        (idleTimer, wholeTimer) = (nil, nil)
     }
 
     /// The response is written and the request read: the next one may come.

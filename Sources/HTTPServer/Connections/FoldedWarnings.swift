@@ -8,7 +8,7 @@ final class FoldedWarnings: Sendable {
 
     private let causes = Mutex<[String: (last: NIODeadline, folded: Int)]>([:])
 
-    /// Nil when nothing is to be said now; else how many of that cause were not told since the last time.
+    /// Nil when nothing is to be logged now; else how many of that cause were not logged since the last time.
     ///
     /// - Parameter cause: one of a fixed set of names.
     func note(_ cause: String, at now: NIODeadline) -> Int? {

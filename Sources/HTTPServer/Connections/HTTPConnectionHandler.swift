@@ -170,9 +170,9 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         }
         entry.sends(true)
         entry.waits(since: .now())
-        if exchange.silenceTimer == nil {
-            exchange.silenceTimer = schedule(limits.bodySilence) {
-                $0.fail(exchange, 408, "nothing of the request's body came for body_silence (\($0.limits.bodySilence.shown))")
+        if exchange.idleTimer == nil {
+            exchange.idleTimer = schedule(limits.bodyIdleTime) {
+                $0.fail(exchange, 408, "nothing of the request's body came for body_idle_time (\($0.limits.bodyIdleTime.shown))")
             }
         }
         if demand == .pieceOfWhole, exchange.wholeTimer == nil {
@@ -185,8 +185,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     private func take(_ piece: ByteBuffer, of exchange: Exchange) {
         exchange.received += piece.readableBytes
-        exchange.silenceTimer?.cancel()
-        exchange.silenceTimer = nil
+        exchange.idleTimer?.cancel()
+        exchange.idleTimer = nil
         // Nobody wanted it: it is thrown away up to its end, which is near.
         guard !exchange.isAnswered else { return }
         exchange.isBodyWanted = false
@@ -268,8 +268,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         exchange.pipe?.end(.failure(ChannelError.ioOnClosedChannel))
         exchange.isBodyWanted = true
         entry.waits(since: .now())
-        exchange.silenceTimer?.cancel()
-        exchange.silenceTimer = schedule(limits.bodySilence) { $0.context?.close(promise: nil) }
+        exchange.idleTimer?.cancel()
+        exchange.idleTimer = schedule(limits.bodyIdleTime) { $0.context?.close(promise: nil) }
         resumeReading()
     }
 
@@ -371,11 +371,11 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         context.read()
     }
 
-    /// Cuts the connection unless its client takes something of what waits for it within `response_silence`, again and again.
+    /// Cuts the connection unless its client takes something of what waits for it within `response_idle_time`, again and again.
     private func watchClient() {
         guard stallTimer == nil, waitingBytes > 0 else { return }
         let waiting = waitingBytes
-        stallTimer = schedule(limits.responseSilence) { this in
+        stallTimer = schedule(limits.responseIdleTime) { this in
             this.stallTimer = nil
             if this.waitingBytes < waiting { this.watchClient() } else if this.waitingBytes > 0 { this.context?.close(promise: nil) }
         }

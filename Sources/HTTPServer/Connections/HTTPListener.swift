@@ -16,7 +16,7 @@ package final class HTTPListener: Sendable {
         package var level: Logger.Level
         package var message: String
         package var detail: String
-        /// Told to the client with 400, where it can understand it; nil closes the connection.
+        /// Sent to the client with 400, where it can understand it; nil closes the connection.
         package var refusal: String?
 
         package init(level: Logger.Level = .debug, message: String = "connection failed", detail: String, refusal: String? = nil) {

@@ -12,7 +12,7 @@ package struct ResponseBodyWriter: Sendable {
 
     /// Sends one piece. Returns once less than `write_high_watermark` waits for the client.
     ///
-    /// - Throws: when the client is gone or took nothing for `response_silence`, or when more came than the declared length.
+    /// - Throws: when the client is gone or took nothing for `response_idle_time`, or when more came than the declared length.
     package func write(_ piece: ByteBuffer) async throws {
         try Task.checkCancellation()
         guard piece.readableBytes > 0 else { return }

@@ -11,7 +11,7 @@ public final class WebSocketListener: Sendable {
         public var interface: String?
         /// 0 for any free port.
         public var port: Int
-        /// Silence after which a peer gets a PING.
+        /// A peer from which nothing has come for this long gets a PING.
         public var heartbeat: TimeAmount = .seconds(300)
         public var limits = TransportLimits()
         /// TLS; nil for plain `ws:` and `http:`.
@@ -82,7 +82,7 @@ public final class WebSocketListener: Sendable {
         guard let error = error as? ReplicationError, error.domain == .tls else {
             return HTTPListener.ConnectionFailure(detail: NetworkErrors.describe(error))
         }
-        // Told aloud: the operator of the other side asks why nothing comes, and the answer is here.
+        // At the level info: whoever runs the other side sees no connection, and only this side knows why.
         return HTTPListener.ConnectionFailure(
             level: .info, message: "TLS connection failed", detail: error.message,
             refusal: isSecure ? nil : "this port speaks plain HTTP, not TLS: use http: or ws:")
