@@ -14,13 +14,13 @@ final class ConnectionTable: Sendable {
         /// The request that is under way has a body that is not complete.
         private let incomplete = Atomic(false)
 
-        init(_ channel: any Channel, origin: String, at now: NIODeadline) {
+        init(_ channel: any Channel, origin: String) {
             self.channel = channel
             self.origin = origin
-            since = Atomic(max(1, now.uptimeNanoseconds))
+            since = Atomic(max(1, channel.eventLoop.now.uptimeNanoseconds))
         }
 
-        func waits(since now: NIODeadline) { since.store(max(1, now.uptimeNanoseconds), ordering: .relaxed) }
+        func waits() { since.store(max(1, channel.eventLoop.now.uptimeNanoseconds), ordering: .relaxed) }
         func isBusy() { since.store(0, ordering: .relaxed) }
         func sends(_ isIncomplete: Bool) { incomplete.store(isIncomplete, ordering: .relaxed) }
 
@@ -77,7 +77,7 @@ final class ConnectionTable: Sendable {
 
     // MARK: Places
 
-    func add(_ channel: any Channel, from origin: String, at now: NIODeadline) -> Admission {
+    func add(_ channel: any Channel, from origin: String) -> Admission {
         counts.withLock { counts in
             guard !counts.isStopping else { return .stopping }
             var victim: (entry: Entry, limit: NamedLimit)?
@@ -104,7 +104,7 @@ final class ConnectionTable: Sendable {
                 counts.forget(key)
                 counts.leaving[key] = entry
             }
-            let entry = Entry(channel, origin: origin, at: now)
+            let entry = Entry(channel, origin: origin)
             counts.entries[ObjectIdentifier(channel)] = entry
             counts.handshakes[ObjectIdentifier(channel)] = entry
             counts.perOrigin[origin, default: 0] += 1

@@ -169,7 +169,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             context.writeAndFlush(wrapOutboundOut(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
         }
         entry.sends(true)
-        entry.waits(since: .now())
+        entry.waits()
         if exchange.idleTimer == nil {
             exchange.idleTimer = schedule(limits.bodyIdleTime) {
                 $0.fail(exchange, 408, "nothing of the request's body came for body_idle_time (\($0.limits.bodyIdleTime.shown))")
@@ -267,7 +267,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         if exchange.isComplete { return finishExchange(exchange) }
         exchange.pipe?.end(.failure(ChannelError.ioOnClosedChannel))
         exchange.isBodyWanted = true
-        entry.waits(since: .now())
+        entry.waits()
         exchange.idleTimer?.cancel()
         exchange.idleTimer = schedule(limits.bodyIdleTime) { $0.context?.close(promise: nil) }
         resumeReading()
@@ -283,7 +283,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         if case .exchange(let exchange) = phase { exchange.finish() }
         guard !isDraining else { return finishConnection() }
         phase = .idle
-        entry.waits(since: .now())
+        entry.waits()
         arm(limits.idleHTTPTime) { $0.headerTimeIsUp() }
         while !queue.isEmpty {
             if case .exchange(let exchange) = phase, exchange.isComplete { return }
@@ -347,7 +347,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         core.table.giveBackBodyBytes(of: entry)
         phase = .closing
         queue.removeAll()
-        entry.waits(since: .now())
+        entry.waits()
         stopTimer()
         watchClient()
         // A half-closed socket tells the client that this was all; where that is impossible the timer ends it.

@@ -105,7 +105,7 @@ package final class HTTPListener: Sendable {
 
         /// One line a minute about each limit.
         func warn(_ limit: NamedLimit, _ what: String, _ channel: any Channel) {
-            guard let folded = warnings.note(limit.name, at: .now()) else { return }
+            guard let folded = warnings.note(limit.name, at: channel.eventLoop.now) else { return }
             var metadata: Logger.Metadata = ["remote": "\(channel.remoteAddress?.shown ?? "unknown")"]
             if folded > 0 { metadata["not_logged_since"] = "\(folded)" }
             logger.warning("\(what): \(limit.name) (\(limit.value)) is reached", metadata: metadata)
@@ -194,7 +194,7 @@ package final class HTTPListener: Sendable {
     private static func makePipeline(_ channel: any Channel, _ core: Core) throws {
         let origin = channel.remoteAddress?.origin ?? ""
         let entry: ConnectionTable.Entry
-        switch core.table.add(channel, from: origin, at: .now()) {
+        switch core.table.add(channel, from: origin) {
         case .stopping: return channel.close(promise: nil)
         case .refused(let limit):
             core.warn(limit, "connection refused", channel)
