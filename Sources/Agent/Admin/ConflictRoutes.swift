@@ -1,6 +1,5 @@
 import Documents
 import DocumentStore
-import Encodings
 import HTTPServer
 
 /// `/api/conflicts`: decided and pending conflicts, and another try.

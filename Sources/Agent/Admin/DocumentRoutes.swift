@@ -1,6 +1,5 @@
 import Documents
 import DocumentStore
-import Encodings
 import HTTPServer
 import NIOCore
 

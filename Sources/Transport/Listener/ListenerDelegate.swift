@@ -1,6 +1,5 @@
 import HTTPServer
 import Interfaces
-import NIOCore
 
 /// What a ``WebSocketListener`` asks and tells its owner.
 public protocol ListenerDelegate: Sendable {
