@@ -21,7 +21,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
@@ -62,6 +61,17 @@ let package = Package(
 
         // The edges.
         .target(
+            name: "HTTPServer",
+            dependencies: [
+                "Encodings",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
             name: "TLS", dependencies: ["COpenSSL", "Digests", "Encodings", "Environment", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .target(
             name: "PluginHost",
@@ -74,7 +84,7 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Digests", "Documents", "Encodings", "Environment", "Interfaces", "TLS",
+                "Digests", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces", "TLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -87,12 +97,11 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "Interfaces", "LuaRuntime",
-                "PluginHost", "Replication", "TLS", "Transport",
+                "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+                "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-                .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -101,8 +110,8 @@ let package = Package(
         .executableTarget(
             name: "nightjar",
             dependencies: [
-                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "Interfaces", "LuaRuntime",
-                "PluginHost", "Replication", "TLS", "Transport",
+                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+                "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -148,9 +157,19 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "HTTPServerTests",
+            dependencies: [
+                "HTTPServer", .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "TransportTests",
             dependencies: [
-                "Transport", "Interfaces", "Encodings", "Environment", "Digests", "TLS", .product(name: "NIOCore", package: "swift-nio"),
+                "Transport", "HTTPServer", "Interfaces", "Encodings", "Environment", "Digests", "TLS",
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],

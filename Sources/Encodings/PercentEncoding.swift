@@ -1,10 +1,7 @@
 /// Percent encoding of URL path components (RFC 3986, section 2.1).
 public enum PercentEncoding {
-    /// The text with each `%XX` replaced by its byte; as it stands where anything is malformed or the result is no UTF-8.
-    public static func decode(_ text: String) -> String { strictlyDecode(text.utf8) ?? text }
-
     /// Each `%XX` replaced by its byte; nil if an escape is malformed or the result is no UTF-8 text.
-    public static func strictlyDecode(_ component: some Collection<UInt8>) -> String? {
+    public static func decode(_ component: some Collection<UInt8>) -> String? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(component.count)
         var iterator = component.makeIterator()

@@ -19,15 +19,16 @@ struct ArrowTests {
         "Replication": ["BLIP", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "Interfaces"],
         "PluginHost": ["LuaRuntime", "Interfaces", "Encodings", "Environment", "Documents", "Digests"],
         "TLS": ["COpenSSL", "Digests", "Encodings", "Environment"],
-        "Transport": ["Interfaces", "Encodings", "Environment", "Documents", "Digests", "TLS"],
+        "HTTPServer": ["Encodings"],
+        "Transport": ["HTTPServer", "Interfaces", "Encodings", "Environment", "Documents", "Digests", "TLS"],
         "Agent": [
-            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "Interfaces", "LuaRuntime",
-            "PluginHost", "Replication", "TLS", "Transport",
+            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
         ],
         // Commands speak to an agent or open its folders: nothing of the protocol, of TLS records or of SQL is theirs.
         "nightjar": [
-            "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "Interfaces", "LuaRuntime",
-            "PluginHost", "Replication", "TLS", "Transport",
+            "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
         ],
     ]
 
@@ -38,9 +39,10 @@ struct ArrowTests {
         "Replication": ["NIOCore", "Logging"],
         "PluginHost": ["Logging"],
         "TLS": ["NIOCore"],
+        "HTTPServer": ["NIOCore", "NIOPosix", "NIOHTTP1", "Logging"],
         "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOConcurrencyHelpers", "Logging"],
         "nightjar": ["NIOCore", "NIOPosix", "Logging", "UnixSignals", "ArgumentParser"],
-        "Agent": ["NIOCore", "NIOPosix", "Hummingbird", "Logging", "ServiceLifecycle", "UnixSignals"],
+        "Agent": ["NIOCore", "NIOPosix", "Logging", "ServiceLifecycle", "UnixSignals"],
     ]
 
     /// What any target may import: the standard library's own modules and the system's C library.

@@ -41,6 +41,12 @@ public struct HTTPProbe: Sendable {
         try await request("POST", target, headers: headers, body: Array(body.utf8))
     }
 
+    /// Sends the beginning of a request and leaves the connection open, until the answer is let go. What the server closes is no error.
+    public func begin(_ bytes: [UInt8]) async throws -> HeldConnection {
+        let address = address
+        return try await offThread { HeldConnection(try Socket(address), sending: bytes) }
+    }
+
     /// Sends bytes as they are and gives everything that comes until the peer closes: for malformed requests.
     public func raw(_ bytes: [UInt8]) async throws -> [UInt8] {
         let address = address

@@ -1,3 +1,4 @@
+import HTTPServer
 import Interfaces
 import Logging
 import NIOCore
@@ -8,7 +9,7 @@ import Synchronization
 /// A listener's owner made of closures, which hands accepted transports to the test.
 final class TestDelegate: ListenerDelegate {
     let authorization: @Sendable (UpgradeRequest) async -> UpgradeDecision
-    let response: @Sendable (ListenerRequest) async -> ListenerResponse
+    let response: @Sendable (HTTPRequest) async throws -> HTTPResponse
     let transports: AsyncStream<Accepted>
     private let continuation: AsyncStream<Accepted>.Continuation
 
@@ -20,7 +21,10 @@ final class TestDelegate: ListenerDelegate {
 
     init(
         authorize: @escaping @Sendable (UpgradeRequest) async -> UpgradeDecision = { _ in .accept() },
-        respond: @escaping @Sendable (ListenerRequest) async -> ListenerResponse = { .error(status: 404, error: "not_found", reason: $0.path) }
+        respond: @escaping @Sendable (HTTPRequest) async throws -> HTTPResponse = {
+            _ = try await $0.body.collect()
+            return .error(status: 404, error: "not_found", reason: $0.path)
+        }
     ) {
         authorization = authorize
         response = respond
@@ -28,7 +32,7 @@ final class TestDelegate: ListenerDelegate {
     }
 
     func authorize(_ request: UpgradeRequest) async -> UpgradeDecision { await authorization(request) }
-    func respond(to request: ListenerRequest) async -> ListenerResponse { await response(request) }
+    func respond(to request: HTTPRequest) async throws -> HTTPResponse { try await response(request) }
 
     func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
         let receiver = Recorder(transport)

@@ -1,3 +1,4 @@
+import HTTPServer
 import Interfaces
 import NIOCore
 import Testing
@@ -7,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct HTTPClientTests {
     @Test func requestsOverTCP() async throws {
         let delegate = TestDelegate(respond: { request in
-            ListenerResponse(status: 201, headers: ["X-Seen": "\(request.method) \(request.uri) \(request.headers.first("X-A") ?? "-")"], body: .buffer(request.body))
+            HTTPResponse(status: 201, headers: ["X-Seen": "\(request.method) \(request.uri) \(request.headers.first("X-A") ?? "-")"], body: .buffer(try await request.body.collect()))
         })
         try await withListener(delegate) { listener, _ in
             let client = HTTPClient(.tcp(host: "127.0.0.1", port: listener.port), group: testGroup)
@@ -38,8 +39,8 @@ import Testing
 
     @Test func largeBodiesStreamBothWays() async throws {
         let delegate = TestDelegate(respond: { request in
-            let total = request.body.readableBytes
-            return ListenerResponse(status: 200, body: .stream { writer in
+            let total = try await request.body.collect().readableBytes
+            return HTTPResponse(status: 200, body: .stream { writer in
                 for _ in 0..<(total / 65536) { try await writer.write(ByteBuffer(repeating: 2, count: 65536)) }
             })
         })
@@ -61,7 +62,7 @@ import Testing
 
     @Test func anEarlyAnswerIsHeard() async throws {
         var limits = TransportLimits()
-        limits.bodyBytes = 1000
+        limits.http.bodyBytes = 1000
         try await withListener(limits: limits) { listener, _ in
             let client = HTTPClient(.tcp(host: "127.0.0.1", port: listener.port), group: testGroup)
             let answer = try await client.request("POST", "/import", body: .stream { writer in

@@ -1,3 +1,4 @@
+import HTTPServer
 import Interfaces
 import NIOCore
 import Synchronization
@@ -101,66 +102,10 @@ import Testing
         }
     }
 
-    @Test func socketsBeyondAllLimitsAreClosed() async throws {
-        var limits = TransportLimits()
-        limits.maxConnections = 1
-        limits.maxHTTPConnections = 1
-        try await withListener(limits: limits) { listener, _ in
-            let first = try await RawSocket.connect(port: listener.port)
-            let second = try await RawSocket.connect(port: listener.port)
-            try await first.send("GET / HTTP/1.1\r\n\r\n")
-            _ = try await first.readHeader()
-            try await second.send("GET / HTTP/1.1\r\n\r\n")
-            _ = try await second.readHeader()
-            let third = try await RawSocket.connect(port: listener.port)
-            #expect(try await third.readToEnd().isEmpty)
-            await first.close()
-            await second.close()
-        }
-    }
-
-    @Test func oneAddressCannotTakeAllPlaces() async throws {
-        var limits = TransportLimits()
-        limits.maxConnectionsPerAddress = 2
-        try await withListener(limits: limits) { listener, _ in
-            let first = try await RawSocket.connect(port: listener.port)
-            try await first.send("GET / HTTP/1.1\r\n\r\n")
-            _ = try await first.readHeader()
-            let second = try await RawSocket.connect(port: listener.port)
-            try await second.send("GET / HTTP/1.1\r\n\r\n")
-            _ = try await second.readHeader()
-            let third = try await RawSocket.connect(port: listener.port)
-            #expect(try await third.readToEnd().isEmpty)
-            await first.close()
-            await second.close()
-        }
-    }
-
-    @Test func handshakesUnderWayAreBounded() async throws {
-        var limits = TransportLimits()
-        limits.maxHandshakes = 1
-        try await withListener(limits: limits) { listener, _ in
-            // One that has sent its request no longer counts.
-            let first = try await RawSocket.connect(port: listener.port)
-            try await first.send("GET / HTTP/1.1\r\n\r\n")
-            _ = try await first.readHeader()
-            let second = try await RawSocket.connect(port: listener.port)
-            try await second.send("GET / HT")
-            // Sockets are taken on several event loops, not always in the order of their connects.
-            while listener.socketCount < 2 { try await Task.sleep(for: .milliseconds(1)) }
-            let third = try await RawSocket.connect(port: listener.port)
-            #expect(try await third.readToEnd().isEmpty)
-            try await second.send("TP/1.1\r\n\r\n")
-            #expect(try await second.readHeader().hasPrefix("HTTP/1.1 404"))
-            await first.close()
-            await second.close()
-        }
-    }
-
     @Test(arguments: ["", "GET / HT", "GET / HTTP/1.1\r\nHost: h\r\n"])
     func aSlowHeaderIsCutOff(start: String) async throws {
         var limits = TransportLimits()
-        limits.headerTime = .milliseconds(50)
+        limits.http.headerTime = .milliseconds(50)
         try await withListener(limits: limits) { listener, _ in
             try await expectStatus(408, listener.port, start)
         }
@@ -168,7 +113,7 @@ import Testing
 
     @Test func aSlowBodyIsCutOff() async throws {
         var limits = TransportLimits()
-        limits.bodyTime = .milliseconds(50)
+        limits.http.bodyTime = .milliseconds(50)
         try await withListener(limits: limits) { listener, _ in
             try await expectStatus(408, listener.port, "PUT /db/doc HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n123")
         }
@@ -187,7 +132,7 @@ import Testing
     @Test(arguments: ["Content-Length: 11\r\n\r\n12345678901", "Transfer-Encoding: chunked\r\n\r\n6\r\n123456\r\n6\r\n123456\r\n0\r\n\r\n", "Content-Length: 99999999\r\n\r\n"])
     func largeBodiesAreRefused(rest: String) async throws {
         var limits = TransportLimits()
-        limits.bodyBytes = 10
+        limits.http.bodyBytes = 10
         try await withListener(limits: limits) { listener, _ in
             let answer = try await exchange(listener.port, "PUT /db/doc HTTP/1.1\r\nHost: h\r\n" + rest)
             #expect(answer.hasPrefix("HTTP/1.1 413 "))
@@ -197,7 +142,7 @@ import Testing
 
     @Test func bodiesOfAllConnectionsTogetherAreBounded() async throws {
         var limits = TransportLimits()
-        limits.totalBodyBytes = 10
+        limits.http.totalBodyBytes = 10
         try await withListener(limits: limits) { listener, _ in
             try await expectStatus(503, listener.port, "PUT /db/doc HTTP/1.1\r\nContent-Length: 11\r\n\r\n12345678901")
             // And what was held is given back.
@@ -209,8 +154,8 @@ import Testing
 
     @Test func otherRequestsGoToTheDelegateOneByOne() async throws {
         let delegate = TestDelegate(respond: { request in
-            ListenerResponse(
-                status: 200, headers: ["X-Method": request.method], body: .buffer(ByteBuffer(string: "\(request.path)|\(request.query ?? "-")|\(String(buffer: request.body))"))
+            HTTPResponse(
+                status: 200, headers: ["X-Method": request.method], body: .buffer(ByteBuffer(string: "\(request.path)|\(request.query ?? "-")|\(String(buffer: try await request.body.collect()))"))
             )
         })
         try await withListener(delegate) { listener, _ in
@@ -240,7 +185,7 @@ import Testing
 
     @Test func streamedResponsesAreChunked() async throws {
         let delegate = TestDelegate(respond: { _ in
-            ListenerResponse(status: 200, body: .stream { writer in
+            HTTPResponse(status: 200, body: .stream { writer in
                 try await writer.write(ByteBuffer(string: "hello"))
                 try await writer.write(ByteBuffer())
                 try await writer.write(ByteBuffer(repeating: UInt8(ascii: "x"), count: 17))
@@ -276,7 +221,7 @@ import Testing
             } onCancel: {
                 cancel.yield()
             }
-            return ListenerResponse(status: 200)
+            return HTTPResponse(status: 200)
         })
         try await withListener(delegate) { listener, _ in
             let socket = try await RawSocket.connect(port: listener.port)

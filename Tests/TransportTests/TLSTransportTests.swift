@@ -1,4 +1,5 @@
 import Glibc
+import HTTPServer
 import Interfaces
 import Logging
 import NIOCore
@@ -152,8 +153,8 @@ import Testing
 
     @Test func httpsBothWays() async throws {
         let delegate = TestDelegate(respond: { request in
-            let total = request.body.readableBytes
-            return ListenerResponse(status: 200, body: .stream { writer in
+            let total = try await request.body.collect().readableBytes
+            return HTTPResponse(status: 200, body: .stream { writer in
                 for _ in 0..<(total / 65536) { try await writer.write(ByteBuffer(repeating: 2, count: 65536)) }
             })
         })

@@ -1,9 +1,8 @@
 import Documents
-import Hummingbird
+import HTTPServer
 import NIOCore
 import PluginHost
 import Replication
-import ServiceLifecycle
 
 /// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
 /// moved or could not move, `conflict` where one was decided or became pending, and `plugin` reloads and failures.
@@ -12,7 +11,7 @@ struct EventRoutes: Sendable {
 
     /// `max_waiting_events`: events kept for a reader that is slow; older ones are dropped.
     static let maximumWaiting = 1_000
-    /// Seconds of silence after which a comment shows that the connection lives.
+    /// Seconds between two comments that show that the connection lives.
     static let keepAliveSeconds = 15
 
     private struct Event: Sendable {
@@ -20,14 +19,19 @@ struct EventRoutes: Sendable {
         var data: JSONValue
     }
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.get("api/events") { _, _ in
-            Response(
-                status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
-                body: ResponseBody { writer in
-                    try await writer.write(ByteBuffer(string: ": nightjar events\n\n"))
+    var routes: [Route] {
+        [
+            .get("api/events") { request in
+                .stream(headers: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"]) { writer in
+                    let (events, continuation) = events()
                     // An agent that stops does not wait for its readers to go.
-                    for await event in events().cancelOnGracefulShutdown() {
+                    let registration = request.connection.drain.onDrain { continuation.finish() }
+                    defer {
+                        request.connection.drain.cancel(registration)
+                        continuation.finish()
+                    }
+                    try await writer.write(ByteBuffer(string: ": nightjar events\n\n"))
+                    for await event in events {
                         guard let event else {
                             try await writer.write(ByteBuffer(string: ": \n\n"))
                             continue
@@ -37,58 +41,58 @@ struct EventRoutes: Sendable {
                         buffer.writeString("\n\n")
                         try await writer.write(buffer)
                     }
-                    try await writer.finish(nil)
-                })
-        }
+                }
+            }
+        ]
     }
 
-    /// All events from now on; nil when it was quiet for a while. Ends when the reader goes away.
-    private func events() -> AsyncStream<Event?> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(Self.maximumWaiting)) { continuation in
-            var tasks: [Task<Void, Never>] = []
-            for replicator in agent.replicators {
-                let name = replicator.configuration.name
-                let changes = replicator.statusChanges()
-                let documents = replicator.documentEvents()
-                tasks.append(
-                    Task {
-                        for await _ in changes {
-                            continuation.yield(Event(name: "status", data: await Agent.report(replicator)))
-                        }
-                    })
-                tasks.append(
-                    Task {
-                        for await batch in documents {
-                            continuation.yield(Event(name: "documents", data: Self.report(name, batch)))
-                        }
-                    })
-            }
-            let conflicts = agent.conflicts.stream()
+    /// All events from now on, and nil every `keepAliveSeconds`. The stream ends when the continuation is finished.
+    private func events() -> (events: AsyncStream<Event?>, continuation: AsyncStream<Event?>.Continuation) {
+        let (stream, continuation) = AsyncStream.makeStream(of: Event?.self, bufferingPolicy: .bufferingNewest(Self.maximumWaiting))
+        var tasks: [Task<Void, Never>] = []
+        for replicator in agent.replicators {
+            let name = replicator.configuration.name
+            let changes = replicator.statusChanges()
+            let documents = replicator.documentEvents()
             tasks.append(
                 Task {
-                    for await event in conflicts { continuation.yield(Event(name: "conflict", data: ConflictReports.json(event))) }
-                })
-            if let plugins = agent.plugins?.events() {
-                tasks.append(
-                    Task {
-                        for await event in plugins {
-                            let generation = agent.plugins?.status().first { $0.name == event.plugin }?.generation
-                            continuation.yield(Event(name: "plugin", data: Self.report(event, generation)))
-                        }
-                    })
-            }
-            tasks.append(
-                Task {
-                    while !Task.isCancelled {
-                        try? await agent.environment.time.sleep(seconds: Self.keepAliveSeconds)
-                        continuation.yield(nil)
+                    for await _ in changes {
+                        continuation.yield(Event(name: "status", data: await Agent.report(replicator)))
                     }
                 })
-            let running = tasks
-            continuation.onTermination = { _ in
-                for task in running { task.cancel() }
-            }
+            tasks.append(
+                Task {
+                    for await batch in documents {
+                        continuation.yield(Event(name: "documents", data: Self.report(name, batch)))
+                    }
+                })
         }
+        let conflicts = agent.conflicts.stream()
+        tasks.append(
+            Task {
+                for await event in conflicts { continuation.yield(Event(name: "conflict", data: ConflictReports.json(event))) }
+            })
+        if let plugins = agent.plugins?.events() {
+            tasks.append(
+                Task {
+                    for await event in plugins {
+                        let generation = agent.plugins?.status().first { $0.name == event.plugin }?.generation
+                        continuation.yield(Event(name: "plugin", data: Self.report(event, generation)))
+                    }
+                })
+        }
+        tasks.append(
+            Task {
+                while !Task.isCancelled {
+                    try? await agent.environment.time.sleep(seconds: Self.keepAliveSeconds)
+                    continuation.yield(nil)
+                }
+            })
+        let running = tasks
+        continuation.onTermination = { _ in
+            for task in running { task.cancel() }
+        }
+        return (stream, continuation)
     }
 
     private static func report(_ replicator: String, _ events: [DocumentEvent]) -> JSONValue {

@@ -1,5 +1,5 @@
 import Documents
-import Hummingbird
+import HTTPServer
 import NIOCore
 import PluginHost
 
@@ -7,15 +7,15 @@ import PluginHost
 struct PluginRoutes: Sendable {
     let agent: Agent
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.get("api/plugins") { _, _ in Answer.json(.array((agent.plugins?.status() ?? []).map { Agent.report($0) })) }
-        router.post("api/plugins/reload") { _, _ in try await reload(nil) }
-        router.post("api/plugins/retry") { _, _ in try await retry(nil) }
-        router.post("api/plugins/:name/reload") { _, context in try await reload(try context.parameters.require("name")) }
-        router.post("api/plugins/:name/retry") { _, context in try await retry(try context.parameters.require("name")) }
-        router.post("api/plugins/:name/rollback") { request, context in
-            try await rollBack(try context.parameters.require("name"), request.uri.queryParameters["to"].map(String.init))
-        }
+    var routes: [Route] {
+        [
+            .get("api/plugins") { _ in Answer.json(.array((agent.plugins?.status() ?? []).map { Agent.report($0) })) },
+            .post("api/plugins/reload") { _ in try await reload(nil) },
+            .post("api/plugins/retry") { _ in try await retry(nil) },
+            .post("api/plugins/:name/reload") { try await reload(try $0.parameters.require("name")) },
+            .post("api/plugins/:name/retry") { try await retry(try $0.parameters.require("name")) },
+            .post("api/plugins/:name/rollback") { try await rollBack(try $0.parameters.require("name"), try $0.queryValue("to")) },
+        ]
     }
 
     private func plugins() throws(AgentError) -> PluginHost {
@@ -23,22 +23,22 @@ struct PluginRoutes: Sendable {
         return plugins
     }
 
-    private func reload(_ name: String?) async throws -> Response {
+    private func reload(_ name: String?) async throws -> HTTPResponse {
         let verdicts = try await plugins().reload(name)
         if let name, verdicts.isEmpty { throw AgentError(.notFound, "there is no plugin \"\(name)\"") }
         return Answer.json(.array(verdicts.map { Agent.report($0) }))
     }
 
     /// What is held is asked about again, and so are the conflicts that wait for a resolver.
-    private func retry(_ name: String?) async throws -> Response {
+    private func retry(_ name: String?) async throws -> HTTPResponse {
         let asked: [(plugin: String, uses: Int)]
         do { asked = try plugins().retry(name) } catch let error as PluginError { throw AgentError(error) }
         await agent.retryConflicts()
         return Answer.json(
-            .array(asked.map { JSONOutput.object(["plugin": .string($0.plugin), "uses": JSONOutput.number($0.uses)]) }), status: .accepted)
+            .array(asked.map { JSONOutput.object(["plugin": .string($0.plugin), "uses": JSONOutput.number($0.uses)]) }), status: 202)
     }
 
-    private func rollBack(_ name: String, _ version: String?) async throws -> Response {
+    private func rollBack(_ name: String, _ version: String?) async throws -> HTTPResponse {
         do {
             return Answer.json(Agent.report(try await plugins().rollBack(name, to: version)))
         } catch let error as PluginError {

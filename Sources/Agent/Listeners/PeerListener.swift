@@ -74,7 +74,7 @@ public final class PeerListener: ListenerDelegate {
     public func start(group: any EventLoopGroup) async throws {
         var configuration = WebSocketListener.Configuration(interface: settings.interface?.value, port: settings.port.value)
         configuration.limits.maxConnections = settings.maxConnections
-        configuration.limits.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
+        configuration.limits.http.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
         configuration.limits.closeTime = .seconds(3)
         configuration.secureLayer = security?.layer
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)

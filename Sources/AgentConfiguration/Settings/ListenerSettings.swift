@@ -64,7 +64,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),
         Key("max_connections", \.maxConnections, .integer(1...1_000_000), "Connections at a time; further ones get HTTP 503."),
         Key("max_connections_per_address", \.maxConnectionsPerAddress, .integer(1...1_000_000),
-            "Sockets that one address (of IPv6: one /64 network) may hold; further ones are closed."),
+            "Sockets that one address (of IPv6: one /64 network) may hold; a further one takes the place of one that waits, or is closed."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

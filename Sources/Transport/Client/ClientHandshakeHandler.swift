@@ -1,3 +1,4 @@
+import HTTPServer
 import Interfaces
 import NIOCore
 import NIOHTTP1
@@ -78,8 +79,8 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
                 context,
                 ReplicationError(
                     domain: .websocket, code: 1002,
-                    message: "\(attempt.url): the answer's header is larger than header_bytes (\(limits.headerBytes)) "
-                        + "or header_count (\(limits.headerCount)) allow"))
+                    message: "\(attempt.url): the answer's header is larger than header_bytes (\(limits.http.headerBytes)) "
+                        + "or header_count (\(limits.http.headerCount)) allow"))
         case is HTTPParserError, is NIOHTTPDecoderError:
             fail(context, ReplicationError(domain: .websocket, code: 1002, message: "\(attempt.url): the answer is not HTTP/1.1 (\(error))"))
         default:

@@ -1,4 +1,5 @@
 import Environment
+import HTTPServer
 import Interfaces
 import NIOCore
 import NIOHTTP1
@@ -114,9 +115,9 @@ struct ConnectionAttempt: Sendable {
     private func addHandshake(_ channel: any Channel, _ promise: EventLoopPromise<Outcome>) throws {
         let pipeline = channel.pipeline.syncOperations
         var decoderLimits = NIOHTTPDecoderLimitConfiguration()
-        decoderLimits.maxHeaderFieldSize = configuration.limits.headerBytes
-        decoderLimits.maxHeaderListSize = configuration.limits.headerBytes
-        decoderLimits.maxHeaderFieldCount = configuration.limits.headerCount
+        decoderLimits.maxHeaderFieldSize = configuration.limits.http.headerBytes
+        decoderLimits.maxHeaderListSize = configuration.limits.http.headerBytes
+        decoderLimits.maxHeaderFieldCount = configuration.limits.http.headerCount
         try pipeline.addHandler(HTTPRequestEncoder())
         try pipeline.addHandler(ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: decoderLimits)))
         try pipeline.addHandler(ClientHandshakeHandler(attempt: self, promise: promise))

@@ -1,5 +1,6 @@
 import Environment
 import Glibc
+import HTTPServer
 import Synchronization
 
 /// The cookies of one replicator (RFC 6265, as far as a client of one server needs it): a session that the server opens

@@ -1,5 +1,6 @@
 import Encodings
 import Environment
+import HTTPServer
 import Interfaces
 import NIOCore
 import NIOHTTP1
@@ -141,7 +142,7 @@ public struct WebSocketClient: TransportConnector {
         if let wrong = fields.first(where: { !HeaderList.isSendable($0.0, $0.1) }) {
             throw ReplicationError(
                 domain: .http, code: 400,
-                message: "the header \(JSONText.quoted(wrong.0)) of the configuration has a character that cannot be sent")
+                message: "the header \(JSONString.quoted(wrong.0)) of the configuration has a character that cannot be sent")
         }
         let key = environment.random.bytes(16)
         fields += [

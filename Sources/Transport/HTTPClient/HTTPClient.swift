@@ -1,3 +1,4 @@
+import HTTPServer
 import Interfaces
 import NIOCore
 import NIOHTTP1
@@ -171,9 +172,9 @@ public struct HTTPClient: Sendable {
                         ClearTextGuard(error: ReplicationError(domain: .tls, code: 6, message: "\(target): the server speaks TLS: use https:")))
                 }
                 var decoderLimits = NIOHTTPDecoderLimitConfiguration()
-                decoderLimits.maxHeaderFieldSize = limits.headerBytes
-                decoderLimits.maxHeaderListSize = limits.headerBytes
-                decoderLimits.maxHeaderFieldCount = limits.headerCount
+                decoderLimits.maxHeaderFieldSize = limits.http.headerBytes
+                decoderLimits.maxHeaderListSize = limits.http.headerBytes
+                decoderLimits.maxHeaderFieldCount = limits.http.headerCount
                 try pipeline.addHandler(HTTPRequestEncoder())
                 try pipeline.addHandler(
                     ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: decoderLimits)))

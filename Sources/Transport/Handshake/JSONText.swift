@@ -1,10 +1,7 @@
 import Documents
-import Encodings
 
-/// The little JSON that a transport needs: to write an error body and to find the reason in one.
+/// The little JSON that a transport needs: to find the reason in an error body.
 enum JSONText {
-    static func quoted(_ text: String) -> String { JSONString.quoted(text) }
-
     /// The string value of a key of the outermost object; nil if it is not there or the text is no such JSON.
     static func string(forKey key: String, in bytes: [UInt8]) -> String? {
         guard case .object(let object)? = try? JSONValue(parsing: bytes) else { return nil }

@@ -1,5 +1,6 @@
 import Digests
 import Encodings
+import HTTPServer
 
 /// The HTTP side of RFC 6455, section 4, without sockets.
 enum WebSocketHandshake {

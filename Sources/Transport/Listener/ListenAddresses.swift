@@ -1,37 +1,33 @@
+import HTTPServer
 import Interfaces
 import NIOCore
 import NIOPosix
 
 /// Which addresses a listener's `interface` stands for.
-enum ListenAddresses {
-    struct Entry: Equatable {
-        var address: SocketAddress
-        /// The listener does without it where the system has no IPv6.
-        var isOptional = false
-    }
-
-    static func resolve(interface: String?, port: Int) async throws -> [Entry] {
+package enum ListenAddresses {
+    /// - Throws: ``ReplicationError`` of the network domain, or what the resolver says.
+    package static func resolve(interface: String?, port: Int) async throws -> [HTTPListener.Address] {
         guard (0...65535).contains(port) else {
             throw ReplicationError(network: .addressNotAvailable, message: "port \(port) is not between 0 and 65535")
         }
         guard let interface else {
             return [
-                Entry(address: try SocketAddress(ipAddress: "0.0.0.0", port: port)),
-                Entry(address: try SocketAddress(ipAddress: "::", port: port), isOptional: true),
+                HTTPListener.Address(try SocketAddress(ipAddress: "0.0.0.0", port: port)),
+                HTTPListener.Address(try SocketAddress(ipAddress: "::", port: port), isOptional: true),
             ]
         }
         let bare = interface.hasPrefix("[") && interface.hasSuffix("]") ? String(interface.dropFirst().dropLast()) : interface
-        if let address = try? SocketAddress(ipAddress: bare, port: port) { return [Entry(address: address)] }
+        if let address = try? SocketAddress(ipAddress: bare, port: port) { return [HTTPListener.Address(address)] }
         if NetworkInterfaces.exists(interface) {
             let addresses = NetworkInterfaces.addresses(of: interface)
             guard !addresses.isEmpty else {
                 throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
             }
-            return addresses.map { Entry(address: $0) }
+            return addresses.map { HTTPListener.Address($0) }
         }
         do {
             let addresses = try await NIOThreadPool.singleton.runIfActive { try SystemResolver.resolve(host: interface, port: port) }
-            return addresses.enumerated().map { Entry(address: $1, isOptional: $0 > 0) }
+            return addresses.enumerated().map { HTTPListener.Address($1, isOptional: $0 > 0) }
         } catch let error as ResolverError where !error.isTemporary {
             let known = NetworkInterfaces.all().map(\.interface).reduce(into: [String]()) { if !$0.contains($1) { $0.append($1) } }
             throw ReplicationError(

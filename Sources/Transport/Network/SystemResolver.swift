@@ -75,30 +75,4 @@ extension SocketAddress {
         default: return nil
         }
     }
-
-    /// `10.0.0.7:4984`, `[fe80::1]:4984` or a socket's path.
-    var shown: String {
-        switch self {
-        case .v4: "\(ipAddress ?? "?"):\(port ?? 0)"
-        case .v6:
-            if let address = ipAddress, address.utf8.starts(with: "::ffff:".utf8), address.utf8.contains(UInt8(ascii: ".")) {
-                "\(address.dropFirst(7)):\(port ?? 0)"
-            } else {
-                "[\(ipAddress ?? "?")]:\(port ?? 0)"
-            }
-        case .unixDomainSocket: pathname ?? "unix"
-        }
-    }
-
-    /// What counts as one origin for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which is what one
-    /// customer of a provider gets at least.
-    var origin: String {
-        guard case .v6(let address) = self else { return ipAddress ?? pathname ?? "" }
-        let bytes = withUnsafeBytes(of: address.address.sin6_addr) { Array($0) }
-        // An IPv4 address in IPv6 clothes (RFC 4291, section 2.5.5.2).
-        if bytes[..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF {
-            return bytes[12...].map { "\($0)" }.joined(separator: ".")
-        }
-        return bytes[..<8].map { String($0, radix: 16) }.joined(separator: ":") + "::/64"
-    }
 }

@@ -27,7 +27,7 @@ final class Hub: ListenerDelegate {
         var configuration = WebSocketListener.Configuration(interface: "127.0.0.1", port: 0)
         configuration.secureLayer = try secure.map { try BenchIdentity(folder: $0).server() }
         configuration.limits.maxConnections = max(configuration.limits.maxConnections, connections)
-        configuration.limits.maxConnectionsPerAddress = max(configuration.limits.maxConnectionsPerAddress, connections)
+        configuration.limits.http.maxConnectionsPerAddress = max(configuration.limits.http.maxConnectionsPerAddress, connections)
         let listener = try await WebSocketListener.bind(configuration, delegate: hub, group: group, logger: logger)
         return (hub, listener)
     }

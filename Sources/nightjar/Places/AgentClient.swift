@@ -2,6 +2,7 @@ import Agent
 import AgentConfiguration
 import Documents
 import Glibc
+import HTTPServer
 import Interfaces
 import NIOCore
 import Replication

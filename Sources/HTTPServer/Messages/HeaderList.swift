@@ -61,7 +61,7 @@ public struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, R
         return result
     }
 
-    static func sameName(_ a: String, _ b: String) -> Bool {
+    package static func sameName(_ a: String, _ b: String) -> Bool {
         a.utf8.count == b.utf8.count && zip(a.utf8, b.utf8).allSatisfy { lower($0) == lower($1) }
     }
 
@@ -69,7 +69,7 @@ public struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, R
         byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte
     }
 
-    static func trim(_ text: Substring.UTF8View) -> Substring.UTF8View {
+    package static func trim(_ text: Substring.UTF8View) -> Substring.UTF8View {
         var rest = text
         while let byte = rest.first, byte == 0x20 || byte == 0x09 { rest.removeFirst() }
         while let byte = rest.last, byte == 0x20 || byte == 0x09 { rest.removeLast() }
@@ -78,7 +78,7 @@ public struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, R
 
     /// True if the field can stand in a message without ending its line or its header: a token as name and no control
     /// characters in the value.
-    static func isSendable(_ name: String, _ value: String) -> Bool {
+    package static func isSendable(_ name: String, _ value: String) -> Bool {
         guard !name.isEmpty else { return false }
         for byte in name.utf8 {
             switch byte {

@@ -1,0 +1,46 @@
+import Digests
+import HTTPServer
+
+/// Who may use the admin API over TCP.
+///
+/// A page in a browser on the same machine can send requests here, directly or by a name of its own that it lets point to this address
+/// (DNS rebinding). So the request has to be addressed to this machine by a name that only a user of it would give, and may not come from
+/// a page of another origin. What is no browser needs the token, if there is one.
+struct AdminAccess: Sendable {
+    /// As configured: an address or a name.
+    let address: String
+    /// Wanted as `Authorization: Bearer …`, except for `/health`.
+    let token: String?
+
+    /// - Throws: ``HTTPError`` 400, 401 or 403 that says why.
+    func check(_ request: HTTPRequest) throws(HTTPError) {
+        let hosts = hosts(request)
+        guard let host = request.headers.first("Host") else { throw HTTPError(400, "the request has no Host") }
+        guard let name = Self.name(host), hosts.contains(where: { HeaderList.sameName($0, name) }) else {
+            throw HTTPError(403, "the admin API is not at \"\(host)\": it is reached as \(hosts.joined(separator: ", "))")
+        }
+        if let origin = request.headers.first("Origin"), !HeaderList.sameName(origin, "http://\(host)") {
+            throw HTTPError(
+                403, "a page of \"\(origin)\" may not use the admin API: only requests without Origin, or from its own address, may")
+        }
+        guard let token, request.path != "/health" else { return }
+        guard constantTimeEquals(Array((request.headers.first("Authorization") ?? "").utf8), Array("Bearer \(token)".utf8)) else {
+            throw HTTPError(401, "the admin token is needed as Authorization: Bearer")
+        }
+    }
+
+    /// The loopback names, the configured address, and the address that the client reached: nobody can make a name of his own equal to it.
+    private func hosts(_ request: HTTPRequest) -> [String] {
+        var hosts = ["localhost", "127.0.0.1", "::1"]
+        for more in [address, request.connection.localAddress?.host].compactMap({ $0 }) where !hosts.contains(more) { hosts.append(more) }
+        return hosts
+    }
+
+    /// The name or address of a Host header, its port left out: a forwarded port has another number. Nil if it is malformed.
+    private static func name(_ host: String) -> String? {
+        let bytes = host.utf8
+        guard bytes.first == UInt8(ascii: "[") else { return String(host.prefix { $0 != ":" }) }
+        guard let end = bytes.firstIndex(of: UInt8(ascii: "]")) else { return nil }
+        return String(host[bytes.index(after: bytes.startIndex)..<end])
+    }
+}

@@ -1,0 +1,80 @@
+import AgentConfiguration
+import HTTPServer
+import Logging
+import NIOCore
+import ServiceLifecycle
+
+/// One side of the admin API as a service: bound when it runs, drained when the agent stops.
+struct AdminListener: Service {
+    let group: any EventLoopGroup
+    let logger: Logger
+    let respond: HTTPListener.Responder
+    let addresses: @Sendable () async throws -> [HTTPListener.Address]
+    /// Called once it accepts.
+    let onBound: @Sendable (HTTPListener) async -> Void
+
+    /// What one side holds at most. A person, a few commands and a scraper use it; a gateway has 256 MB.
+    static var limits: HTTPLimits {
+        var limits = HTTPLimits()
+        limits.maxSockets = 128
+        limits.maxConnectionsPerAddress = 128
+        limits.maxHandshakes = 64
+        // Three documents of the largest size.
+        limits.totalBodyBytes = 64 * 1024 * 1024
+        return limits
+    }
+
+    /// How long answers that are under way may take when the agent stops. Both sides stop one after the other, and the peers' listeners
+    /// need the rest of the five seconds.
+    static let stopTime = TimeAmount.seconds(1)
+
+    func run() async throws {
+        var configuration = HTTPListener.Configuration()
+        configuration.limits = Self.limits
+        configuration.explainFailure = Self.explain
+        let listener = try await HTTPListener.bind(try await addresses(), configuration, group: group, logger: logger, respond: respond)
+        await onBound(listener)
+        // Thrown when the group is cancelled rather than stopped in order; the listener has to go either way.
+        try? await gracefulShutdown()
+        await listener.drain(within: Self.stopTime)
+    }
+
+    /// `{"error": …, "reason": …}` with the status that fits.
+    private static func explain(_ error: any Error) -> HTTPError {
+        switch error {
+        case let error as AgentError:
+            switch error.kind {
+            case .notFound: HTTPError(404, error.message)
+            case .conflict: HTTPError(409, error.message)
+            case .invalid, .configuration: HTTPError(400, error.message)
+            case .failed: HTTPError(500, error.message, error: "failed")
+            }
+        case let error as ConfigurationProblems: HTTPError(400, error.description, error: "configuration")
+        case let error as ConfigurationProblem: HTTPError(400, error.description, error: "configuration")
+        default: HTTPError(500, "\(error)", error: "failed")
+        }
+    }
+}
+
+/// The TCP side of the admin API. Its default port may be taken by another agent on the same machine; the local socket
+/// serves then, and a port that the operator wrote down must be free.
+struct AdminPort: Service {
+    let listener: AdminListener
+    let settings: AdminSettings
+    let logger: Logger
+    let onReady: @Sendable (String) async -> Void
+
+    func run() async throws {
+        do {
+            try await listener.run()
+        } catch {
+            guard settings.position == .none else {
+                throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): \(error)")
+            }
+            logger.warning(
+                "the default admin port \(settings.port.value) cannot be used (\(error)); the local socket serves, or set admin.port")
+            await onReady("")
+            try await gracefulShutdown()
+        }
+    }
+}

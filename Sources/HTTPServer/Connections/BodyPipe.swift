@@ -1,0 +1,77 @@
+import NIOCore
+import Synchronization
+
+/// Between the socket's event loop, which brings pieces of a request's body, and the task that takes them.
+///
+/// Nothing is read from the socket until the task asks; what one read brings at most (64 KiB) may wait here.
+final class BodyPipe: Sendable {
+    /// What the task asks of the connection.
+    enum Demand: Sendable {
+        /// The next piece, whenever it comes.
+        case piece
+        /// The next piece of a body that has to be complete within `body_time`.
+        case pieceOfWhole
+    }
+
+    private struct State {
+        var pieces = CircularBuffer<ByteBuffer>()
+        /// The body is complete, or why it never will be.
+        var end: Result<Void, any Error>?
+        var waiter: CheckedContinuation<ByteBuffer?, any Error>?
+    }
+
+    private let state = Mutex(State())
+    private let demand: @Sendable (Demand) -> Void
+    /// Takes bytes from the listener's budget for collected bodies.
+    private let keepBytes: @Sendable (Int) throws(HTTPError) -> Void
+
+    init(demand: @escaping @Sendable (Demand) -> Void, keepBytes: @escaping @Sendable (Int) throws(HTTPError) -> Void) {
+        self.demand = demand
+        self.keepBytes = keepBytes
+    }
+
+    func keep(_ count: Int) throws(HTTPError) { try keepBytes(count) }
+
+    /// For one task at a time.
+    func next(isCollecting: Bool) async throws -> ByteBuffer? {
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                enum Outcome { case done(Result<ByteBuffer?, any Error>), waits }
+                let outcome = state.withLock { state -> Outcome in
+                    if let piece = state.pieces.popFirst() { return .done(.success(piece)) }
+                    if let end = state.end { return .done(end.map { nil }) }
+                    guard state.waiter == nil else { return .done(.failure(HTTPError(500, "two tasks read one request's body"))) }
+                    state.waiter = continuation
+                    return .waits
+                }
+                switch outcome {
+                case .done(let result): continuation.resume(with: result)
+                case .waits: demand(isCollecting ? .pieceOfWhole : .piece)
+                }
+            }
+        } onCancel: {
+            end(.failure(CancellationError()))
+        }
+    }
+
+    /// A piece came from the socket.
+    func push(_ piece: ByteBuffer) {
+        let waiter = state.withLock { state -> CheckedContinuation<ByteBuffer?, any Error>? in
+            guard state.end == nil else { return nil }
+            if state.waiter == nil { state.pieces.append(piece) }
+            return state.waiter.take()
+        }
+        waiter?.resume(returning: piece)
+    }
+
+    /// Nothing comes any more. Pieces that wait are given out first, unless the end is an error.
+    func end(_ result: Result<Void, any Error>) {
+        let waiter = state.withLock { state -> CheckedContinuation<ByteBuffer?, any Error>? in
+            guard state.end == nil else { return nil }
+            state.end = result
+            if case .failure = result { state.pieces.removeAll() }
+            return state.waiter.take()
+        }
+        waiter?.resume(with: result.map { nil })
+    }
+}

@@ -1,0 +1,204 @@
+import NIOCore
+import Synchronization
+
+/// What the connections of one listener share: who is there, who gives way when all places are taken, and the budget for bodies.
+final class ConnectionTable: Sendable {
+    /// One accepted socket.
+    final class Entry: Sendable {
+        let channel: any Channel
+        /// Whose share it counts for.
+        let origin: String
+        /// Since when the client is waited for, in nanoseconds of the event loop's clock; 0 while it is not its turn. A connection
+        /// that waits may give its place to another.
+        private let since: Atomic<UInt64>
+        /// The request that is under way has a body that is not complete.
+        private let incomplete = Atomic(false)
+
+        init(_ channel: any Channel, origin: String) {
+            self.channel = channel
+            self.origin = origin
+            since = Atomic(max(1, channel.eventLoop.now.uptimeNanoseconds))
+        }
+
+        func waits() { since.store(max(1, channel.eventLoop.now.uptimeNanoseconds), ordering: .relaxed) }
+        func isBusy() { since.store(0, ordering: .relaxed) }
+        func sends(_ isIncomplete: Bool) { incomplete.store(isIncomplete, ordering: .relaxed) }
+
+        var waitingSince: UInt64? {
+            let value = since.load(ordering: .relaxed)
+            return value == 0 ? nil : value
+        }
+        var isIncomplete: Bool { incomplete.load(ordering: .relaxed) }
+    }
+
+    /// Whether a socket is taken.
+    enum Admission {
+        /// Taken; `evicted` gives its place to it and has to be closed.
+        case taken(Entry, evicted: (entry: Entry, limit: NamedLimit)?)
+        /// Not taken because of a limit.
+        case refused(NamedLimit)
+        /// Not taken because the listener stops.
+        case stopping
+    }
+
+    private struct Counts {
+        var entries: [ObjectIdentifier: Entry] = [:]
+        var perOrigin: [String: Int] = [:]
+        /// Their first request has not come yet: TCP is open, a TLS handshake or a header is under way.
+        var handshakes: [ObjectIdentifier: Entry] = [:]
+        /// Had to give way and are not closed yet.
+        var leaving: [ObjectIdentifier: Entry] = [:]
+        var bodyBytes: [ObjectIdentifier: Int] = [:]
+        var allBodyBytes = 0
+        var isStopping = false
+        var allGone: [CheckedContinuation<Void, Never>] = []
+
+        mutating func forget(_ key: ObjectIdentifier) {
+            handshakes[key] = nil
+            if let bytes = bodyBytes.removeValue(forKey: key) { allBodyBytes -= bytes }
+            guard let entry = entries.removeValue(forKey: key) else { return }
+            let others = perOrigin[entry.origin, default: 1] - 1
+            perOrigin[entry.origin] = others > 0 ? others : nil
+        }
+    }
+
+    private let counts = Mutex(Counts())
+    let limits: HTTPLimits
+
+    init(limits: HTTPLimits) {
+        self.limits = limits
+    }
+
+    var socketCount: Int { counts.withLock { $0.entries.count } }
+    var isStopping: Bool { counts.withLock { $0.isStopping } }
+    var channels: [any Channel] { counts.withLock { ($0.entries.values.map(\.channel)) + $0.leaving.values.map(\.channel) } }
+    /// What collected bodies hold.
+    var bodyBytes: Int { counts.withLock { $0.allBodyBytes } }
+
+    // MARK: Places
+
+    func add(_ channel: any Channel, from origin: String) -> Admission {
+        counts.withLock { counts in
+            guard !counts.isStopping else { return .stopping }
+            var victim: (entry: Entry, limit: NamedLimit)?
+            let full = { (limit: NamedLimit, candidates: any Sequence<Entry>) -> Bool in
+                guard let entry = Self.oldest(of: candidates) else { return false }
+                victim = (entry, limit)
+                return true
+            }
+            // The order matters: a victim of the first kind makes room for the others too.
+            let own = NamedLimit("max_connections_per_address", limits.maxConnectionsPerAddress)
+            if counts.perOrigin[origin, default: 0] >= own.value {
+                guard full(own, counts.entries.values.filter { $0.origin.utf8.elementsEqual(origin.utf8) }) else { return .refused(own) }
+            }
+            let handshakes = NamedLimit("max_handshakes", limits.maxHandshakes)
+            if victim == nil, counts.handshakes.count >= handshakes.value {
+                guard full(handshakes, counts.handshakes.values) else { return .refused(handshakes) }
+            }
+            let all = NamedLimit("max_sockets", limits.maxSockets)
+            if victim == nil, counts.entries.count >= all.value {
+                guard full(all, counts.entries.values) else { return .refused(all) }
+            }
+            if let entry = victim?.entry {
+                let key = ObjectIdentifier(entry.channel)
+                counts.forget(key)
+                counts.leaving[key] = entry
+            }
+            let entry = Entry(channel, origin: origin)
+            counts.entries[ObjectIdentifier(channel)] = entry
+            counts.handshakes[ObjectIdentifier(channel)] = entry
+            counts.perOrigin[origin, default: 0] += 1
+            return .taken(entry, evicted: victim)
+        }
+    }
+
+    /// Of those that wait: the one that waits longest, of the address that has most of them.
+    private static func oldest(of candidates: any Sequence<Entry>) -> Entry? {
+        var found: [String: (count: Int, oldest: Entry, since: UInt64)] = [:]
+        for entry in candidates {
+            guard let since = entry.waitingSince else { continue }
+            guard let known = found[entry.origin] else {
+                found[entry.origin] = (1, entry, since)
+                continue
+            }
+            found[entry.origin] = since < known.since ? (known.count + 1, entry, since) : (known.count + 1, known.oldest, known.since)
+        }
+        return found.values.max { ($0.count, $1.since) < ($1.count, $0.since) }?.oldest
+    }
+
+    /// The socket's first request has come.
+    func handshakeIsOver(_ entry: Entry) {
+        counts.withLock { _ = $0.handshakes.removeValue(forKey: ObjectIdentifier(entry.channel)) }
+    }
+
+    /// The socket is closed.
+    func remove(_ entry: Entry) {
+        let waiting = counts.withLock { counts -> [CheckedContinuation<Void, Never>] in
+            counts.forget(ObjectIdentifier(entry.channel))
+            counts.leaving[ObjectIdentifier(entry.channel)] = nil
+            guard counts.entries.isEmpty, counts.leaving.isEmpty else { return [] }
+            defer { counts.allGone = [] }
+            return counts.allGone
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    // MARK: Bodies
+
+    enum BodyAdmission {
+        case taken
+        case refused
+        /// Taken at the cost of another request, which has to be refused.
+        case takenFrom(Entry)
+    }
+
+    /// Takes bytes of `total_body_bytes` for a connection. When they are used up, an incomplete body that holds more than this one gives
+    /// way.
+    func takeBodyBytes(_ count: Int, for entry: Entry) -> BodyAdmission {
+        counts.withLock { counts in
+            let key = ObjectIdentifier(entry.channel)
+            guard counts.entries[key] != nil else { return .refused }
+            let mine = counts.bodyBytes[key, default: 0] + count
+            var victim: Entry?
+            if counts.allBodyBytes + count > limits.totalBodyBytes {
+                var most = mine
+                for (other, bytes) in counts.bodyBytes where bytes > most && other != key {
+                    let isEnough = counts.allBodyBytes + count - bytes <= limits.totalBodyBytes
+                    guard let held = counts.entries[other], held.isIncomplete, isEnough else { continue }
+                    (victim, most) = (held, bytes)
+                }
+                guard let victim else { return .refused }
+                counts.allBodyBytes -= counts.bodyBytes.removeValue(forKey: ObjectIdentifier(victim.channel)) ?? 0
+                victim.sends(false)
+            }
+            counts.bodyBytes[key] = mine
+            counts.allBodyBytes += count
+            return victim.map { .takenFrom($0) } ?? .taken
+        }
+    }
+
+    func giveBackBodyBytes(of entry: Entry) {
+        counts.withLock { counts in
+            if let bytes = counts.bodyBytes.removeValue(forKey: ObjectIdentifier(entry.channel)) { counts.allBodyBytes -= bytes }
+        }
+    }
+
+    // MARK: The end
+
+    /// No connection is added from now on.
+    func beginStopping() {
+        counts.withLock { $0.isStopping = true }
+    }
+
+    /// Returns once every socket is closed.
+    func waitUntilAllGone() async {
+        await withCheckedContinuation { continuation in
+            let isEmpty = counts.withLock { counts in
+                let isEmpty = counts.entries.isEmpty && counts.leaving.isEmpty
+                if !isEmpty { counts.allGone.append(continuation) }
+                return isEmpty
+            }
+            if isEmpty { continuation.resume() }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+import Logging
+import NIOCore
+import NIOHTTP1
+
+/// One accepted connection while it speaks HTTP/1: takes requests one at a time, has them answered, or hands the connection over.
+/// While a request is answered, nothing is read from the socket but its body, as it is asked for. Bytes are written without NIO's
+/// encoder, because what Couchbase Lite accepts in a 101 response is narrower than what HTTP allows.
+final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Fired through the pipeline by the listener.
+    enum Order: Sendable {
+        /// It stops: idle connections and incomplete requests end now, others after their response.
+        case drain
+        /// The place is needed by another connection.
+        case leave
+        /// The memory of the incomplete body is needed by another request.
+        case giveUpBody
+    }
+
+    private enum Phase {
+        /// Waits for a request's header.
+        case idle
+        /// A request is answered; what comes behind it waits in `queue`.
+        case exchange(Exchange)
+        /// The last response was sent; whatever comes is thrown away until the client closes or `linger_time` is over.
+        case closing
+        /// Another protocol took over.
+        case upgraded
+    }
+
+    private let core: HTTPListener.Core
+    private let entry: ConnectionTable.Entry
+    private var limits: HTTPLimits { core.table.limits }
+    private var info: ConnectionInfo
+    private var phase = Phase.idle
+    private var queue = RequestQueue()
+    private var holdsRead = false
+    private var timer: Scheduled<Void>?
+    private var stallTimer: Scheduled<Void>?
+    private var isDraining = false
+    private var isFirstRequest = true
+    private var context: ChannelHandlerContext?
+
+    init(core: HTTPListener.Core, entry: ConnectionTable.Entry, info: ConnectionInfo) {
+        self.core = core
+        self.entry = entry
+        self.info = info
+    }
+
+    // MARK: Channel
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        arm(limits.headerTime) { $0.headerTimeIsUp() }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        stopTimer()
+        self.context = nil
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        stopTimer()
+        if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
+        phase = .closing
+        core.table.giveBackBodyBytes(of: entry)
+        context.fireChannelInactive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case let identity as any PeerIdentity:
+            info.identity = identity
+        case Order.drain:
+            isDraining = true
+            if case .idle = phase { context.close(promise: nil) }
+            if case .exchange(let exchange) = phase, !exchange.isComplete { fail(exchange, 503, "the listener is stopping") }
+        case Order.leave:
+            context.close(promise: nil)
+        case Order.giveUpBody:
+            guard case .exchange(let exchange) = phase, !exchange.isComplete else { return }
+            fail(exchange, 503, "the listener holds as much as total_body_bytes (\(limits.totalBodyBytes)) allows")
+        default:
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        let problem = core.problem(error, of: info.remoteAddress)
+        switch (phase, problem) {
+        case (.idle, let problem?): refuse(problem.status, problem.reason)
+        case (.exchange(let exchange), let problem?) where exchange.isComplete: queue.refuseTheRest(problem.status, problem.reason)
+        case (.exchange(let exchange), let problem?): fail(exchange, problem.status, problem.reason)
+        case (.closing, _?): break
+        default: context.close(promise: nil)
+        }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if case .exchange(let exchange) = phase, exchange.isComplete || !exchange.isBodyWanted {
+            holdsRead = true
+        } else {
+            context.read()
+        }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = unwrapInboundIn(data)
+        guard case .exchange(let exchange) = phase, exchange.isComplete else { return process(part) }
+        queue.push(part, limit: limits.queuedRequests)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, case .exchange(let exchange) = phase {
+            stallTimer?.cancel()
+            stallTimer = nil
+            exchange.resumeWriters()
+            if exchange.isOver { next() }
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: Requests
+
+    private func process(_ part: HTTPServerRequestPart) {
+        switch (phase, part) {
+        case (.idle, .head(let head)): begin(head)
+        case (.exchange(let exchange), .body(let piece)): take(piece, of: exchange)
+        case (.exchange(let exchange), .end): requestIsComplete(exchange)
+        default: break
+        }
+    }
+
+    private func begin(_ head: HTTPRequestHead) {
+        guard let context else { return }
+        if isFirstRequest { core.table.handshakeIsOver(entry) }
+        isFirstRequest = false
+        stopTimer()
+        entry.isBusy()
+        if let problem = HeaderRules.problem(head) { return refuse(400, problem) }
+        let exchange = Exchange(head, handler: self)
+        phase = .exchange(exchange)
+        let bound = NIOLoopBound(exchange, eventLoop: context.eventLoop)
+        if exchange.hasBody { exchange.open(pipe(for: bound)) }
+        let limit = NamedLimit("body_bytes", limits.bodyBytes)
+        let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit)
+        let request = HTTPRequest(
+            method: head.method.rawValue, uri: head.uri, headers: HeaderList(head.headers.map { (name: $0.name, value: $0.value) }),
+            body: body, connection: info)
+        exchange.task = Exchange.run(bound, request, core)
+    }
+
+    private func pipe(for exchange: NIOLoopBound<Exchange>) -> BodyPipe {
+        let eventLoop = exchange.eventLoop
+        let (core, entry) = (core, entry)
+        return BodyPipe(
+            demand: { demand in eventLoop.execute { exchange.value.handler?.bodyIsWanted(demand, of: exchange.value) } },
+            keepBytes: { (count) throws(HTTPError) in try core.takeBodyBytes(count, for: entry) })
+    }
+
+    private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {
+        guard isCurrent(exchange), !exchange.isComplete, let context else { return }
+        exchange.isBodyWanted = true
+        if exchange.expectsContinue {
+            exchange.expectsContinue = false
+            context.writeAndFlush(wrapOutboundOut(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
+        }
+        entry.sends(true)
+        entry.waits()
+        if exchange.idleTimer == nil {
+            exchange.idleTimer = schedule(limits.bodyIdleTime) {
+                $0.fail(exchange, 408, "nothing of the request's body came for body_idle_time (\($0.limits.bodyIdleTime.shown))")
+            }
+        }
+        if demand == .pieceOfWhole, exchange.wholeTimer == nil {
+            exchange.wholeTimer = schedule(limits.bodyTime) {
+                $0.fail(exchange, 408, "the request's body did not come within body_time (\($0.limits.bodyTime.shown))")
+            }
+        }
+        resumeReading()
+    }
+
+    private func take(_ piece: ByteBuffer, of exchange: Exchange) {
+        exchange.received += piece.readableBytes
+        exchange.idleTimer?.cancel()
+        exchange.idleTimer = nil
+        // Nobody wanted it: it is thrown away up to its end, which is near.
+        guard !exchange.isAnswered else { return }
+        exchange.isBodyWanted = false
+        entry.isBusy()
+        exchange.pipe?.push(piece)
+    }
+
+    private func requestIsComplete(_ exchange: Exchange) {
+        exchange.isComplete = true
+        exchange.stopBodyTimers()
+        entry.sends(false)
+        entry.isBusy()
+        exchange.pipe?.end(.success(()))
+        if exchange.isAnswered { finishExchange(exchange) }
+    }
+
+    private func headerTimeIsUp() {
+        guard isFirstRequest else { return context?.close(promise: nil) ?? () }
+        refuse(408, "no complete request header within header_time (\(limits.headerTime.shown))")
+    }
+
+    // MARK: Responses
+
+    func answer(_ response: HTTPResponse, to exchange: Exchange) {
+        guard isCurrent(exchange), exchange.encoder.progress == .notBegun, let context, context.channel.isActive else {
+            return response.abandonUpgrade()
+        }
+        switch response.body {
+        case .upgrade(let upgrade): take(upgrade, exchange, context)
+        case .stream: break
+        case .buffer(let bytes):
+            let out = exchange.encoder.whole(response, bytes, keepAlive: canStayOpen(after: exchange, response))
+            context.writeAndFlush(wrapOutboundOut(out), promise: nil)
+            responseIsWritten(exchange)
+        }
+    }
+
+    /// Writes the header; false when no body may follow.
+    func beginStream(_ response: HTTPResponse, length: Int?, of exchange: Exchange) throws -> Bool {
+        guard isCurrent(exchange), exchange.encoder.progress == .notBegun, let context else { throw ChannelError.ioOnClosedChannel }
+        let (header, hasBody) = exchange.encoder.begin(response, length: length, keepAlive: canStayOpen(after: exchange, response))
+        context.writeAndFlush(wrapOutboundOut(header), promise: nil)
+        return hasBody
+    }
+
+    /// Writes a piece of a streamed body; the promise is kept when the client takes what is written fast enough.
+    func write(_ piece: ByteBuffer, of exchange: Exchange, _ promise: EventLoopPromise<Void>) throws {
+        guard isCurrent(exchange), let context else { throw ChannelError.ioOnClosedChannel }
+        for out in try exchange.encoder.frame(piece) { context.write(wrapOutboundOut(out), promise: nil) }
+        context.flush()
+        // The socket may have failed under the write.
+        guard isCurrent(exchange) else { throw ChannelError.ioOnClosedChannel }
+        guard !context.channel.isWritable else { return promise.succeed() }
+        exchange.writers.append(promise)
+        watchClient()
+    }
+
+    func endStream(_ exchange: Exchange) throws {
+        guard isCurrent(exchange), let context else { throw ChannelError.ioOnClosedChannel }
+        if let out = try exchange.encoder.end() { context.writeAndFlush(wrapOutboundOut(out), promise: nil) }
+        responseIsWritten(exchange)
+    }
+
+    func cut(_ exchange: Exchange) {
+        if isCurrent(exchange) { context?.close(promise: nil) }
+    }
+
+    private func canStayOpen(after exchange: Exchange, _ response: HTTPResponse) -> Bool {
+        exchange.wantsKeepAlive && !response.headers.list("Connection").contains { HeaderList.sameName($0, "close") }
+            && !isDraining && (exchange.isComplete || exchange.canDiscardRest(upTo: limits.discardedBodyBytes))
+    }
+
+    private func responseIsWritten(_ exchange: Exchange) {
+        guard isCurrent(exchange) else { return }
+        exchange.task = nil
+        if exchange.hasBody { core.table.giveBackBodyBytes(of: entry) }
+        guard exchange.encoder.keepAlive, !isDraining else { return finishConnection() }
+        if exchange.isComplete { return finishExchange(exchange) }
+        exchange.pipe?.end(.failure(ChannelError.ioOnClosedChannel))
+        exchange.isBodyWanted = true
+        entry.waits()
+        exchange.idleTimer?.cancel()
+        exchange.idleTimer = schedule(limits.bodyIdleTime) { $0.context?.close(promise: nil) }
+        resumeReading()
+    }
+
+    /// The next request is not looked at while its client does not take the response to the last one.
+    private func finishExchange(_ exchange: Exchange) {
+        exchange.isOver = true
+        if context?.channel.isWritable == true { next() } else { watchClient() }
+    }
+
+    private func next() {
+        if case .exchange(let exchange) = phase { exchange.finish() }
+        guard !isDraining else { return finishConnection() }
+        phase = .idle
+        entry.waits()
+        arm(limits.idleHTTPTime) { $0.headerTimeIsUp() }
+        while !queue.isEmpty {
+            if case .exchange(let exchange) = phase, exchange.isComplete { return }
+            queue.pop().map(process)
+        }
+        if case .idle = phase, let refusal = queue.refusal { return refuse(refusal.status, refusal.reason) }
+        if case .exchange(let exchange) = phase, exchange.isComplete || !exchange.isBodyWanted { return }
+        resumeReading()
+    }
+
+    private func take(_ upgrade: ProtocolUpgrade, _ exchange: Exchange, _ context: ChannelHandlerContext) {
+        guard exchange.isComplete, !exchange.hasBody, !isDraining else {
+            upgrade.abandoned()
+            return isDraining ? refuse(503, "the listener is stopping") : refuse(400, "an upgrade request has no body")
+        }
+        let channel = context.channel
+        let pipeline = channel.pipeline.syncOperations
+        do {
+            let decoder = try pipeline.context(handlerType: ByteToMessageHandler<HTTPRequestDecoder>.self)
+            let takeover = try upgrade.takeOver(channel)
+            context.writeAndFlush(wrapOutboundOut(upgrade.response), promise: nil)
+            try pipeline.addHandler(takeover.handler, position: .after(context.handler))
+            let readWasHeld = holdsRead
+            exchange.finish()
+            phase = .upgraded
+            pipeline.removeHandler(context: context, promise: nil)
+            // Bytes that came behind the request go on to the new handler when the decoder leaves.
+            let removed = context.eventLoop.makePromise(of: Void.self)
+            removed.futureResult.whenComplete { _ in
+                takeover.completed()
+                if readWasHeld { channel.read() }
+            }
+            pipeline.removeHandler(context: decoder, promise: removed)
+        } catch {
+            upgrade.abandoned()
+            if let error = error as? HTTPError { refuse(error.status, error.reason) } else { channel.close(promise: nil) }
+        }
+    }
+
+    // MARK: Refusals and the end
+
+    /// Ends an exchange from this side: with an answer if none has begun, else by cutting the connection.
+    private func fail(_ exchange: Exchange, _ status: Int, _ reason: String) {
+        guard isCurrent(exchange) else { return }
+        let hasBegun = exchange.encoder.progress != .notBegun
+        exchange.end(HTTPError(status, reason))
+        if hasBegun { context?.close(promise: nil) } else { refuse(status, reason, isHead: exchange.isHead) }
+    }
+
+    private func refuse(_ status: Int, _ reason: String, isHead: Bool = false) {
+        guard let context else { return }
+        context.writeAndFlush(wrapOutboundOut(ResponseEncoder.refusal(HTTPError(status, reason), isHead: isHead)), promise: nil)
+        core.logger.debug("request refused", metadata: ["remote": "\(info.remoteAddress)", "status": "\(status)", "reason": "\(reason)"])
+        finishConnection()
+    }
+
+    /// Closing at once would reset the connection if the client still sends, and it would never read our answer.
+    private func finishConnection() {
+        guard let context else { return }
+        if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
+        core.table.giveBackBodyBytes(of: entry)
+        phase = .closing
+        queue.removeAll()
+        entry.waits()
+        stopTimer()
+        watchClient()
+        // A half-closed socket tells the client that this was all; where that is impossible the timer ends it.
+        let written = context.eventLoop.makePromise(of: Void.self)
+        let this = NIOLoopBound(self, eventLoop: context.eventLoop)
+        written.futureResult.whenComplete { _ in
+            let this = this.value
+            this.arm(this.limits.lingerTime) { $0.context?.close(promise: nil) }
+        }
+        context.close(mode: .output, promise: written)
+        resumeReading()
+    }
+
+    private func isCurrent(_ exchange: Exchange) -> Bool {
+        if case .exchange(let current) = phase { current === exchange } else { false }
+    }
+
+    private func resumeReading() {
+        guard holdsRead, let context else { return }
+        holdsRead = false
+        context.read()
+    }
+
+    /// Cuts the connection unless its client takes something of what waits for it within `response_idle_time`, again and again.
+    private func watchClient() {
+        guard stallTimer == nil, waitingBytes > 0 else { return }
+        let waiting = waitingBytes
+        stallTimer = schedule(limits.responseIdleTime) { this in
+            this.stallTimer = nil
+            if this.waitingBytes < waiting { this.watchClient() } else if this.waitingBytes > 0 { this.context?.close(promise: nil) }
+        }
+    }
+
+    private var waitingBytes: Int { (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
+
+    private func schedule(_ time: TimeAmount, _ action: @escaping (HTTPConnectionHandler) -> Void) -> Scheduled<Void>? {
+        context?.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in self.map(action) }
+    }
+
+    private func arm(_ time: TimeAmount, _ action: @escaping (HTTPConnectionHandler) -> Void) {
+        timer?.cancel()
+        timer = schedule(time, action)
+    }
+
+    private func stopTimer() {
+        timer?.cancel()
+        stallTimer?.cancel()
+        (timer, stallTimer) = (nil, nil)
+    }
+}

@@ -1,0 +1,246 @@
+import Glibc
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+
+/// An HTTP/1.1 server on one or more addresses or on a unix domain socket.
+package final class HTTPListener: Sendable {
+    /// Answers one request. What it throws is answered too: an ``HTTPError`` as it says, anything else as ``Configuration/explainFailure``
+    /// says. The task is cancelled if the client goes away.
+    package typealias Responder = @Sendable (HTTPRequest) async throws -> HTTPResponse
+
+    /// What to do about an error that came up through the pipeline and is no HTTP.
+    package struct ConnectionFailure: Sendable {
+        package var level: Logger.Level
+        package var message: String
+        package var detail: String
+        /// Sent to the client with 400, where it can understand it; nil closes the connection.
+        package var refusal: String?
+
+        package init(level: Logger.Level = .debug, message: String = "connection failed", detail: String, refusal: String? = nil) {
+            self.level = level
+            self.message = message
+            self.detail = detail
+            self.refusal = refusal
+        }
+    }
+
+    package struct Configuration: Sendable {
+        package var limits = HTTPLimits()
+        /// The handlers beneath HTTP, such as TLS, for each accepted connection, on its event loop. They pass plain bytes on and may
+        /// fire a ``PeerIdentity``.
+        package var makeLowerHandlers: @Sendable () throws -> [any ChannelHandler] = { [] }
+        package var explain: @Sendable (any Error) -> ConnectionFailure = { ConnectionFailure(detail: "\($0)") }
+        /// The answer to an error that a route throws and that is no ``HTTPError``.
+        package var explainFailure: @Sendable (any Error) -> HTTPError = { HTTPError(500, "\($0)") }
+
+        package init() {}
+    }
+
+    /// Where to listen.
+    package struct Address: Sendable, Equatable {
+        package var address: SocketAddress
+        /// The listener does without it where the system cannot.
+        package var isOptional: Bool
+
+        package init(_ address: SocketAddress, isOptional: Bool = false) {
+            self.address = address
+            self.isOptional = isOptional
+        }
+    }
+
+    /// What the handlers of the accepted connections share.
+    final class Core: Sendable {
+        let configuration: Configuration
+        let table: ConnectionTable
+        let drain = DrainSignal()
+        let warnings = FoldedWarnings()
+        let logger: Logger
+        private let respond: Responder
+
+        init(configuration: Configuration, logger: Logger, respond: @escaping Responder) {
+            self.configuration = configuration
+            self.logger = logger
+            self.respond = respond
+            table = ConnectionTable(limits: configuration.limits)
+        }
+
+        func answer(_ request: HTTPRequest) async -> HTTPResponse {
+            do { return try await respond(request) } catch let error as HTTPError { return error.response } catch {
+                return configuration.explainFailure(error).response
+            }
+        }
+
+        /// What to tell a client about an error that came up through its pipeline; nil if it could not understand.
+        func problem(_ error: any Error, of remoteAddress: String) -> (status: Int, reason: String)? {
+            switch error {
+            case HTTPParserError.headerOverflow:
+                let (bytes, count) = (table.limits.headerBytes, table.limits.headerCount)
+                return (431, "the request's header has more than header_bytes (\(bytes)) or header_count (\(count)) allow")
+            case is HTTPParserError:
+                return (400, "this is not HTTP/1.1: \(error)")
+            default:
+                let failure = configuration.explain(error)
+                logger.log(
+                    level: failure.level, "\(failure.message)", metadata: ["remote": "\(remoteAddress)", "error": "\(failure.detail)"])
+                return failure.refusal.map { (400, $0) }
+            }
+        }
+
+        func takeBodyBytes(_ count: Int, for entry: ConnectionTable.Entry) throws(HTTPError) {
+            let limit = NamedLimit("total_body_bytes", table.limits.totalBodyBytes)
+            switch table.takeBodyBytes(count, for: entry) {
+            case .taken: break
+            case .takenFrom(let other):
+                warn(limit, "an incomplete request gives way to another", entry.channel)
+                other.channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.giveUpBody)
+            case .refused:
+                warn(limit, "a request is refused", entry.channel)
+                let headers: HeaderList = ["Retry-After": "1", "Connection": "close"]
+                throw HTTPError(503, "the listener holds as much as \(limit.name) (\(limit.value)) allows", headers: headers)
+            }
+        }
+
+        /// One line a minute about each limit.
+        func warn(_ limit: NamedLimit, _ what: String, _ channel: any Channel) {
+            guard let folded = warnings.note(limit.name, at: channel.eventLoop.now) else { return }
+            var metadata: Logger.Metadata = ["remote": "\(channel.remoteAddress?.shown ?? "unknown")"]
+            if folded > 0 { metadata["not_logged_since"] = "\(folded)" }
+            logger.warning("\(what): \(limit.name) (\(limit.value)) is reached", metadata: metadata)
+        }
+    }
+
+    private let core: Core
+    private let group: any EventLoopGroup
+    private let serverChannels: Mutex<[any Channel]>
+
+    /// Every address that is listened on, with the real port.
+    package let boundAddresses: [SocketAddress]
+
+    /// Open sockets of any kind.
+    package var socketCount: Int { core.table.socketCount }
+    /// Memory that collected request bodies hold now, of `total_body_bytes`.
+    package var bodyBytes: Int { core.table.bodyBytes }
+    package var isStopping: Bool { core.table.isStopping }
+
+    private init(core: Core, group: any EventLoopGroup, channels: [any Channel]) {
+        self.core = core
+        self.group = group
+        boundAddresses = channels.compactMap(\.localAddress)
+        serverChannels = Mutex(channels)
+    }
+
+    /// Binds all addresses, on one port if the first says 0, and begins to accept.
+    ///
+    /// - Throws: `IOError` of the address that cannot be had.
+    package static func bind(
+        _ addresses: [Address], _ configuration: Configuration, group: any EventLoopGroup, logger: Logger, respond: @escaping Responder
+    ) async throws -> HTTPListener {
+        let core = Core(configuration: configuration, logger: logger, respond: respond)
+        var attempt = 0
+        while true {
+            attempt += 1
+            do {
+                return HTTPListener(core: core, group: group, channels: try await bindAll(addresses, core, group))
+            } catch let error as IOError where error.errnoCode == EADDRINUSE && addresses.first?.address.port == 0 && attempt < 10 {
+                // The port that the system chose for one address was taken on another.
+                continue
+            }
+        }
+    }
+
+    private static func bindAll(_ addresses: [Address], _ core: Core, _ group: any EventLoopGroup) async throws -> [any Channel] {
+        var channels: [any Channel] = []
+        var port = addresses.first?.address.port
+        do {
+            for entry in addresses {
+                var address = entry.address
+                if address.port != nil { address.port = port }
+                do {
+                    let channel = try await bootstrap(core, group, address.protocol).bind(to: address).get()
+                    channels.append(channel)
+                    port = channel.localAddress?.port ?? port
+                } catch let error as IOError where entry.isOptional && error.errnoCode != EADDRINUSE {
+                    core.logger.debug("not listening on \(address.shown)", metadata: ["error": "\(error)"])
+                }
+            }
+        } catch {
+            for channel in channels { try? await channel.close() }
+            throw error
+        }
+        return channels
+    }
+
+    private static func bootstrap(_ core: Core, _ group: any EventLoopGroup, _ family: NIOBSDSocket.ProtocolFamily) -> ServerBootstrap {
+        let limits = core.configuration.limits
+        let bootstrap = ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 512)
+            .childChannelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
+            .childChannelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536))
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try makePipeline(channel, core) }
+            }
+        guard family != .unix else { return bootstrap }
+        let tcp = bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+        // An IPv6 socket takes IPv4 too unless told otherwise, and IPv4 has its own.
+        let v6Only = ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only)
+        return family == .inet6 ? tcp.serverChannelOption(v6Only, value: 1) : tcp
+    }
+
+    /// The pipeline of every accepted connection: what stands beneath HTTP, then HTTP.
+    private static func makePipeline(_ channel: any Channel, _ core: Core) throws {
+        let origin = channel.remoteAddress?.origin ?? ""
+        let entry: ConnectionTable.Entry
+        switch core.table.add(channel, from: origin) {
+        case .stopping: return channel.close(promise: nil)
+        case .refused(let limit):
+            core.warn(limit, "connection refused", channel)
+            return channel.close(promise: nil)
+        case .taken(let taken, let evicted):
+            entry = taken
+            if let evicted {
+                core.warn(evicted.limit, "a waiting connection gives its place to a new one", channel)
+                evicted.entry.channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.leave)
+            }
+        }
+        channel.closeFuture.whenComplete { _ in core.table.remove(entry) }
+        let pipeline = channel.pipeline.syncOperations
+        try pipeline.addHandlers(core.configuration.makeLowerHandlers())
+        var decoderLimits = NIOHTTPDecoderLimitConfiguration()
+        decoderLimits.maxHeaderFieldSize = core.table.limits.headerBytes
+        decoderLimits.maxHeaderListSize = core.table.limits.headerBytes
+        decoderLimits.maxHeaderFieldCount = core.table.limits.headerCount
+        let decoder = HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: decoderLimits)
+        try pipeline.addHandler(ByteToMessageHandler(decoder))
+        var info = ConnectionInfo(remoteAddress: channel.remoteAddress?.shown ?? "unknown", origin: origin, drain: core.drain)
+        if let local = channel.localAddress, let host = local.ipAddress, let port = local.port { info.localAddress = (host, port) }
+        try pipeline.addHandler(HTTPConnectionHandler(core: core, entry: entry, info: info))
+    }
+
+    /// Stops accepting; what is connected goes on.
+    package func stopAccepting() async {
+        core.table.beginStopping()
+        let servers = serverChannels.withLock { channels in
+            defer { channels = [] }
+            return channels
+        }
+        for server in servers { try? await server.close() }
+    }
+
+    /// Stops accepting, ends idle connections and incomplete requests now and others after their response, and returns when all are gone:
+    /// at the latest after `time`, when the rest is dropped. Upgraded connections have to be closed by their owner.
+    package func drain(within time: TimeAmount) async {
+        await stopAccepting()
+        core.drain.drain()
+        for channel in core.table.channels { channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.drain) }
+        let table = core.table
+        let deadline = group.next().scheduleTask(in: time) {
+            for channel in table.channels { channel.close(promise: nil) }
+        }
+        await table.waitUntilAllGone()
+        deadline.cancel()
+    }
+}

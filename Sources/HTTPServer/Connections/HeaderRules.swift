@@ -1,0 +1,27 @@
+import NIOHTTP1
+
+/// What a request's header has to keep to beyond the parser's grammar, so that no two readers disagree about where a request ends and
+/// whom it is for (RFC 9112, sections 3.2 and 6.3; request smuggling).
+enum HeaderRules {
+    /// What is wrong, as a sentence for the client; nil if nothing is.
+    static func problem(_ head: HTTPRequestHead) -> String? {
+        if head.headers["Host"].count > 1 { return "the request has more than one Host" }
+        if !head.uri.utf8.starts(with: "/".utf8), !(head.method == .OPTIONS && head.uri.utf8.elementsEqual("*".utf8)) {
+            return "the request's target is not a path"
+        }
+        let lengths = head.headers["Content-Length"]
+        let codings = head.headers["Transfer-Encoding"]
+        if !codings.isEmpty {
+            if !lengths.isEmpty { return "the request has both Content-Length and Transfer-Encoding" }
+            if head.version.minor == 0 { return "HTTP/1.0 has no Transfer-Encoding" }
+            guard codings.count == 1, HeaderList.sameName(codings[0], "chunked") else {
+                return "the only Transfer-Encoding that is spoken is chunked"
+            }
+        }
+        if lengths.count > 1 { return "the request has more than one Content-Length" }
+        if let length = lengths.first, !length.utf8.allSatisfy({ (0x30...0x39).contains($0) }) || Int(length) == nil {
+            return "Content-Length is no number"
+        }
+        return nil
+    }
+}

@@ -1,0 +1,70 @@
+import NIOCore
+
+/// Every bound of an HTTP listener, with its default and the reason for it.
+///
+/// An answer or a log line about a bound names it (`max_sockets`, `header_bytes`, …) and its value.
+public struct HTTPLimits: Sendable {
+    /// `max_sockets`: sockets that a listener holds, whatever they do. When all are taken, a new one takes the place of the one that
+    /// waits longest between requests or in the middle of one, of the address that has most of those; when none waits, the new
+    /// one is closed as soon as it is accepted.
+    public var maxSockets = 256
+
+    /// `max_connections_per_address`: sockets of any kind that one address (of IPv6: one /64 network) may hold. A further one takes
+    /// the place of that address's own that waits longest, or is closed. High enough for a site behind one router, low enough that
+    /// one machine cannot take all places.
+    public var maxConnectionsPerAddress = 256
+
+    /// `max_handshakes`: sockets whose first request has not come yet, TLS handshakes included. A further one takes the place of the
+    /// oldest of the address that has most of them.
+    public var maxHandshakes = 512
+
+    /// `header_bytes`: all header fields of one request. Larger requests get HTTP 431. 16 KiB holds a large cookie and a bearer token.
+    public var headerBytes = 16 * 1024
+
+    /// `header_count`: header fields of one request; HTTP 431.
+    public var headerCount = 100
+
+    /// `header_time`: from the accepted connection to the complete header of its first request, TLS handshake included;
+    /// HTTP 408. Keeps clients that send a byte now and then from holding sockets.
+    public var headerTime: TimeAmount = .seconds(10)
+
+    /// `idle_http_time`: from one response to the complete header of the next request on the connection, which is then closed
+    /// without an answer.
+    public var idleHTTPTime: TimeAmount = .seconds(60)
+
+    /// `queued_requests`: requests that a client may send ahead while an earlier one is answered. HTTP 503 to the next, after the
+    /// answers to those.
+    public var queuedRequests = 16
+
+    /// `body_bytes`: the body of one request, where the route has no limit of its own; HTTP 413. 20 MiB is Sync Gateway's largest
+    /// document.
+    public var bodyBytes = 20 * 1024 * 1024
+
+    /// `total_body_bytes`: bodies that are held in memory at once over all connections; HTTP 503. When it is reached, the request
+    /// gives way that holds most of those that are still incomplete. A body that is taken piece by piece holds no more than one
+    /// read of the socket (64 KiB) and does not count. Buffers grow in powers of two, so memory is at most twice this.
+    public var totalBodyBytes = 256 * 1024 * 1024
+
+    /// `body_time`: from the first look at the body to its end, where it is collected; HTTP 408.
+    public var bodyTime: TimeAmount = .seconds(300)
+
+    /// `body_idle_time`: how long a client may send nothing of a body that is waited for; HTTP 408.
+    public var bodyIdleTime: TimeAmount = .seconds(60)
+
+    /// `discarded_body_bytes`: how much of a body that nobody wanted is read and thrown away so that the connection can stay open.
+    public var discardedBodyBytes = 64 * 1024
+
+    /// `response_idle_time`: how long a client may take nothing of its response before the connection is cut.
+    public var responseIdleTime: TimeAmount = .seconds(60)
+
+    /// `write_high_watermark`: waiting bytes from which the writer of a response has to wait.
+    public var writeHighWatermark = 256 * 1024
+
+    /// `write_low_watermark`: waiting bytes below which it may go on.
+    public var writeLowWatermark = 64 * 1024
+
+    /// `linger_time`: how long a refused connection may go on sending, so that it can read the refusal.
+    public var lingerTime: TimeAmount = .seconds(2)
+
+    public init() {}
+}

@@ -1,0 +1,41 @@
+/// A refusal that a route throws, sent as `{"error": …, "reason": …}`.
+package struct HTTPError: Error, CustomStringConvertible {
+    package var status: Int
+    /// One word for programs; nil takes CouchDB's for the status.
+    package var error: String?
+    /// A sentence for people.
+    package var reason: String
+    package var headers: HeaderList
+
+    package init(_ status: Int, _ reason: String, error: String? = nil, headers: HeaderList = [:]) {
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.headers = headers
+    }
+
+    package var description: String { "HTTP \(status): \(reason)" }
+
+    package var response: HTTPResponse {
+        .error(status: status, error: error ?? ResponseHead.errorName(status), reason: reason, headers: headers)
+    }
+}
+
+/// A limit by its name, for the sentence that tells who ran into it.
+package struct NamedLimit: Sendable {
+    package var name: String
+    package var value: Int
+
+    package init(_ name: String, _ value: Int) {
+        self.name = name
+        self.value = value
+    }
+
+    /// Bodies that are taken piece by piece and kept nowhere.
+    package static let unlimited = NamedLimit("no limit", .max)
+
+    /// Ends the connection: what is left of the body is not worth reading.
+    var tooLarge: HTTPError {
+        HTTPError(413, "the request's body has more than \(name) (\(value)) allows", headers: ["Connection": "close"])
+    }
+}

@@ -1,0 +1,87 @@
+import Encodings
+import NIOCore
+
+/// The answer to a request. `Content-Length` or chunking and `Connection` are added by the listener.
+public struct HTTPResponse: Sendable {
+    package enum Body: Sendable {
+        case buffer(ByteBuffer)
+        /// Written piece by piece at the client's pace. With a length exactly so many bytes have to come. If the closure throws, the
+        /// connection is cut, so that the client does not take the part for the whole. Not called for HEAD.
+        case stream(length: Int? = nil, @Sendable (ResponseBodyWriter) async throws -> Void)
+        /// The connection leaves HTTP.
+        case upgrade(ProtocolUpgrade)
+    }
+
+    package var status: Int
+    package var headers: HeaderList
+    package var body: Body
+
+    package init(status: Int, headers: HeaderList = [:], body: Body = .buffer(ByteBuffer())) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
+
+    /// JSON text as body.
+    package static func json(status: Int = 200, _ text: String, headers: HeaderList = [:]) -> HTTPResponse {
+        json(status: status, ByteBuffer(string: text), headers: headers)
+    }
+
+    /// JSON text as body.
+    package static func json(status: Int = 200, _ bytes: ByteBuffer, headers: HeaderList = [:]) -> HTTPResponse {
+        var headers = headers
+        headers.set("Content-Type", "application/json")
+        return HTTPResponse(status: status, headers: headers, body: .buffer(bytes))
+    }
+
+    /// The shape of CouchDB's errors: `{"error": …, "reason": …}`.
+    package static func error(status: Int, error: String, reason: String, headers: HeaderList = [:]) -> HTTPResponse {
+        json(status: status, "{\"error\":\(JSONString.quoted(error)),\"reason\":\(JSONString.quoted(reason))}\n", headers: headers)
+    }
+
+    package static func stream(
+        status: Int = 200, headers: HeaderList = [:], length: Int? = nil,
+        _ produce: @escaping @Sendable (ResponseBodyWriter) async throws -> Void
+    ) -> HTTPResponse {
+        HTTPResponse(status: status, headers: headers, body: .stream(length: length, produce))
+    }
+
+    /// The response is not sent: whoever prepared the upgrade has to know.
+    func abandonUpgrade() {
+        if case .upgrade(let upgrade) = body { upgrade.abandoned() }
+    }
+
+    package static func upgrade(_ upgrade: ProtocolUpgrade) -> HTTPResponse {
+        HTTPResponse(status: 101, body: .upgrade(upgrade))
+    }
+}
+
+/// How a connection goes on after HTTP.
+package struct ProtocolUpgrade: Sendable {
+    /// The new owner of a connection.
+    package struct Takeover: Sendable {
+        package var handler: any ChannelHandler & Sendable
+        /// HTTP has left the pipeline and the bytes behind the request, if any, went to the handler. On the event loop.
+        package var completed: @Sendable () -> Void
+
+        package init(handler: any ChannelHandler & Sendable, completed: @escaping @Sendable () -> Void) {
+            self.handler = handler
+            self.completed = completed
+        }
+    }
+
+    /// The 101 response, header and empty line, byte for byte.
+    package var response: ByteBuffer
+    /// Called on the channel's event loop, before the response goes out. An ``HTTPError`` that it throws is sent instead.
+    package var takeOver: @Sendable (any Channel) throws -> Takeover
+    /// The upgrade is not done after all, because the client went away, its request was not complete, or the listener stops.
+    package var abandoned: @Sendable () -> Void
+
+    package init(
+        response: ByteBuffer, takeOver: @escaping @Sendable (any Channel) throws -> Takeover, abandoned: @escaping @Sendable () -> Void
+    ) {
+        self.response = response
+        self.takeOver = takeOver
+        self.abandoned = abandoned
+    }
+}

@@ -1,0 +1,68 @@
+import NIOCore
+
+/// The body of a request, read from the socket as it is asked for: a client cannot send faster than the route takes.
+public struct RequestBody: AsyncSequence, Sendable {
+    public typealias Element = ByteBuffer
+
+    /// Nil when the request has no body.
+    private let pipe: BodyPipe?
+    /// `Content-Length`; nil for chunks, 0 for no body.
+    package let declaredLength: Int?
+    /// What may come at most.
+    package var limit: NamedLimit
+
+    init(pipe: BodyPipe?, declaredLength: Int?, limit: NamedLimit) {
+        self.pipe = pipe
+        self.declaredLength = declaredLength
+        self.limit = limit
+    }
+
+    package var isEmpty: Bool { pipe == nil }
+
+    /// Refuses a body whose declared length is above the limit, before anything of it is read.
+    ///
+    /// - Throws: ``HTTPError`` 413 that names the limit.
+    package func checkDeclaredLength() throws(HTTPError) {
+        if let declaredLength, declaredLength > limit.value { throw limit.tooLarge }
+    }
+
+    /// The whole body in memory, drawn from the listener's `total_body_bytes` until the response is sent.
+    ///
+    /// - Throws: ``HTTPError``: 413 above ``limit``, 408 when it comes too slowly, 503 when the budget is used up, 400 when the
+    ///   client went away or what it sent is no HTTP.
+    package func collect() async throws -> ByteBuffer {
+        try checkDeclaredLength()
+        guard let pipe else { return ByteBuffer() }
+        var body = ByteBuffer()
+        while let piece = try await pipe.next(isCollecting: true) {
+            guard body.readableBytes + piece.readableBytes <= limit.value else { throw limit.tooLarge }
+            try pipe.keep(piece.readableBytes)
+            if body.readableBytes == 0 { body = piece } else { body.writeImmutableBuffer(piece) }
+        }
+        return body
+    }
+
+    public func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(body: self)
+    }
+
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        private let body: RequestBody
+        private var count = 0
+
+        init(body: RequestBody) {
+            self.body = body
+        }
+
+        /// The next piece, nil at the end.
+        ///
+        /// - Throws: ``HTTPError`` as ``RequestBody/collect()``, and `CancellationError`.
+        public mutating func next() async throws -> ByteBuffer? {
+            if count == 0 { try body.checkDeclaredLength() }
+            guard let piece = try await body.pipe?.next(isCollecting: false) else { return nil }
+            count += piece.readableBytes
+            guard count <= body.limit.value else { throw body.limit.tooLarge }
+            return piece
+        }
+    }
+}

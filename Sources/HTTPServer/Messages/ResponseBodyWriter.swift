@@ -1,0 +1,24 @@
+import NIOCore
+
+/// Writes the body of a streamed ``HTTPResponse`` at the client's pace.
+package struct ResponseBodyWriter: Sendable {
+    private let exchange: NIOLoopBound<Exchange>
+    private let eventLoop: any EventLoop
+
+    init(exchange: NIOLoopBound<Exchange>, eventLoop: any EventLoop) {
+        self.exchange = exchange
+        self.eventLoop = eventLoop
+    }
+
+    /// Sends one piece. Returns once less than `write_high_watermark` waits for the client.
+    ///
+    /// - Throws: when the client is gone or took nothing for `response_idle_time`, or when more came than the declared length.
+    package func write(_ piece: ByteBuffer) async throws {
+        try Task.checkCancellation()
+        guard piece.readableBytes > 0 else { return }
+        let promise = eventLoop.makePromise(of: Void.self)
+        let exchange = exchange
+        eventLoop.execute { exchange.value.write(piece, promise) }
+        try await promise.futureResult.get()
+    }
+}

@@ -1,0 +1,211 @@
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import HTTPServer
+
+@Suite("Bodies", .timeLimit(.minutes(1)))
+struct BodyTests {
+    private let megabyte = ByteBuffer(repeating: UInt8(ascii: "x"), count: 1 << 20)
+
+    @Test("a client cannot send faster than the route takes")
+    func requestBackPressure() async throws {
+        let gate = Gate()
+        let seen = Mutex(0)
+        let total = 64 << 20
+        let routes: [Route] = [
+            .put("slow", bodyLimit: .unlimited) { request in
+                var pieces = request.body.makeAsyncIterator()
+                let first = try await pieces.next()?.readableBytes ?? 0
+                seen.withLock { $0 = first }
+                await gate.wait()
+                while let piece = try await pieces.next() { seen.withLock { $0 += piece.readableBytes } }
+                return .json("\(seen.withLock { $0 })")
+            }
+        ]
+        try await withRoutes(routes) { _, port in
+            let client = try await RawClient.connect(port)
+            try await client.send("PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: \(total)\r\n\r\n")
+            let sent = Mutex(0)
+            let sender = Task {
+                for _ in 0..<64 {
+                    try await client.send(megabyte)
+                    sent.withLock { $0 += 1 << 20 }
+                }
+            }
+            // The kernel's buffers fill and then nothing moves: a sender that waits is the only sign of it.
+            try await until { seen.withLock { $0 } > 0 }
+            var before = -1
+            while before != sent.withLock({ $0 }) {
+                before = sent.withLock { $0 }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(sent.withLock { $0 } < total / 2, "the server read on while the route waited")
+            #expect(seen.withLock { $0 } <= 65536)
+            gate.open()
+            try await sender.value
+            let answer = await client.readHeader()
+            #expect(answer.hasPrefix("HTTP/1.1 200"))
+            #expect(await client.read(8) == "\(total)")
+            await client.close()
+        }
+    }
+
+    @Test("a route cannot send faster than the client takes")
+    func responseBackPressure() async throws {
+        let written = Mutex(0)
+        let piece = megabyte
+        let routes: [Route] = [
+            .get("much") { _ in
+                .stream { writer in
+                    for _ in 0..<64 {
+                        try await writer.write(piece)
+                        written.withLock { $0 += piece.readableBytes }
+                    }
+                }
+            }
+        ]
+        try await withRoutes(routes) { _, port in
+            let client = try await RawClient.connect(port, reads: false)
+            try await client.send("GET /much HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            try await until { written.withLock { $0 } > 0 }
+            var before = -1
+            while before != written.withLock({ $0 }) {
+                before = written.withLock { $0 }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(written.withLock { $0 } < 32 << 20)
+            client.beginReading()
+            #expect(await client.readToEnd().utf8.count > 64 << 20)
+            #expect(written.withLock { $0 } == 64 << 20)
+        }
+    }
+
+    @Test("a client that takes nothing of its response is cut after response_idle_time")
+    func stalledReader() async throws {
+        var limits = HTTPLimits.patient
+        limits.responseIdleTime = .milliseconds(50)
+        let piece = megabyte
+        let failed = Gate()
+        let routes: [Route] = [
+            .get("much") { _ in
+                .stream { writer in
+                    defer { failed.open() }
+                    while true { try await writer.write(piece) }
+                }
+            }
+        ]
+        try await withRoutes(routes, limits: limits) { listener, port in
+            let client = try await RawClient.connect(port, reads: false)
+            try await client.send("GET /much HTTP/1.1\r\nHost: a\r\n\r\n")
+            await failed.wait()
+            try await until { listener.socketCount == 0 }
+            await client.close()
+        }
+    }
+
+    @Test("the last response reaches a client that takes its time: lingering begins when everything is written")
+    func slowReader() async throws {
+        var limits = HTTPLimits.patient
+        limits.lingerTime = .milliseconds(20)
+        let big = ByteBuffer(repeating: UInt8(ascii: "x"), count: 16 << 20)
+        try await withRoutes([.get("x") { _ in .json(big) }], limits: limits) { _, port in
+            let client = try await RawClient.connect(port, reads: false)
+            try await client.send("GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            // Long enough for the fault to show; a correct server passes however long it takes.
+            try await Task.sleep(for: .milliseconds(200))
+            client.beginReading()
+            _ = await client.readHeader()
+            #expect(await client.readToEnd().utf8.count == 16 << 20)
+        }
+    }
+
+    @Test("a body that stops coming is 408, collected or taken piece by piece", arguments: ["/whole", "/pieces"])
+    func idleClient(_ path: String) async throws {
+        var limits = HTTPLimits.patient
+        limits.bodyIdleTime = .milliseconds(50)
+        let routes: [Route] = [
+            .put("whole") { .json("\(try await $0.body.collect().readableBytes)") },
+            .put("pieces") { request in
+                for try await _ in request.body {}
+                return .json("{}")
+            },
+        ]
+        try await withRoutes(routes, limits: limits) { _, port in
+            let answer = try await exchange(port, "PUT \(path) HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
+            #expect(answer.hasPrefix("HTTP/1.1 408"))
+            #expect(answer.contains("body_idle_time (50 ms)"))
+        }
+    }
+
+    @Test("a streamed body above its route's limit is 413, by length or by count", arguments: [
+        "Content-Length: 11\r\n\r\n12345678901", "Transfer-Encoding: chunked\r\n\r\n6\r\n123456\r\n6\r\n123456\r\n0\r\n\r\n",
+    ])
+    func tooLarge(_ rest: String) async throws {
+        let routes: [Route] = [
+            .put("x", bodyLimit: NamedLimit("x_bytes", 10)) { request in
+                for try await _ in request.body {}
+                return .json("{}")
+            }
+        ]
+        try await withRoutes(routes) { _, port in
+            let answer = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\n" + rest)
+            #expect(answer.hasPrefix("HTTP/1.1 413"))
+            #expect(answer.contains("x_bytes (10)"))
+        }
+    }
+
+    @Test("a small body that nobody wants is thrown away and the connection stays; a large one ends it")
+    func unwanted() async throws {
+        var limits = HTTPLimits.patient
+        limits.discardedBodyBytes = 100
+        try await withRoutes([.get("x") { _ in .json("{}") }], limits: limits) { _, port in
+            let client = try await RawClient.connect(port)
+            let small = String(repeating: "s", count: 100)
+            try await client.send("GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n")
+            #expect(await client.readHeader().contains("Connection: keep-alive"))
+            try await client.send(small + "GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n")
+            _ = await client.read(2)
+            #expect(await client.readHeader().contains("Connection: close"))
+            await client.close()
+        }
+    }
+
+    @Test("when the budget is full, the incomplete body that holds most gives way, and small requests go on")
+    func budget() async throws {
+        var limits = HTTPLimits.patient
+        limits.totalBodyBytes = 1000
+        let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
+        try await withRoutes(routes, limits: limits) { listener, port in
+            let greedy = try await RawClient.connect(port)
+            try await greedy.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 990\r\n\r\n" + String(repeating: "g", count: 980))
+            try await until { listener.bodyBytes == 980 }
+            let small = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 30\r\n\r\n" + String(repeating: "s", count: 30))
+            #expect(small.hasPrefix("HTTP/1.1 200"), "\(small)")
+            let answer = await greedy.readToEnd()
+            #expect(answer.hasPrefix("HTTP/1.1 503"))
+            #expect(answer.contains("total_body_bytes (1000)"))
+            try await until { listener.bodyBytes == 0 }
+            await greedy.close()
+        }
+    }
+
+    @Test("what a departed client's body held is given back, and its route is told")
+    func departed() async throws {
+        let told = Gate()
+        let routes: [Route] = [
+            .put("x") { request in
+                defer { told.open() }
+                return .json("\(try await request.body.collect().readableBytes)")
+            }
+        ]
+        try await withRoutes(routes) { listener, port in
+            let client = try await RawClient.connect(port)
+            try await client.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
+            try await until { listener.bodyBytes == 3 }
+            await client.close()
+            await told.wait()
+            try await until { listener.bodyBytes == 0 && listener.socketCount == 0 }
+        }
+    }
+}

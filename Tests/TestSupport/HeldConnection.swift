@@ -1,0 +1,10 @@
+/// A connection that stays open for as long as this exists, whatever the server does.
+public final class HeldConnection: Sendable {
+    private let socket: Socket
+
+    init(_ socket: consuming Socket, sending bytes: [UInt8]) {
+        self.socket = socket
+        // A server may refuse in the middle.
+        try? self.socket.send(bytes)
+    }
+}
