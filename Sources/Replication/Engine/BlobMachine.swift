@@ -185,15 +185,15 @@ struct BlobMachine {
     }
 
     private mutating func wrote(_ digest: BlobDigest, _ count: Int, _ actions: inout [BlobAction]) {
+        actions.append(.consumed(digest, bytes: count))
         switch blobs[digest]?.transfer {
         case .receiving(let received, let unwritten)?:
             blobs[digest]?.transfer = .receiving(received: received, unwritten: unwritten - count)
         case .finishing(let unwritten)?:
             blobs[digest]?.transfer = .finishing(unwritten: unwritten - count)
             installIfWritten(digest, &actions)
-        default: return
+        default: break
         }
-        actions.append(.consumed(digest, bytes: count))
     }
 
     private mutating func installIfWritten(_ digest: BlobDigest, _ actions: inout [BlobAction]) {
