@@ -9,8 +9,7 @@ extension BLIPConnection {
         }
         let header = try FrameHeader(frame)
         switch header.type {
-        case FrameType.request:
-            try acceptRequest(frame, header, &events)
+        case FrameType.request: try acceptRequest(frame, header, &events)
         case FrameType.reply, FrameType.errorReply:
             try acceptReply(frame, header, &events)
         case FrameType.acknowledgeRequest, FrameType.acknowledgeReply:

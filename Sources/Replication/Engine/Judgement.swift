@@ -49,3 +49,11 @@ struct Judgement {
         }
     }
 }
+
+extension ReplicationCounts {
+    /// A document that a filter kept back begins and ends its trip there.
+    mutating func add(keptBack failure: PolicyFailure?) {
+        total += 1
+        if failure == nil { rejected += 1 } else { held += 1 }
+    }
+}

@@ -58,7 +58,6 @@ struct PushMachine {
 
     /// Nobody works on a document. Some may wait for their time.
     var isDrained: Bool { ledger.active == 0 && lists.isEmpty && ready.isEmpty }
-
     /// Nothing can be done now.
     var isIdle: Bool { isCaughtUp && isDrained }
 
@@ -108,7 +107,7 @@ struct PushMachine {
     // MARK: - The next step
 
     private mutating func advance(_ actions: inout [PushAction]) {
-        sendWanted(&actions)
+        while let document = ledger.sendNext(settings.limits) { actions.append(.send(document)) }
         offer(&actions)
         judge(&actions)
         read(&actions)
@@ -158,10 +157,6 @@ struct PushMachine {
             ledger.move(rows[index].id, to: .offered(rows[index]))
         }
         actions.append(.offer(lists.add(rows.map(\.id)), rows))
-    }
-
-    private mutating func sendWanted(_ actions: inout [PushAction]) {
-        while let document = ledger.sendNext(settings.limits) { actions.append(.send(document)) }
     }
 
     private mutating func note(_ actions: inout [PushAction]) {
@@ -288,10 +283,7 @@ struct PushMachine {
     private mutating func keepBack(_ kept: [KeptBack], _ actions: inout [PushAction]) {
         if kept.isEmpty { return }
         for each in kept {
-            ledger.count {
-                $0.total += 1
-                if each.failure == nil { $0.rejected += 1 } else { $0.held += 1 }
-            }
+            ledger.count { $0.add(keptBack: each.failure) }
             if let failure = each.failure { report(each.document, ReplicationError(failure), &actions) }
         }
         guard settings.style == .propose else {
