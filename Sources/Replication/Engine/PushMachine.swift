@@ -56,8 +56,7 @@ struct PushMachine {
         return nextPage == nil && !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver)
     }
 
-    /// Nobody works on a document. Some may wait for their time.
-    var isDrained: Bool { ledger.active == 0 && lists.isEmpty && ready.isEmpty }
+    var isDrained: Bool { ledger.active == 0 && lists.isEmpty && ready.isEmpty }  // Some may wait for their time.
     /// Nothing can be done now.
     var isIdle: Bool { isCaughtUp && isDrained }
 
