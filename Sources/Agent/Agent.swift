@@ -49,6 +49,10 @@ public actor Agent {
     private let channels: ChannelKeeper
 
     /// - Parameter environment: where time and randomness come from, and where jobs run.
+    /// What is held in memory for peers, over all connections.
+    nonisolated let memory: MemoryBudget
+    private let replicationLimits: ReplicationLimits
+
     public init(settings: AgentSettings, logs: LogSink, environment: Environment) {
         self.environment = environment
         uptimeStart = environment.time.monotonicNanoseconds()
@@ -58,6 +62,10 @@ public actor Agent {
         startedAt = environment.time.wallSeconds()
         channels = ChannelKeeper(time: environment.time)
         shared = Mutex(Shared(settings: settings))
+        memory = MemoryBudget(limit: settings.limits.memory, time: environment.time)
+        var limits = ReplicationLimits()
+        limits.maximumBlobBytes = settings.limits.maxBlobBytes
+        replicationLimits = limits
         log = logs.logger(.database)
     }
 
@@ -126,6 +134,7 @@ public actor Agent {
         var options = DatabaseOptions()
         options.historyDepth = wanted.history.revisions
         options.conflictHistory = wanted.history.conflicts
+        options.maxBlobBytes = UInt64(replicationLimits.maximumBlobBytes)
         let database = try Database.open(
             folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
         shared.withLock { $0.databases[wanted.name.value] = database }
@@ -178,7 +187,8 @@ public actor Agent {
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
             security: settings.disableTLS.value
                 ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: self.settings.data.value, time: environment.time)),
-            databases: { [weak self] in self?.database($0) }, environment: environment, logger: logs.logger(.listener))
+            databases: { [weak self] in self?.database($0) }, limits: replicationLimits, memory: memory, environment: environment,
+            logger: logs.logger(.listener))
         do { try await listener.start(group: group) } catch {
             throw AgentError(.failed, "listener \"\(settings.name.value)\": \(error)")
         }
@@ -193,8 +203,8 @@ public actor Agent {
         let security = try ReplicatorBuilding.security(
             settings, dataFolder: self.settings.data.value, environment: environment, logger: logger)
         let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: policies(), security: security, group: group, environment: environment, logger: logger,
-            conflictObserver: conflictObserver)
+            settings, database: database, policies: policies(), security: security, group: group, limits: replicationLimits, memory: memory,
+            environment: environment, logger: logger, conflictObserver: conflictObserver)
         shared.withLock {
             $0.replicators.append(replicator)
             $0.replicatorSecurity[settings.name.value] = security
@@ -297,9 +307,9 @@ public actor Agent {
             return ["nothing changed"]
         }
         var done: [String] = []
-        if !change.global.isDisjoint(with: [.data, .plugins, .admin]) || !change.pluginLimits.isEmpty {
-            log.warning("changes of data, plugins, admin and plugin_limits take effect at the next start")
-            done.append("data, plugins, admin, plugin_limits: at the next start")
+        if !change.global.isDisjoint(with: [.data, .plugins, .admin, .limits]) || !change.pluginLimits.isEmpty {
+            log.warning("changes of data, plugins, admin, limits and plugin_limits take effect at the next start")
+            done.append("data, plugins, admin, limits, plugin_limits: at the next start")
         }
         if change.global.contains(.log) {
             logs.apply(new.log)

@@ -39,8 +39,15 @@ public protocol MessageReceiver: AnyObject, Sendable {
     /// The transport can take more, or should get no more for now.
     func writabilityChanged(_ isWritable: Bool)
 
+    /// So many bytes of a message that is not complete are held for the peer. Told when it matters, not for each byte.
+    func holds(unfinishedBytes: Int)
+
     /// The connection is over. Called exactly once, as the last call.
     func closed(_ end: ConnectionEnd)
+}
+
+extension MessageReceiver {
+    public func holds(unfinishedBytes: Int) {}
 }
 
 /// How a connection ended.

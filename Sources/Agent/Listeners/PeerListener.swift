@@ -45,6 +45,8 @@ public final class PeerListener: ListenerDelegate {
 
     public let settings: ListenerSettings
     private let databases: @Sendable (String) -> Database?
+    private let limits: ReplicationLimits
+    private let memory: MemoryBudget
     private let policies: ListenerPolicies
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
@@ -56,13 +58,15 @@ public final class PeerListener: ListenerDelegate {
 
     init(
         settings: ListenerSettings, policies: ListenerPolicies, security: ListenerSecurity?,
-        databases: @escaping @Sendable (String) -> Database?, environment: Environment, logger: Logger
+        databases: @escaping @Sendable (String) -> Database?, limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger
     ) {
         self.environment = environment
         self.settings = settings
         self.policies = policies
         self.security = security
         self.databases = databases
+        self.limits = limits
+        self.memory = memory
         var logger = logger
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
@@ -146,7 +150,7 @@ public final class PeerListener: ListenerDelegate {
         var configuration = PassiveConfiguration(
             listener: settings.name.value, database: admission.database, principal: admission.principal,
             isReadOnly: settings.readOnly, pushFilter: policies.pushFilter, pullFilter: policies.pullFilter,
-            syncFunction: policies.syncFunction, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
+            syncFunction: policies.syncFunction, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3, limits: limits)
         let conflicts = policies.conflicts(admission.database.name)
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow
@@ -158,7 +162,7 @@ public final class PeerListener: ListenerDelegate {
                     self?.state.withLock { $0.connections[key]?.peer.isActive = level == .busy }
                 },
                 ended: { [weak self] end in self?.forget(key, end) }),
-            logger: logger)
+            environment: environment, memory: memory, logger: logger)
         let peer = Peer(
             address: request.remoteAddress, user: admission.principal.name, since: environment.time.wallSeconds(),
             database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true, tls: request.securePeer?.summary,

@@ -13,7 +13,8 @@ import Transport
 package enum ReplicatorBuilding {
     static func make(
         _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?,
-        group: any EventLoopGroup, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver
+        group: any EventLoopGroup,
+        limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver
     ) throws -> Replicator {
         let target = settings.target.value
         guard target.scheme == .ws || target.scheme == .wss else {
@@ -46,9 +47,10 @@ package enum ReplicatorBuilding {
             collections: collections,
             retry: RetryMachine.Settings(
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
-            autoPurge: settings.enableAutoPurge)
+            autoPurge: settings.enableAutoPurge, limits: limits)
         configuration.conflictObserver = conflictObserver
-        return Replicator(configuration: configuration, connector: try connector(settings, security, group: group, environment), logger: logger)
+        return Replicator(configuration: configuration, connector: try connector(settings, security, group: group, environment), environment: environment,
+            memory: memory, logger: logger)
     }
 
     private static func connector(

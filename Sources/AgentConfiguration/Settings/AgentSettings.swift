@@ -17,6 +17,8 @@ public struct AgentSettings: Sendable, ConfigurationSection {
     public var databases: [DatabaseSettings] = []
     public var listeners: [ListenerSettings] = []
     public var replicators: [ReplicatorSettings] = []
+    /// What the agent may use, all together.
+    public var limits = LimitSettings()
     /// Limits of single plugins that differ from the defaults.
     public var pluginLimits: [PluginLimitSettings] = []
     public internal(set) var position = SourcePosition.none
@@ -43,6 +45,7 @@ public struct AgentSettings: Sendable, ConfigurationSection {
             }, "Databases by name. A name without settings has all defaults."),
         Key("listeners", \.listeners, Form<ListenerSettings>.section.list(of: "listeners"), "Ports on which peers connect."),
         Key("replicators", \.replicators, Form<ReplicatorSettings>.section.list(of: "replicators"), "Replications that this agent starts."),
+        Key("limits", \.limits, Form<LimitSettings>.section, "What the agent may use, all together."),
         Key(
             "plugin_limits", \.pluginLimits,
             Form<PluginLimitSettings>.section.map(keyedBy: .plugin, "a mapping from plugin names to their limits") { limits, name, _ in

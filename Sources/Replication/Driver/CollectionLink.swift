@@ -37,6 +37,7 @@ final class CollectionLink {
     /// What the session knows of the link since it last looked.
     var countsSeen = ReplicationCounts()
     var bytesSeen = 0
+    var outgoingSeen = 0
     var wasBusy = false
     var pullWasComplete = true
 

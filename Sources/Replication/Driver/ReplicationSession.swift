@@ -38,10 +38,17 @@ public actor ReplicationSession: MessageReceiver {
     private var touched: Set<Int> = []
     private var busyLinks = 0
     private var incompletePulls = 0
-    private var bufferedBytes = 0
+    var bufferedBytes = 0
+    /// Bytes of bodies that are on their way out.
+    var outgoingBytes = 0
     /// Set-up, answers to the peer's own questions: what keeps the session busy beside its links.
     var errands = 0
-    private var readingIsPaused = false
+    var readingIsPaused = false
+    let memory: MemoryBudget
+    var share: MemoryBudget.Share?
+    var standing = MemoryBudget.Standing.free
+    /// Of a message of the transport that is not complete.
+    var unfinishedBytes = 0
 
     /// Active: set-up is complete, the feeds run.
     var isRunning = false
@@ -61,7 +68,8 @@ public actor ReplicationSession: MessageReceiver {
 
     public init(
         transport: any MessageTransport, role: SessionRole, observer: SessionObserver = .init(),
-        counters: ReplicationCounters = .init(), environment: Environment = .system, logger: Logger
+        counters: ReplicationCounters = .init(), environment: Environment = .system, memory: MemoryBudget = .unlimited,
+        logger: Logger
     ) {
         self.transport = transport
         context = transport.executionContext
@@ -70,6 +78,7 @@ public actor ReplicationSession: MessageReceiver {
         self.observer = observer
         self.counters = counters
         self.environment = environment
+        self.memory = memory
         self.logger = logger
         let isPassive: Bool
         switch role {
@@ -88,6 +97,10 @@ public actor ReplicationSession: MessageReceiver {
 
     /// Begins: the transport delivers from now on, and an active session speaks first.
     public func start() {
+        share = memory.share { [weak self] standing in
+            // What others do is no reason to wait: an evicted connection ends in its own time, a relieved one goes on.
+            self?.later { $0.stand(standing) }
+        }
         transport.start(self)
         guard case .active(let active) = role else { return }
         errands += 1
@@ -109,6 +122,10 @@ public actor ReplicationSession: MessageReceiver {
 
     public nonisolated func received(_ messages: [ByteBuffer]) {
         assumeIsolated { session in session.turn { $0.receive(messages) } }
+    }
+
+    public nonisolated func holds(unfinishedBytes: Int) {
+        assumeIsolated { session in session.turn { $0.unfinishedBytes = unfinishedBytes } }
     }
 
     public nonisolated func writabilityChanged(_ isWritable: Bool) {
@@ -178,7 +195,7 @@ public actor ReplicationSession: MessageReceiver {
     func tell(blobs event: BlobEvent) { inbox.append(.blob(event)) }
 
     /// Hands the events to the machines in order, and does what they ask for; that may be the cause of more events.
-    private func drain() {
+    func drain() {
         guard !isHandling else { return }
         isHandling = true
         defer { isHandling = false }
@@ -255,6 +272,8 @@ public actor ReplicationSession: MessageReceiver {
             }
         }
         guard !hasEnded else { return }
+        settleAccounts()
+        guard !hasEnded else { return }
         adjustReading()
         let level: ActivityLevel = isBusy ? .busy : .idle
         if level == .idle { flushDocumentEvents() }
@@ -274,6 +293,9 @@ public actor ReplicationSession: MessageReceiver {
             link.countsSeen = link.counts
             bufferedBytes += link.bufferedBytes - link.bytesSeen
             link.bytesSeen = link.bufferedBytes
+            let outgoing = link.push?.ledger.bytesAtHand ?? 0
+            outgoingBytes += outgoing - link.outgoingSeen
+            link.outgoingSeen = outgoing
             if link.isBusy != link.wasBusy {
                 busyLinks += link.wasBusy ? -1 : 1
                 link.wasBusy.toggle()
@@ -303,19 +325,6 @@ public actor ReplicationSession: MessageReceiver {
         pump()
     }
 
-    /// The connection is not read while what came is not stored, or what the peer asked for is not taken.
-    private func adjustReading() {
-        let waits = bufferedBytes > limits.bufferedRevisionBytes && !blobs.isFetching || dialect.owedBytes > limits.owedReplyBytes
-            || passiveRequests.count > limits.waitingRequests || blobs.waitingRequests > limits.waitingRequests || dialect.shouldPauseReading
-        if waits, !readingIsPaused {
-            readingIsPaused = true
-            transport.setReading(false)
-        } else if readingIsPaused, !waits, bufferedBytes < limits.bufferedRevisionBytes / 2 || blobs.isFetching {
-            readingIsPaused = false
-            transport.setReading(true)
-        }
-    }
-
     /// Revisions are refused for the moment: more wait to be stored than may, while blobs keep the connection open.
     var isOverfull: Bool { bufferedBytes >= limits.maximumBufferedRevisionBytes }
 
@@ -334,6 +343,8 @@ public actor ReplicationSession: MessageReceiver {
         if let closeCode { transport.close(code: closeCode, reason: String(reason.prefix(100))) }
         dialect.end()
         files.end()
+        share?.giveUp()
+        share = nil
         for link in links {
             counters.add(link.counts - link.countsSeen)
             link.countsSeen = link.counts

@@ -56,6 +56,8 @@ enum PushEvent: Sendable {
     /// Whether everything that the peer announced is here, and nothing of it waits for a decision.
     case pullIsComplete(Bool)
     case retryIsDue
+    /// Memory is short: nothing more is to be read until it is not.
+    case throttled(Bool)
 }
 
 /// Something to do for a push.

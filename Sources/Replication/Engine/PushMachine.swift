@@ -31,6 +31,7 @@ struct PushMachine {
     private var review: KeptBackReview
     private var hasKeptBack = false
     private var isPullComplete: Bool
+    private var isThrottled = false
 
     init(_ settings: PushSettings, from position: FeedPosition, generation: Int = 0) {
         self.settings = settings
@@ -45,11 +46,8 @@ struct PushMachine {
 
     // MARK: - What others may ask
 
-    /// Everything that was acknowledged is noted in the store.
-    var isNoted: Bool { acknowledged.isEmpty }
     /// What was acknowledged and is not noted, for a connection that ends.
     mutating func takeUnnoted() -> AcknowledgedVersions.Batch? { acknowledged.take(endsExclusions: hasKeptBack) }
-
     /// The feed was read to its end, as far as it can be.
     var isCaughtUp: Bool {
         guard case .nothing = judging, feed.reading == .nothing else { return false }
@@ -70,7 +68,7 @@ struct PushMachine {
 
     private var isFull: Bool {
         lists.count >= settings.limits.changeListsInFlight || ledger.inFlight + ledger.wantedCount >= settings.limits.revisionsInFlight
-            || ledger.bytesAtHand >= settings.limits.revisionBytesInFlight
+            || ledger.bytesAtHand >= settings.limits.revisionBytesInFlight || isThrottled && ledger.active > 0
     }
 
     // MARK: - Events
@@ -96,6 +94,7 @@ struct PushMachine {
         case .noteNow: note(&actions)
         case .pulled(let revisions): accept(pulled: revisions)
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
+        case .throttled(let isShort): isThrottled = isShort
         case .retryIsDue:
             retry.elapsed()
             ledger.wake { if case .deferred(let parked) = $0 { parked } else { nil } }

@@ -13,6 +13,7 @@ public actor Replicator {
     public nonisolated let configuration: ReplicatorConfiguration
     private let connector: any TransportConnector
     private nonisolated let environment: Environment
+    private let memory: MemoryBudget
     private nonisolated let logger: Logger
     private nonisolated let shared: Mutex<Shared>
 
@@ -39,11 +40,12 @@ public actor Replicator {
 
     public init(
         configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment = .system,
-        logger: Logger
+        memory: MemoryBudget = .unlimited, logger: Logger
     ) {
         self.configuration = configuration
         self.connector = connector
         self.environment = environment
+        self.memory = memory
         var logger = logger
         logger[metadataKey: "replicator"] = "\(configuration.name)"
         self.logger = logger
@@ -251,7 +253,7 @@ public actor Replicator {
         let session = ReplicationSession(
             transport: transport,
             role: .active(ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy)),
-            observer: observer, counters: shared.withLock { $0.counters }, environment: environment, logger: logger)
+            observer: observer, counters: shared.withLock { $0.counters }, environment: environment, memory: memory, logger: logger)
         self.session = session
         update { $0.activity = .busy }
         await session.start()

@@ -41,6 +41,8 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     private var encoder: WebSocketEncoder
     private var decoder: WebSocketDecoder
     private var output = WebSocketDecoder.Output()
+    private var toldUnfinished = 0
+    private static let notableBytes = 8 << 10
     private var end: ConnectionEnd?
     private var undeliveredEnd: ConnectionEnd?
     private var lastSystemError: String?
@@ -182,6 +184,12 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     private func take(_ piece: ByteBuffer) {
         liveness.heard(at: eventLoop.now)
         decoder.decode(piece, into: &output)
+        // What fits into one read of the socket is not worth a word.
+        let unfinished = decoder.unfinishedBytes >= Self.notableBytes ? decoder.unfinishedBytes : 0
+        if unfinished != toldUnfinished {
+            toldUnfinished = unfinished
+            receiver?.holds(unfinishedBytes: unfinished)
+        }
         if output.ping != nil || output.violation != nil || output.close != nil { handleControl() }
     }
 

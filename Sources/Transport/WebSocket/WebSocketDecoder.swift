@@ -57,6 +57,9 @@ struct WebSocketDecoder {
         self.allocator = allocator
     }
 
+    /// Memory taken for a message that is not complete.
+    var unfinishedBytes: Int { assembly?.storageCapacity ?? 0 }
+
     mutating func skipToClose() {
         skipsToClose = true
         assembly = nil

@@ -1,0 +1,159 @@
+import Synchronization
+
+/// What an agent may hold in memory for its peers, over all connections: messages that are not complete, lists and revisions that
+/// wait, replies that nobody has read, bodies of requests.
+///
+/// Back-pressure comes first: above three quarters of the budget, whoever holds more than its fair share is told to take no more.
+/// When the budget is used up all the same, the connection gives way whose peer makes us hold the most for the longest.
+public final class MemoryBudget: Sendable {
+    /// How a connection stands in the budget.
+    public enum Standing: Sendable, Equatable {
+        case free
+        /// No more shall be taken from the peer, or read for it, until what is here is done.
+        case crowded
+        /// The connection has to end.
+        case evicted
+    }
+
+    /// What one connection holds.
+    private struct Holding {
+        var bytes = 0
+        /// The part that only the peer can make go away: messages it has not ended, replies it has not read.
+        var owedByPeer = 0
+        /// Since when, in nanoseconds; a peer that ends what it begins starts anew each time.
+        var owesSince: UInt64 = 0
+        var isCrowded = false
+        var isEvicted = false
+        var changed: @Sendable (Standing) -> Void
+
+        /// How much the peer owes for how long: a large document in transit weighs less than a small one that never ends.
+        func weight(_ now: UInt64) -> Double {
+            Double(owedByPeer) * (0.1 + Double(now &- owesSince) / 1e9)
+        }
+    }
+
+    private struct State {
+        var holdings: [Int: Holding] = [:]
+        var last = 0
+        var used = 0
+        /// Connections that hold anything.
+        var holders = 0
+        var crowded: Set<Int> = []
+    }
+
+    /// `limits.memory`: bytes.
+    public let limit: Int
+    private let time: any TimeSource
+    private let state = Mutex(State())
+
+    public init(limit: Int, time: any TimeSource = SystemTime()) {
+        self.limit = limit
+        self.time = time
+    }
+
+    /// For tools that serve one connection of their own.
+    public static let unlimited = MemoryBudget(limit: .max / 4)
+
+    /// Bytes in use.
+    public var used: Int { state.withLock { $0.used } }
+
+    /// Everything up to this is nobody's business.
+    private var calm: Int { limit / 4 * 3 }
+
+    /// Even with many connections each may hold this: less carries no message.
+    private static let smallestShare = 16 << 10
+
+    /// A place for one connection.
+    ///
+    /// - Parameter changed: called from any thread, without a lock, when others change how the connection stands.
+    public func share(changed: @escaping @Sendable (Standing) -> Void) -> Share {
+        let number = state.withLock { state in
+            state.last += 1
+            state.holdings[state.last] = Holding(changed: changed)
+            return state.last
+        }
+        return Share(self, number)
+    }
+
+    /// Below this a peer owes nothing worth counting.
+    private static let smallDebt = 2 << 10
+
+    private func set(_ number: Int, _ bytes: Int, owedByPeer: Int) -> Standing {
+        let now = time.monotonicNanoseconds()
+        let (standing, calls) = state.withLock { state -> (Standing, [(@Sendable (Standing) -> Void, Standing)]) in
+            guard var holding = state.holdings[number], !holding.isEvicted else { return (.evicted, []) }
+            state.used += bytes - holding.bytes
+            state.holders += (bytes > 0 ? 1 : 0) - (holding.bytes > 0 ? 1 : 0)
+            if holding.owedByPeer < Self.smallDebt || owedByPeer < Self.smallDebt { holding.owesSince = now }
+            (holding.bytes, holding.owedByPeer) = (bytes, owedByPeer)
+            let fair = max(Self.smallestShare, limit / max(1, state.holders))
+            holding.isCrowded = state.used > calm && bytes > fair
+            if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
+            state.holdings[number] = holding
+            var calls: [(@Sendable (Standing) -> Void, Standing)] = []
+            if state.used > limit { evict(&state, now, &calls) }
+            if state.used <= calm { relieve(&state, except: number, &calls) }
+            let after = state.holdings[number]
+            return (after?.isEvicted ?? true ? .evicted : after?.isCrowded == true ? .crowded : .free, calls)
+        }
+        for (call, standing) in calls { call(standing) }
+        return standing
+    }
+
+    /// Takes back what peers owe the most of, until the budget holds.
+    private func evict(_ state: inout State, _ now: UInt64, _ calls: inout [(@Sendable (Standing) -> Void, Standing)]) {
+        while state.used > limit {
+            let most = state.holdings.max { ($0.value.weight(now), $1.key) < ($1.value.weight(now), $0.key) }
+            guard let (number, holding) = most, holding.owedByPeer > 0 else { return }
+            state.used -= holding.bytes
+            state.holders -= 1
+            state.crowded.remove(number)
+            state.holdings[number]?.bytes = 0
+            state.holdings[number]?.owedByPeer = 0
+            state.holdings[number]?.isEvicted = true
+            calls.append((holding.changed, .evicted))
+        }
+    }
+
+    private func relieve(_ state: inout State, except number: Int, _ calls: inout [(@Sendable (Standing) -> Void, Standing)]) {
+        for other in state.crowded {
+            state.holdings[other]?.isCrowded = false
+            if other != number, let holding = state.holdings[other] { calls.append((holding.changed, .free)) }
+        }
+        state.crowded = []
+    }
+
+    private func remove(_ number: Int) {
+        let calls = state.withLock { state -> [(@Sendable (Standing) -> Void, Standing)] in
+            guard let holding = state.holdings.removeValue(forKey: number) else { return [] }
+            state.used -= holding.bytes
+            if holding.bytes > 0 { state.holders -= 1 }
+            state.crowded.remove(number)
+            var calls: [(@Sendable (Standing) -> Void, Standing)] = []
+            if state.used <= calm { relieve(&state, except: number, &calls) }
+            return calls
+        }
+        for (call, standing) in calls { call(standing) }
+    }
+
+    /// One connection's place in the budget; it is given up when nobody holds it any more.
+    public final class Share: Sendable {
+        private let budget: MemoryBudget
+        private let number: Int
+
+        fileprivate init(_ budget: MemoryBudget, _ number: Int) {
+            self.budget = budget
+            self.number = number
+        }
+
+        deinit { budget.remove(number) }
+
+        /// Says what the connection holds now.
+        ///
+        /// - Parameter owedByPeer: the part that only the peer can make go away.
+        public func hold(_ bytes: Int, owedByPeer: Int) -> Standing { budget.set(number, bytes, owedByPeer: owedByPeer) }
+
+        /// The connection is over.
+        public func giveUp() { budget.remove(number) }
+    }
+}

@@ -1,0 +1,45 @@
+import Environment
+import Interfaces
+
+/// What a session holds for its peer, and when it stops reading.
+extension ReplicationSession {
+    /// What a connection costs beside what it holds for its peer.
+    private static let baseBytes = 8 << 10
+
+    /// Says what is held for the peer, and obeys what follows.
+    func settleAccounts() {
+        let owedByPeer = dialect.bufferedBytes + unfinishedBytes
+        stand(share?.hold(owedByPeer + bufferedBytes + outgoingBytes + Self.baseBytes, owedByPeer: owedByPeer) ?? .free)
+    }
+
+    func stand(_ now: MemoryBudget.Standing) {
+        guard now != standing else { return }
+        standing = now
+        switch now {
+        case .evicted:
+            logger.warning(
+                "the connection ends: its peer makes the agent hold most of limits.memory (\(memory.limit) bytes), which is used up",
+                metadata: ["peer": "\(transport.peerDescription)"])
+            let message = "the memory for peers (limits.memory) is used up; come back later"
+            finish(error: ReplicationError(domain: .websocket, code: 1013, message: message), closeCode: 1013, reason: message)
+        case .crowded, .free:
+            for link in links where link.push != nil { tell(link, push: .throttled(now == .crowded)) }
+            drain()
+        }
+    }
+
+    /// The connection is not read while what came is not stored, or what the peer asked for is not taken.
+    func adjustReading() {
+        // What the peer has to end, or what makes room for it, still has to come: only what we work on is waited for.
+        let isCrowded = standing == .crowded && (bufferedBytes > 0 || dialect.owedBytes > 0)
+        let waits = isCrowded || bufferedBytes > limits.bufferedRevisionBytes && !blobs.isFetching || dialect.owedBytes > limits.owedReplyBytes
+            || passiveRequests.count > limits.waitingRequests || blobs.waitingRequests > limits.waitingRequests || dialect.shouldPauseReading
+        if waits, !readingIsPaused {
+            readingIsPaused = true
+            transport.setReading(false)
+        } else if readingIsPaused, !waits, bufferedBytes < limits.bufferedRevisionBytes / 2 || blobs.isFetching {
+            readingIsPaused = false
+            transport.setReading(true)
+        }
+    }
+}
