@@ -61,9 +61,11 @@ public struct ReplicationLimits: Sendable {
     public var maximumReceivedHistory = 1_000
     /// `max_collections`: collections in one `getCollections`.
     public var maximumCollections = 1_000
+    /// `max_collections_bytes`: the size of a `getCollections` body.
+    public var maximumCollectionsBytes = 512 << 10
     /// `max_document_ids`: ids in a `subChanges` or a configuration.
     public var maximumDocumentIDs = 100_000
-    /// `inline_list_bytes`: change lists up to this size are read where the connection runs; longer ones elsewhere.
+    /// `inline_list_bytes`: lists and answers up to this size are read where the connection runs; longer ones elsewhere.
     public var inlineListBytes = 64 << 10
     /// `max_channels`: channels in a `subChanges`. Sync Gateway warns from 50 on.
     public var maximumChannels = 10_000

@@ -84,6 +84,13 @@ extension Agent {
                         "certificate": peer.certificate.map { report($0) } ?? .null,
                         "pulled_by_peer": JSONOutput.number(peer.counts.pushed),
                         "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
+                        "held": .array(
+                            peer.standstills.map { held in
+                                JSONOutput.object([
+                                    "collection": .string(held.collection.description), "id": .string(held.id.text),
+                                    "plugin": .string(held.failure.plugin), "error": .string(held.failure.message),
+                                ])
+                            }),
                     ])
                 }),
         ])
@@ -147,6 +154,16 @@ extension Agent {
             let status = replicator.status
             if status.activity == .stopped, let error = status.error {
                 reasons.append("replicator \(replicator.configuration.name) stopped: \(error)")
+            }
+        }
+        for listener in listeners {
+            var told: Set<String> = []
+            for peer in listener.peers {
+                for held in peer.standstills where told.insert("\(held.collection) \(held.id)").inserted {
+                    reasons.append(
+                        "listener \(listener.settings.name.value): the push filter fails on document \(held.id) of \(held.collection), and peers "
+                            + "get nothing behind it until the plugin is mended: \(held.failure.message)")
+                }
             }
         }
         for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {

@@ -20,6 +20,8 @@ public final class PeerListener: ListenerDelegate {
         public var subprotocol: String
         public var counts: ReplicationCounts
         public var isActive: Bool
+        /// Documents at which the peer's feed stands still until the push filter is mended.
+        public var standstills: [Standstill] = []
         /// Protocol version and cipher; nil in clear text.
         public var tls: String?
         /// What the peer showed.
@@ -115,6 +117,7 @@ public final class PeerListener: ListenerDelegate {
             state.connections.sorted { $0.key < $1.key }.map { _, connection in
                 var peer = connection.peer
                 peer.counts = connection.session.counters.snapshot
+                peer.standstills = connection.session.counters.standstills
                 return peer
             }
         }

@@ -51,12 +51,13 @@ struct BLIPDialect: ~Copyable {
             Profile.changes: limits.maximumChangeListBytes + Self.roomForProperties,
             Profile.proposeChanges: limits.maximumChangeListBytes + Self.roomForProperties,
             Profile.subChanges: limits.maximumChangeListBytes + Self.roomForProperties,
-            Profile.getCollections: limits.maximumChangeListBytes + Self.roomForProperties,
+            Profile.getCollections: limits.maximumCollectionsBytes + Self.roomForProperties,
             Profile.setCheckpoint: limits.maximumCheckpointBytes + Self.roomForProperties,
             Profile.getCheckpoint: Self.roomForProperties, Profile.getAttachment: Self.roomForProperties,
             Profile.proveAttachment: Self.roomForProperties, Profile.norev: Self.roomForProperties,
             Profile.unsubChanges: Self.roomForProperties,
         ]
+        blipLimits.maximumReply = limits.maximumChangeListBytes + Self.roomForProperties
         blip = BLIPConnection(limits: blipLimits, compressionLevel: limits.compressionLevel)
     }
 
@@ -140,16 +141,22 @@ struct BLIPDialect: ~Copyable {
         case .proposals(let slot, let list, let rows):
             if let error = reply.error { return fail(error, Profile.proposeChanges, &events) }
             note(slot, reply.properties)
-            let statuses = ChangeRows.readProposalReply([UInt8](reply.body.readableBytesView), rows: rows)
-            events.append(.push(slot: slot, .answered(list, statuses.map(\.answer))))
+            let body = reply.body
+            readInline(body, &events) {
+                let statuses = ChangeRows.readProposalReply([UInt8](body.readableBytesView), rows: rows)
+                return .push(slot: slot, .answered(list, statuses.map(\.answer)))
+            }
         case .changes(let slot, let list, let rows):
             if let error = reply.error {
                 events.append(.warn("the peer refused a list of changes: \(error)"))
                 return events.append(.push(slot: slot, .listRefused(list)))
             }
             note(slot, reply.properties)
-            let wishes = ChangeRows.readChangesReply([UInt8](reply.body.readableBytesView), rows: rows)
-            events.append(.push(slot: slot, .answered(list, wishes.map { $0.map { .wanted(known: $0) } ?? .declined })))
+            let body = reply.body
+            readInline(body, &events) {
+                let wishes = ChangeRows.readChangesReply([UInt8](body.readableBytesView), rows: rows)
+                return .push(slot: slot, .answered(list, wishes.map { $0.map { .wanted(known: $0) } ?? .declined }))
+            }
         case .revision(let slot, let id):
             if let error = reply.error {
                 if slots[slot].style == .announce { events.append(.warn("the peer could not take \(id): \(error)")) }
@@ -173,6 +180,11 @@ struct BLIPDialect: ~Copyable {
             let error = reply.error ?? BLIPErrorReply(domain: "HTTP", code: 502, message: "the reply is not a blob")
             events.append(.blob(.failed(digest, ReplicationError(reply: error, to: Profile.getAttachment))))
         }
+    }
+
+    /// Reads a message here if it is short, elsewhere if it is long.
+    func readInline(_ body: ByteBuffer, _ events: inout [DialectEvent], _ read: @escaping @Sendable () -> DialectEvent) {
+        events.append(body.readableBytes <= limits.inlineListBytes ? read() : .readElsewhere(read))
     }
 
     private mutating func note(_ slot: Int, _ properties: BLIPProperties) {

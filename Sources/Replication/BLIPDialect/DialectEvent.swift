@@ -20,6 +20,9 @@ enum DialectEvent: Sendable {
     case wantsMore(AnswerHandle)
     /// What was asked cannot go on. `wantsLegacy`: the peer refuses messages that name collections.
     case failed(ReplicationError, wantsLegacy: Bool)
+    case refuse(AnswerHandle?, MessageError)
+    /// A long message that is to be read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
+    case readElsewhere(@Sendable () -> DialectEvent)
     case warn(String)
 }
 

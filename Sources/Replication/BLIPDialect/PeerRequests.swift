@@ -78,13 +78,21 @@ extension BLIPDialect {
             events.append(.passive(slot: slot, handle, .setCheckpoint(id: id, body: body, expectedRevision: expected)))
         case Profile.subChanges:
             guard isPassive else { throw MessageError(domain: "LiteCore", code: 501, message: "this side is active itself") }
-            events.append(.passive(slot: slot, handle, .subscribe(try PeerSubscription(request, limits: limits))))
+            let limits = limits
+            readInline(request.body, &events) {
+                do throws(MessageError) {
+                    return .passive(slot: slot, handle, .subscribe(try PeerSubscription(request, limits: limits)))
+                } catch {
+                    return .refuse(handle, error)
+                }
+            }
         case Profile.unsubChanges: events.append(.passive(slot: slot, handle, .unsubscribe))
         case Profile.changes:
             // An empty list without a reply is the marker of the end; as a peer that pushes says it, it means nothing.
             if isPassive {
                 if handle == nil { return }
-                if try ChangeRows.readChanges([UInt8](request.body.readableBytesView), limits: limits).isEmpty { return reply(handle) }
+                let start = request.body.getString(at: request.body.readerIndex, length: min(16, request.body.readableBytes)) ?? ""
+                if ["", "[]", "null"].contains(start.filter { !$0.isWhitespace }) { return reply(handle) }
                 throw MessageError(code: 409, message: "Use 'proposeChanges' instead")
             }
             events.append(.pull(slot: slot, .listArrived(IncomingList(handle: handle, body: request.body))))

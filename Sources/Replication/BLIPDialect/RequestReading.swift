@@ -94,7 +94,7 @@ struct CollectionsRequest: Sendable {
     var items: [(checkpointID: String, name: CollectionName?)] = []
 
     init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
-        guard !request.isTruncated, request.body.readableBytes <= limits.maximumChangeListBytes,
+        guard !request.isTruncated, request.body.readableBytes <= limits.maximumCollectionsBytes,
             case .object(let object)? = try? JSONValue(parsing: [UInt8](request.body.readableBytesView)),
             case .array(let idValues)? = object["checkpoint_ids"], case .array(let nameValues)? = object["collections"],
             idValues.count == nameValues.count, !nameValues.isEmpty

@@ -293,6 +293,10 @@ public actor ReplicationSession: MessageReceiver {
             link.countsSeen = link.counts
             bufferedBytes += link.bufferedBytes - link.bytesSeen
             link.bytesSeen = link.bufferedBytes
+            if isPassive {
+                let stall = link.push?.feed.stall
+                counters.stand(slot, at: stall.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
+            }
             let outgoing = link.push?.ledger.bytesAtHand ?? 0
             outgoingBytes += outgoing - link.outgoingSeen
             link.outgoingSeen = outgoing

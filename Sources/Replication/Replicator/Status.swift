@@ -63,13 +63,28 @@ public struct ReplicationCounts: Sendable, Equatable {
     }
 }
 
+/// A document that holds up the feed of a peer that pulls.
+public struct Standstill: Sendable, Equatable {
+    public var collection: CollectionName
+    public var id: DocumentID
+    public var failure: PolicyFailure
+}
+
 /// The counts of a replicator, written by its session and read by anyone.
 public final class ReplicationCounters: Sendable {
     private let state = Mutex(ReplicationCounts())
+    private let stalls = Mutex([Int: Standstill]())
 
     public init() {}
 
     public var snapshot: ReplicationCounts { state.withLock { $0 } }
+
+    /// Documents at which the feed for this peer stands still, because the push filter could not decide about them.
+    public var standstills: [Standstill] { stalls.withLock { $0.sorted { $0.key < $1.key }.map(\.value) } }
+
+    func stand(_ slot: Int, at standstill: Standstill?) {
+        stalls.withLock { if $0[slot] != standstill { $0[slot] = standstill } }
+    }
 
     /// Adds what happened since the last time.
     func add(_ difference: ReplicationCounts) {

@@ -1,0 +1,90 @@
+import Documents
+import DocumentStore
+import Interfaces
+import Replication
+import Testing
+
+/// A listener's push filter that fails: the peer's checkpoint must not pass the document.
+@Suite(.timeLimit(.minutes(1)))
+struct ListenerFilterTests {
+    private func hub(_ database: TestDatabase, _ filter: TestFilter) -> Hub {
+        Hub(PassiveConfiguration(listener: "hub", database: database.database, pushFilter: filter))
+    }
+
+    private func failing(at id: String) -> TestFilter.Rule {
+        { document, _ in
+            document.id.text == id
+                ? .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "filter.lua:1: broken")) : .pass
+        }
+    }
+
+    @Test func whatFailsIsDeliveredAfterTheMendToAPeerThatComesBack() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        for id in 1...5 { try await b.put("doc-\(id)", "{\"n\":\(id)}") }
+        let filter = TestFilter(failing(at: "doc-3"))
+        let hub = hub(b, filter)
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
+        var status = await replicator.run()
+        #expect(status.error == nil && status.counts.pulled == 2)
+        #expect(hub.counters.standstills.map(\.id) == [doc("doc-3")])
+        #expect(hub.counters.snapshot.held == 1)
+        filter.become("2") { _, _ in .pass }
+        status = await replicator.run()
+        #expect(status.error == nil && status.counts.pulled == 3)
+        #expect(try await a.contents() == b.contents())
+    }
+
+    @Test func aContinuousPeerGetsTheRestWithoutANewConnection() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        for id in 1...5 { try await b.put("doc-\(id)", "{\"n\":\(id)}") }
+        let filter = TestFilter(failing(at: "doc-2"))
+        let hub = hub(b, filter)
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), hub)
+        await replicator.start()
+        try await a.wait { try await $0.count() == 1 }
+        // A later document does not overtake it.
+        try await b.put("doc-6", "{}")
+        await replicator.wait { $0.activity == .idle }
+        #expect(try await a.count() == 1)
+        filter.become("2") { _, _ in .pass }
+        try await a.wait { try await $0.count() == 6 }
+        #expect(hub.counters.standstills.isEmpty && hub.connections == 1)
+        await replicator.stop()
+    }
+
+    /// The filter is as it was; the document is another now.
+    @Test func aRepairedDocumentGoesToo() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        for id in 1...3 { try await b.put("doc-\(id)", "{\"bad\":\(id == 2)}") }
+        let filter = TestFilter { document, _ in
+            text(document.body)?.contains("true") == true
+                ? .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "filter.lua:1: broken")) : .pass
+        }
+        let hub = hub(b, filter)
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), hub)
+        await replicator.start()
+        try await a.wait { try await $0.count() == 1 }
+        try await b.put("doc-2", "{\"bad\":false}")
+        try await a.wait { try await $0.count() == 3 }
+        await replicator.stop()
+        #expect(try await a.contents() == b.contents())
+    }
+}
+
+/// One document that changes faster than the network.
+@Suite(.timeLimit(.minutes(1)))
+struct RapidSaveTests {
+    @Test func threeHundredSavesEndWithTheLastOne() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b) { _ in (.init(latency: .milliseconds(3)), .init(latency: .milliseconds(3))) }
+        let replicator = Replicator(ReplicatorConfiguration(a, .pushAndPull, continuous: true), hub)
+        await replicator.start()
+        for n in 1...300 { try await a.put("meter", "{\"n\":\(n)}") }
+        try await b.wait { try await $0.body("meter") == "{\"n\":300}" }
+        await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total }
+        #expect(replicator.status.counts.failed == 0)
+        #expect(try await replicator.pendingDocumentIDs().isEmpty)
+        await replicator.stop()
+        #expect(try await a.contents() == b.contents())
+    }
+}

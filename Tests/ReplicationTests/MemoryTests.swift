@@ -1,0 +1,115 @@
+import BLIP
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+import NIOCore
+import Replication
+import Synchronization
+import Testing
+import Transport
+
+/// What peers make the agent hold stays within one budget.
+@Suite(.timeLimit(.minutes(1)))
+struct MemoryTests {
+    private func connect(_ database: TestDatabase, _ memory: MemoryBudget, _ receiver: any MessageReceiver) async -> InMemoryTransport {
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), memory: memory,
+            logger: quietLogger())
+        await session.start()
+        client.executionContext.execute { client.start(receiver) }
+        return client
+    }
+
+    /// Sends messages that never end, and reads nothing.
+    private final class Hostile: MessageReceiver {
+        private let codes = Mutex<[UInt16]>([])
+        let end: AsyncStream<UInt16>
+        private let continuation: AsyncStream<UInt16>.Continuation
+        init() { (end, continuation) = AsyncStream.makeStream() }
+        func received(_ messages: [ByteBuffer]) {}
+        func writabilityChanged(_ isWritable: Bool) {}
+        func closed(_ end: ConnectionEnd) {
+            continuation.yield(end.code)
+            continuation.finish()
+        }
+
+        /// Frames of a request that is not complete.
+        static func frames(_ count: Int) -> [ByteBuffer] {
+            var blip = BLIPConnection(compressionLevel: 0)
+            let body = ByteBuffer(repeating: 0x20, count: count * 16_384 + 100_000)
+            blip.send(OutgoingRequest(profile: "proposeChanges", body: body))
+            var frames: [ByteBuffer] = []
+            while frames.count < count, let frame = blip.nextFrame() { frames.append(frame) }
+            return frames
+        }
+    }
+
+    @Test func peersThatNeverFinishGiveWayToOneThatDoes() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let memory = MemoryBudget(limit: 4 << 20)
+        let highest = Mutex(0)
+        var hostile: [(Hostile, InMemoryTransport)] = []
+        // 64 connections with 112 KiB each would be 7 MiB.
+        let frames = Hostile.frames(7)
+        for _ in 0..<64 {
+            let peer = Hostile()
+            let transport = await connect(b, memory, peer)
+            transport.executionContext.execute { transport.write(frames) }
+            hostile.append((peer, transport))
+            highest.withLock { $0 = max($0, memory.used) }
+        }
+        try await a.fill(1...500)
+        let hub = MemoryHub(database: b, memory: memory)
+        let status = await Replicator(ReplicatorConfiguration(a, .push), hub).run()
+        highest.withLock { $0 = max($0, memory.used) }
+        #expect(status.error == nil && status.counts.pushed == 500)
+        #expect(highest.withLock { $0 } <= memory.limit + memory.limit / 10)
+        for (_, transport) in hostile { transport.drop() }
+        var codes: [UInt16: Int] = [:]
+        for (peer, _) in hostile { for await code in peer.end { codes[code, default: 0] += 1 } }
+        // Some had to go, with a code that says to come back later.
+        #expect(codes[1013, default: 0] > 0)
+    }
+
+    /// 2,000 questions with an answer of a megabyte each, none of which is read.
+    @Test func repliesThatNobodyReadsAreNotMade() async throws {
+        let b = try TestDatabase("b")
+        let large = Array("{\"text\":\"\(String(repeating: "x", count: 1_000_000))\"}".utf8)
+        try await b.database.write { try $0.setCheckpoint(.peer, id: "cp", collection: nil, body: large, expectedRevision: nil) }
+        let memory = MemoryBudget(limit: 64 << 20)
+        let peer = Hostile()
+        let transport = await connect(b, memory, peer)
+        var blip = BLIPConnection(compressionLevel: 0)
+        var frames: [ByteBuffer] = []
+        for _ in 0..<2_000 {
+            blip.send(OutgoingRequest(profile: "getCheckpoint", properties: ["client": "cp"]))
+            while let frame = blip.nextFrame() { frames.append(frame) }
+        }
+        transport.executionContext.execute { [frames] in
+            transport.setReading(false)
+            transport.write(frames)
+        }
+        // A well-behaved peer beside it is served; then the first one has had all the time there is.
+        let other = try await Peer(MemoryHub(database: b, memory: memory).connect())
+        for _ in 0..<50 { #expect(await other.ask("getCheckpoint", [("client", "cp")])?.error == nil) }
+        #expect(memory.used < 12 << 20)
+        transport.drop()
+    }
+}
+
+/// A listener whose sessions share a budget.
+struct MemoryHub: TransportConnector {
+    let database: TestDatabase
+    let memory: MemoryBudget
+
+    func connect() async throws -> any MessageTransport {
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), memory: memory,
+            logger: quietLogger())
+        await session.start()
+        return client
+    }
+}
