@@ -17,8 +17,9 @@ extension ReplicationSession {
             read {
                 try source.read($0, from: position, limit: limit, isBacklog: isBacklog, historyLimit: historyLimit)
             } then: { $0.tell(slot, generation, push: .read($1)) }
-        case .readAgain(let ids):
-            read { try source.read($0, ids, historyLimit: historyLimit) } then: { $0.tell(slot, generation, push: .readAgain(ids, $1)) }
+        case .readAgain(let due):
+            let ids = due.map(\.0)
+            read { try source.read($0, due, historyLimit: historyLimit) } then: { $0.tell(slot, generation, push: .readAgain(ids, $1)) }
         case .readKeptBack(let after):
             let current = link.pushFilter.map { ($0.pluginName, $0.version) }
             read {

@@ -62,12 +62,16 @@ struct FeedSource: Sendable {
     }
 
     /// Single documents as they are now. Those that are gone are left out, and those that wait for a decision: it changes them.
-    func read(_ transaction: ReadTransaction, _ ids: [DocumentID], historyLimit: Int) throws(StoreError) -> [OutgoingDocument] {
+    ///
+    /// - Parameter wanted: with what the peer holds, where more is known of that than the store has noted.
+    func read(
+        _ transaction: ReadTransaction, _ wanted: [(DocumentID, Version?)], historyLimit: Int
+    ) throws(StoreError) -> [OutgoingDocument] {
         var documents: [OutgoingDocument] = []
-        for id in ids {
+        for (id, known) in wanted {
             let changes = try transaction.changes(collection, since: 0, limit: 1, includeBodies: true, ids: [id], remote: remote)
             guard let change = changes.first, !(skipsConflicts && change.hasConflict) else { continue }
-            documents.append(try document(change, peerVersion: change.remoteRevision, historyLimit))
+            documents.append(try document(change, peerVersion: known ?? change.remoteRevision, historyLimit))
         }
         return documents
     }
@@ -82,7 +86,7 @@ struct FeedSource: Sendable {
         var page = KeptBackPage(next: list.count < size ? nil : list.last?.id, isAny: !list.isEmpty)
         for kept in list {
             if kept.kind == .rejected, let current, kept.plugin == current.plugin, kept.version == current.version { continue }
-            guard let found = try read(transaction, [kept.id], historyLimit: historyLimit).first, found.peerVersion != found.version else {
+            guard let found = try read(transaction, [(kept.id, nil)], historyLimit: historyLimit).first, found.peerVersion != found.version else {
                 page.settled.append(kept.id)
                 continue
             }
@@ -104,8 +108,16 @@ struct FeedSource: Sendable {
     }
 
     private func document(_ change: ChangeRow, peerVersion: Version?, _ historyLimit: Int) throws(StoreError) -> OutgoingDocument {
-        OutgoingDocument(
+        var history = try change.history(limit: historyLimit, downTo: peerVersion)
+        if let peerVersion, let oldest = history.last, oldest.generation > peerVersion.generation, !history.contains(peerVersion),
+            try !change.revisionTree().contains(peerVersion)
+        {
+            // The document changed so often that what the peer acknowledged was pruned here. It is an ancestor all the same, and peers
+            // accept the gap, as pruned histories have it.
+            history.append(peerVersion)
+        }
+        return OutgoingDocument(
             sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted, hasBlobs: change.hasBlobs,
-            body: change.body ?? [], history: try change.history(limit: historyLimit, downTo: peerVersion), peerVersion: peerVersion)
+            body: change.body ?? [], history: history, peerVersion: peerVersion)
     }
 }

@@ -64,7 +64,8 @@ enum PushEvent: Sendable {
 enum PushAction: Sendable {
     /// `isBacklog`: what was there before the peer was told that it has caught up.
     case read(FeedPosition, limit: Int, isBacklog: Bool)
-    case readAgain([DocumentID])
+    /// Each with what the peer is known to hold, where the store may not know it yet.
+    case readAgain([(DocumentID, Version?)])
     case readKeptBack(after: DocumentID?)
     case judge([OutgoingDocument])
     /// Puts what the filter kept back on its list, durably.

@@ -199,15 +199,21 @@ struct PushLedger {
         }
     }
 
-    /// What is to be read again now.
-    mutating func takeDue(limit: Int) -> [DocumentID] {
+    /// A document that was read too early is read again.
+    mutating func readAgain(_ document: OutgoingDocument, peerVersion: Version) {
+        insert(document.id, Entry(phase: .due(Parked(sequence: document.sequence, peerVersion: peerVersion))))
+        due.append(document.id)
+    }
+
+    /// What is to be read again now, and what the peer is known to hold of it.
+    mutating func takeDue(limit: Int) -> [(id: DocumentID, peerVersion: Version?)] {
         let ids = Array(due.prefix(limit))
         due.removeFirst(ids.count)
-        for id in ids {
-            guard case .due(let parked)? = entries[id]?.phase else { continue }
+        return ids.compactMap { id in
+            guard case .due(let parked)? = entries[id]?.phase else { return nil }
             entries[id]?.phase = .reading(parked)
+            return (id, parked.peerVersion)
         }
-        return ids
     }
 
     /// What was asked for came, or the document is gone. Says what is known of it, when it may begin a trip.

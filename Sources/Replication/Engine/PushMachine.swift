@@ -132,7 +132,8 @@ struct PushMachine {
         guard feed.reading == .nothing, nextPage == nil, ready.isEmpty, !isFull else { return }
         if ledger.hasDue {
             feed.reading = .again
-            actions.append(.readAgain(ledger.takeDue(limit: settings.limits.rowsReadAgain)))
+            let due = ledger.takeDue(limit: settings.limits.rowsReadAgain)
+            actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion) }))
         } else if let after = review.begin() {
             feed.reading = .keptBack
             actions.append(.readKeptBack(after: after))
@@ -219,7 +220,14 @@ struct PushMachine {
                 }
             } else {
                 guard ledger.mayBegin(&document) else { continue }
-                if let known = acknowledged.version(of: document.id) { document.peerVersion = known }
+                if let known = acknowledged.version(of: document.id), known != document.peerVersion {
+                    // The row was read without it, and its history may end before it: once more, down to there.
+                    guard known == document.version || document.history.contains(known) else {
+                        ledger.readAgain(document, peerVersion: known)
+                        continue
+                    }
+                    document.peerVersion = known
+                }
                 if document.peerVersion == document.version {
                     ledger.skip(document)
                     continue
