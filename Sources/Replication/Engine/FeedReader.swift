@@ -15,6 +15,8 @@ struct FeedReader {
         case nothing
         /// The feed itself.
         case feed
+        /// The feed, from where it does not go on any more.
+        case staleFeed
         /// Documents that are due.
         case again
         /// What the filter kept back.
@@ -45,14 +47,17 @@ struct FeedReader {
 
     mutating func lookAgain() { reachedEnd = false }
 
-    mutating func accept(_ page: FeedPage) {
-        reading = .nothing
+    /// False for a page that was read from a place that was left meanwhile.
+    mutating func accept(_ page: FeedPage) -> Bool {
+        defer { reading = .nothing }
+        if reading == .staleFeed { return false }
         position = page.next
         mayLookAgain = false
         // A change that was committed after the read has been told of meanwhile.
         let isCurrent = newest <= max(page.newest, page.next.sequence)
         isBlocked = page.isBlocked && isCurrent
         reachedEnd = page.isEnd && isCurrent
+        return true
     }
 
     /// Stands still before a document. False when it did so already.
@@ -60,6 +65,7 @@ struct FeedReader {
         self.position = position
         reachedEnd = false
         mayLookAgain = false
+        if reading == .feed { reading = .staleFeed }
         defer { self.stall = stall }
         return stall != self.stall
     }

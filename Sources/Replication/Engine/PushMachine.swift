@@ -44,8 +44,6 @@ struct PushMachine {
         isPullComplete = !settings.pulls
     }
 
-    // MARK: - What others may ask
-
     /// What was acknowledged and is not noted, for a connection that ends.
     mutating func takeUnnoted() -> AcknowledgedVersions.Batch? { acknowledged.take(endsExclusions: hasKeptBack) }
     /// The feed was read to its end, as far as it can be.
@@ -70,8 +68,6 @@ struct PushMachine {
         lists.count >= settings.limits.changeListsInFlight || ledger.inFlight + ledger.wantedCount >= settings.limits.revisionsInFlight
             || ledger.bytesAtHand >= settings.limits.revisionBytesInFlight || isThrottled && ledger.active > 0
     }
-
-    // MARK: - Events
 
     mutating func handle(_ event: PushEvent, _ actions: inout [PushAction]) {
         switch event {
@@ -101,8 +97,6 @@ struct PushMachine {
         }
         advance(&actions)
     }
-
-    // MARK: - The next step
 
     private mutating func advance(_ actions: inout [PushAction]) {
         while let document = ledger.sendNext(settings.limits) { actions.append(.send(document)) }
@@ -166,7 +160,7 @@ struct PushMachine {
 
     private mutating func accept(_ page: FeedPage) {
         let from = feed.position
-        feed.accept(page)
+        guard feed.accept(page) else { return }
         if settings.style == .propose {
             // Begun before the position is claimed, so that a checkpoint saved meanwhile does not pass them.
             for document in page.documents { ledger.read(document.sequence) }
