@@ -52,6 +52,7 @@ extension ReplicationSession {
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
         case .report(let event): report(event)
+        case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
         }
     }
 

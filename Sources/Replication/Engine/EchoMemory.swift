@@ -1,17 +1,22 @@
 import Documents
 
-/// Revisions that a peer gave us on this connection, so that they are not offered back. It may forget: then a revision is
-/// offered once more, and the peer says that it has it.
+/// Revisions that crossed the connection a moment ago, so that they are neither offered back nor fetched back. It may forget: then a
+/// revision is offered once more, and the other side says that it has it.
 struct EchoMemory {
+    private struct Echo: Hashable {
+        var id: DocumentID
+        var version: Version
+    }
+
     let limit: Int
-    private var versions: [DocumentID: Version] = [:]
+    private var echoes: Set<Echo> = []
 
     init(limit: Int) { self.limit = limit }
 
     mutating func add(_ id: DocumentID, _ version: Version) {
-        if versions.count >= limit { versions.removeAll(keepingCapacity: true) }
-        versions[id] = version
+        if echoes.count >= limit { echoes.removeAll(keepingCapacity: true) }
+        echoes.insert(Echo(id: id, version: version))
     }
 
-    func holds(_ id: DocumentID, _ version: Version) -> Bool { !versions.isEmpty && versions[id] == version }
+    func holds(_ id: DocumentID, _ version: Version) -> Bool { !echoes.isEmpty && echoes.contains(Echo(id: id, version: version)) }
 }

@@ -56,6 +56,8 @@ enum PullEvent: Sendable {
     case conflictsRead(ConflictDecider.Page)
     /// The peer subscribed to our changes on this connection.
     case peerPulls
+    /// The peer acknowledged this revision of ours.
+    case pushed(DocumentID, Version)
 }
 
 /// A document that the peer no longer lets us have.

@@ -30,11 +30,13 @@ struct PullMachine {
     private var conflictReview = KeptBackReview(isDue: false)
     private var conflicts: [DocumentID] = []
     private var isDeciding = false
+    private var echoes: EchoMemory
 
     init(_ settings: PullSettings) {
         self.settings = settings
         lists = WaitingLists(settings.limits)
         insertion = InsertionMachine(settings)
+        echoes = EchoMemory(limit: settings.limits.echoMemory)
     }
 
     /// We subscribed to the peer's changes behind this sequence.
@@ -93,6 +95,7 @@ struct PullMachine {
         case .conflictsRead(let page):
             conflictReview.accept(next: page.next)
             conflicts += page.ids
+        case .pushed(let id, let version): return echoes.add(id, version)
         case .peerPulls: insertion.peerPulls = true
         }
         advance(&actions)
@@ -185,7 +188,9 @@ struct PullMachine {
             }
             if row.isAccessRemoved {
                 removals.append(Removal(id: row.id, sequence: row.sequence))
-            } else if case .need(let ancestors)? = next.next(), settings.documentIDs?.contains(row.id) ?? true {
+            } else if case .need(let ancestors)? = next.next(), settings.documentIDs?.contains(row.id) ?? true,
+                !echoes.holds(row.id, row.revision)
+            {
                 // The same row twice is asked for once.
                 if asked.updateValue(row.id, forKey: row.sequence) == nil {
                     answers.append(.wanted(ancestors: ancestors))

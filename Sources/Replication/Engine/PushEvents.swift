@@ -79,6 +79,8 @@ enum PushAction: Sendable {
     case note(AcknowledgedVersions.Batch)
     case startRetryTimer(seconds: Int)
     case report(DocumentEvent)
+    /// The peer has this revision of ours: it need not be fetched when the peer offers it.
+    case tellPull(DocumentID, Version)
 }
 
 extension ReplicationError {

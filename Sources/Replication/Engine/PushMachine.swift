@@ -310,7 +310,7 @@ struct PushMachine {
                     document.history.removeSubrange((cut + 1)...)
                 }
                 ledger.want(document)
-            case .has: hold(id, document.version)
+            case .has: hold(id, document.version, &actions)
             case .declined: ledger.finish(id)
             case .conflict(let current?) where document.offers < settings.limits.offersPerDocument:
                 ledger.move(id, to: .comparing(document))
@@ -346,16 +346,21 @@ struct PushMachine {
         fail(document, error, isFinal: !settings.pulls, &actions)
     }
 
-    private mutating func hold(_ id: DocumentID, _ version: Version) {
-        if settings.style == .propose { acknowledged.add(id, version) }
+    private mutating func hold(_ id: DocumentID, _ version: Version, _ actions: inout [PushAction]) {
+        if settings.style == .propose {
+            acknowledged.add(id, version)
+            if settings.pulls { actions.append(.tellPull(id, version)) }
+        }
         ledger.finish(id, peerVersion: version)
+        // It changes fast: what the peer holds is to be known to the store before it is pruned there.
+        if settings.style == .propose, ledger.hasDue { note(&actions) }
     }
 
     private mutating func acknowledge(_ id: DocumentID, _ actions: inout [PushAction]) {
         guard case .sent(let document)? = ledger.phase(of: id) else { return }
         ledger.count { $0.pushed += 1 }
         report(document, nil, &actions)
-        hold(id, document.version)
+        hold(id, document.version, &actions)
         if ledger.waiting == 0 { retry.reset() }
         if acknowledged.unsavedCount >= settings.limits.unsavedMarks { note(&actions) }
     }
@@ -365,6 +370,8 @@ struct PushMachine {
         if settings.style == .announce {
             // The peer's own affair: it knows what it gave up, and its checkpoint says so.
             ledger.finish(id)
+        } else if error.domain == .http, error.code == 409 {
+            lose(document, to: nil, &actions)
         } else if error.domain == .http, error.code == 403, !document.wasForbidden {
             document.wasForbidden = true
             ledger.move(id, to: .ready(document))
