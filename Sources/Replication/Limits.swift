@@ -76,7 +76,7 @@ public struct ReplicationLimits: Sendable {
     /// `max_blob_bytes`: one blob.
     public var maximumBlobBytes = 256 << 20
     /// `echo_memory`: revisions a passive session remembers as received from its peer, so that it does not offer them back.
-    public var echoMemory = 20_000
+    public var echoMemory = 10_000
     /// `resolve_attempts`: how often a conflict is decided anew because the document changed meanwhile.
     public var resolveAttempts = 10
     /// `checkpoint_interval`: seconds from the first progress to the saving of a checkpoint.

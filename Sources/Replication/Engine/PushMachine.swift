@@ -156,8 +156,6 @@ struct PushMachine {
         if let batch = acknowledged.take(endsExclusions: hasKeptBack) { actions.append(.note(batch)) }
     }
 
-    // MARK: - Reading and judging
-
     private mutating func accept(_ page: FeedPage) {
         let from = feed.position
         guard feed.accept(page) else { return }
@@ -260,6 +258,10 @@ struct PushMachine {
 
     private mutating func pass(_ document: OutgoingDocument) {
         ledger.count { $0.total += 1 }
+        offerAgain(document)
+    }
+
+    private mutating func offerAgain(_ document: OutgoingDocument) {
         ledger.move(document.id, to: .ready(document))
         ready.append(document)
     }
@@ -297,8 +299,6 @@ struct PushMachine {
         actions.append(.list(kept))
     }
 
-    // MARK: - The peer's answers
-
     private mutating func accept(_ answers: [OfferAnswer], to list: ListID, _ actions: inout [PushAction]) {
         var questions: [(OutgoingDocument, Version)] = []
         for (id, answer) in zip(lists.take(list), answers) {
@@ -326,12 +326,11 @@ struct PushMachine {
         guard case .comparing(var document)? = ledger.phase(of: id) else { return }
         switch comparison {
         case .newer(let history):
-            document.peerVersion = history.last
-            document.history = history
-            ledger.move(id, to: .ready(document))
-            ready.append(document)
-        // A decision makes a new revision, which is pushed in its turn; and what is newer here was read already, or will be.
+            (document.peerVersion, document.history) = (history.last, history)
+            offerAgain(document)
+        // What is newer here was read already, or will be.
         case .older: ledger.finish(id)
+        // A decision makes a new revision, which is pushed in its turn.
         case .branches where settings.pulls: ledger.finish(id)
         case .branches, .unknown: lose(document, to: nil, &actions)
         }
@@ -347,10 +346,8 @@ struct PushMachine {
     }
 
     private mutating func hold(_ id: DocumentID, _ version: Version, _ actions: inout [PushAction]) {
-        if settings.style == .propose {
-            acknowledged.add(id, version)
-            if settings.pulls { actions.append(.tellPull(id, version)) }
-        }
+        if settings.style == .propose { acknowledged.add(id, version) }
+        if settings.pulls { actions.append(.tellPull(id, version)) }
         ledger.finish(id, peerVersion: version)
         // It changes fast: what the peer holds is to be known to the store before it is pruned there.
         if settings.style == .propose, ledger.hasDue { note(&actions) }
@@ -374,8 +371,7 @@ struct PushMachine {
             lose(document, to: nil, &actions)
         } else if error.domain == .http, error.code == 403, !document.wasForbidden {
             document.wasForbidden = true
-            ledger.move(id, to: .ready(document))
-            ready.append(document)
+            offerAgain(document)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)
         }
