@@ -13,7 +13,7 @@ final class JobQueue<Element: Sendable>: Sendable {
         var idle: [Int] = []
 
         mutating func removeFirst(_ limit: Int) -> [Element] {
-            let end = min(jobs.count, head + limit)
+            let end = min(jobs.count, limit == .max ? jobs.count : head + limit)
             if head == 0 && end == jobs.count {
                 let all = jobs
                 jobs = []
@@ -93,6 +93,9 @@ final class JobQueue<Element: Sendable>: Sendable {
             return state.workers
         }
         for worker in workers { worker.stop() }
+        // Workers that could not do them any more: letting them go says that the database is closed.
+        let left = state.withLock { $0.removeFirst(.max) }
+        _ = consume left
     }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }

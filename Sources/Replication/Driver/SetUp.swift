@@ -244,7 +244,7 @@ extension ReplicationSession {
     }
 
     /// An id that is stable for the same database, remote, collection, directions and selection, and differs otherwise.
-    static func checkpointID(_ configuration: ReplicatorConfiguration, _ wanted: CollectionReplication, privateUUID: String) -> String {
+    package static func checkpointID(_ configuration: ReplicatorConfiguration, _ wanted: CollectionReplication, privateUUID: String) -> String {
         var parts = [
             privateUUID, configuration.remoteKey, wanted.collection.description, configuration.type.rawValue,
         ]
