@@ -59,6 +59,11 @@ package final class Scheduler: @unchecked Sendable {
     /// Adds to the trace what a test finds worth telling.
     package func note(_ value: UInt64, _ text: @autoclosure () -> String) {
         mix(value)
+        say(text())
+    }
+
+    /// Says something in the trace that is written, and changes nothing.
+    package func say(_ text: @autoclosure () -> String) {
         if let log { log("\(stamp) \(text())") }
     }
 

@@ -31,7 +31,7 @@ package final class SimulatedAgent: @unchecked Sendable {
 
     private let scheduler: Scheduler
     private let network: SimulatedNetwork
-    private static let logger = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
+    private let logger: Logger
 
     /// What ends in a crash.
     ///
@@ -60,6 +60,10 @@ package final class SimulatedAgent: @unchecked Sendable {
         self.scheduler = scheduler
         self.network = network
         time = SimulatedTime(scheduler, machine: number)
+        logger = Logger(label: "simulation") { _ -> any LogHandler in
+            if scheduler.log == nil { return SwiftLogNoOpLogHandler() }
+            return TraceLog(machine: number, scheduler: scheduler)
+        }
         disk = SimulatedDisk(time: time, random: SeededRandom(seed: scheduler.random.next()))
     }
 
@@ -107,7 +111,7 @@ package final class SimulatedAgent: @unchecked Sendable {
             ],
             limits: limits)
         let connector = SimulatedConnector(network: network, time: time, from: number, to: link.to, isAlive: { process.isAlive })
-        return Replicator(configuration: configuration, connector: connector, environment: process.environment, logger: Self.logger)
+        return Replicator(configuration: configuration, connector: connector, environment: process.environment, logger: logger)
     }
 
     /// A peer has connected. False if nobody listens.
@@ -124,7 +128,7 @@ package final class SimulatedAgent: @unchecked Sendable {
             ended: { _ in process.sessions[key] = nil })
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration), observer: observer, counters: counters,
-            environment: process.environment, logger: Self.logger)
+            environment: process.environment, logger: logger)
         transport.context.execute { session.assumeIsolated { $0.start() } }
         return true
     }

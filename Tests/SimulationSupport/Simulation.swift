@@ -54,7 +54,9 @@ package final class Simulation: @unchecked Sendable {
 
     /// The first thing that is wrong counts.
     func violate(_ what: String) {
-        if violation == nil { violation = what }
+        guard violation == nil else { return }
+        violation = what
+        scheduler.say("VIOLATION: \(what)")
     }
 
     // MARK: the run
@@ -109,6 +111,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// All faults end; who gave up begins again.
     private func heal() {
+        scheduler.say("the fleet heals")
         network.unreachable = []
         network.conditions = .init()
         for agent in agents {

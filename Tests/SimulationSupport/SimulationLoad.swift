@@ -81,6 +81,7 @@ extension Simulation {
 
     private func crash(_ agent: SimulatedAgent, isTorn: Bool) {
         guard agent.process != nil else { return }
+        scheduler.say("machine \(agent.number) is about to crash\(isTorn ? " in the middle of a write" : "")")
         if isTorn {
             // In the middle of what the disk does.
             agent.disk.changesUntilPowerCut = random.below(40)

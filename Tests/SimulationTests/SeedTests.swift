@@ -1,0 +1,62 @@
+import Environment
+import Glibc
+import SimulationSupport
+import Testing
+
+/// What the environment of the test run asks for; `Tests/run` sets it.
+enum Wish {
+    static func text(_ name: String) -> String? { getenv("NIGHTJAR_SIMULATION_\(name)").map { String(cString: $0) } }
+    static func number(_ name: String) -> UInt64? { text(name).flatMap(UInt64.init) }
+    static var topology: SimulationPlan.Topology? { text("TOPOLOGY").flatMap(SimulationPlan.Topology.init) }
+    static var fault: PlantedFault? { text("FAULT").flatMap(PlantedFault.init) }
+}
+
+/// Runs seeds on two threads at once.
+/// - Parameter stopsAtFirst: what comes after a failure is not run.
+func simulate(
+    _ seeds: Range<UInt64>, stopsAtFirst: Bool = false, _ plan: @escaping @Sendable (UInt64) -> SimulationPlan
+) async throws -> (failures: [SimulationFailure], steps: Int) {
+    try await withThrowingTaskGroup(of: (SimulationFailure?, Int).self) { group in
+        var next = seeds.lowerBound
+        var failures: [SimulationFailure] = []
+        var steps = 0
+        func add() {
+            guard next < seeds.upperBound, !(stopsAtFirst && !failures.isEmpty) else { return }
+            let plan = plan(next)
+            next += 1
+            group.addTask {
+                let result = try await simulate(plan)
+                return (result.failure, result.steps)
+            }
+        }
+        add()
+        add()
+        while let (failure, count) = try await group.next() {
+            steps += count
+            if let failure { failures.append(failure) }
+            add()
+        }
+        return (failures.sorted { $0.plan.seed < $1.plan.seed }, steps)
+    }
+}
+
+/// Many seeds, or one with all that happens in it.
+@Suite(.serialized) struct SeedTests {
+    @Test(.enabled(if: Wish.number("SEED") == nil)) func seeds() async throws {
+        let first = Wish.number("FIRST") ?? 1
+        let count = Wish.number("COUNT") ?? 200
+        let clock = ContinuousClock()
+        let start = clock.now
+        let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault) }
+        for failure in result.failures { Issue.record("\(failure)") }
+        let seconds = Double((clock.now - start).components.attoseconds) * 1e-18 + Double((clock.now - start).components.seconds)
+        print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second")
+    }
+
+    @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
+        let seed = try #require(Wish.number("SEED"))
+        let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault)) { print($0) }
+        print("trace \(String(result.trace, radix: 16)), \(result.steps) steps")
+        if let failure = result.failure { Issue.record("\(failure)") }
+    }
+}
