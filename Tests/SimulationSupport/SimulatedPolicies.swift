@@ -31,7 +31,7 @@ package class SimulatedPolicy: @unchecked Sendable {
         for watcher in watchers { watcher.yield(version) }
     }
 
-    func failure(_ kind: String) -> PolicyFailure {
+    func failure(_ kind: String, _ version: String) -> PolicyFailure {
         PolicyFailure(plugin: pluginName, version: version, kind: kind, message: "simulated")
     }
 }
@@ -46,7 +46,7 @@ package final class SimulatedFilter: SimulatedPolicy, DocumentFilter, @unchecked
     }
 
     package func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
-        let mood = mood
+        let (mood, version) = (mood, version)
         try? await time.sleep(nanoseconds: mood == .slow ? 2_000_000_000 : 300_000)
         return documents.map { document in
             if document.id.text.hasPrefix("x") { return .reject }
@@ -54,8 +54,8 @@ package final class SimulatedFilter: SimulatedPolicy, DocumentFilter, @unchecked
             let isChosen = document.id.text.utf8.last.map { $0 % 2 == 0 } ?? false
             return switch mood {
             case .well: .pass
-            case .failing: isChosen ? .failed(failure("plugin_error")) : .pass
-            case .slow: isChosen ? .failed(failure("plugin_timeout")) : .pass
+            case .failing: isChosen ? .failed(failure("plugin_error", version)) : .pass
+            case .slow: isChosen ? .failed(failure("plugin_timeout", version)) : .pass
             case .rejecting: isChosen ? .reject : .pass
             }
         }
@@ -72,8 +72,9 @@ package final class SimulatedResolver: SimulatedPolicy, ConflictResolver, @unche
     }
 
     package func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
+        let (mood, version) = (mood, version)
         try? await time.sleep(nanoseconds: 300_000)
-        if mood == .failing || mood == .slow { return .failed(failure("plugin_error")) }
+        if mood == .failing || mood == .slow { return .failed(failure("plugin_error", version)) }
         guard let local = conflict.local else { return .remote }
         guard let remote = conflict.remote else { return .local }
         let mine = Edits(local.body), theirs = Edits(remote.body)

@@ -131,7 +131,8 @@ extension Simulation {
     private func write(
         _ agent: SimulatedAgent, _ id: DocumentID, _ mark: String, deletes: Bool = false, replaces: Bool = false, blob: String? = nil
     ) {
-        guard let process = agent.process else { return }
+        // Who purges a document and writes it again has a conflict for good with those who kept it.
+        guard let process = agent.process, !record.purged.contains(id) else { return }
         let collection = process.collection
         record.unanswered[agent.number, default: 0] += 1
         process.database.write { transaction -> SavedRevision in
