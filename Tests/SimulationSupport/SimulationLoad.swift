@@ -102,7 +102,10 @@ extension Simulation {
     private func edit(_ agent: SimulatedAgent, _ mark: String) {
         let kinds = plan.hasPolicies ? "ddddttbpxx" : "dddddttbbp"
         let kind = Array(kinds)[random.below(kinds.count)]
-        let id = DocumentID(stored: "\(kind)\(random.below(kind == "d" ? 6 : 4))")
+        var name = "\(kind)\(random.below(kind == "d" ? 6 : 4))"
+        // What a filter on one side rejects would be in conflict for good, were it written on both.
+        if kind == "x" || kind == "t" && !plan.deletesInConflict { name += "-\(agent.number)" }
+        let id = DocumentID(stored: name)
         switch kind {
         case "t": write(agent, id, mark, deletes: random.chance(0.4))
         case "b": writeBlob(agent, id, mark)
@@ -114,7 +117,7 @@ extension Simulation {
     /// Saves one document again and again, faster than it can be replicated.
     private func burst(_ agent: SimulatedAgent, _ mark: String, left: Int) {
         guard left > 0, agent.process != nil else { return }
-        write(agent, DocumentID(stored: "t9"), "\(mark)-\(left)", replaces: true)
+        write(agent, DocumentID(stored: "t9-\(agent.number)"), "\(mark)-\(left)", replaces: true)
         after(500_000 + random.next() % 5_000_000, .load, agent) { $0.burst(agent, mark, left: left - 1) }
     }
 

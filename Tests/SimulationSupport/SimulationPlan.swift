@@ -21,6 +21,8 @@ package struct SimulationPlan: Sendable {
     package var hasBursts = true
     /// Conflicts are united; else the default rule decides.
     package var unites = true
+    /// Documents are deleted on one machine while others write them.
+    package var deletesInConflict = false
     package var planted: PlantedFault?
 
     /// - Parameter topology: nil for one that the seed chooses; large fleets are rare.
