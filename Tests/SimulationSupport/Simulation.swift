@@ -57,6 +57,7 @@ package final class Simulation: @unchecked Sendable {
         guard violation == nil else { return }
         violation = what
         scheduler.say("VIOLATION: \(what)")
+        if scheduler.log != nil { dump() }
     }
 
     // MARK: the run
