@@ -27,6 +27,8 @@ struct FeedReader {
     private var newest: SequenceNumber = 0
     private var reachedEnd = false
     private var isBlocked = false
+    /// The page that is being read lies behind the document at which the feed stands since.
+    private var isAhead = false
     /// Something changed while the feed stood still: perhaps the document that it stands at.
     private var mayLookAgain = false
 
@@ -45,19 +47,26 @@ struct FeedReader {
 
     mutating func lookAgain() { reachedEnd = false }
 
-    mutating func accept(_ page: FeedPage) {
+    /// False for a page that is of no use any more.
+    mutating func accept(_ page: FeedPage) -> Bool {
         reading = .nothing
+        if isAhead {
+            isAhead = false
+            return false
+        }
         position = page.next
         mayLookAgain = false
         // A change that was committed after the read has been told of meanwhile.
         let isCurrent = newest <= max(page.newest, page.next.sequence)
         isBlocked = page.isBlocked && isCurrent
         reachedEnd = page.isEnd && isCurrent
+        return true
     }
 
     /// Stands still before a document. False when it did so already.
     mutating func stand(at stall: Stall, _ position: FeedPosition) -> Bool {
         self.position = position
+        if case .feed = reading { isAhead = true }
         reachedEnd = false
         mayLookAgain = false
         defer { self.stall = stall }

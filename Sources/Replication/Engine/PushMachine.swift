@@ -172,7 +172,7 @@ struct PushMachine {
 
     private mutating func accept(_ page: FeedPage) {
         let from = feed.position
-        feed.accept(page)
+        guard feed.accept(page) else { return }
         if settings.style == .propose {
             // Begun before the position is claimed, so that a checkpoint saved meanwhile does not pass them.
             for document in page.documents { ledger.read(document.sequence) }
