@@ -93,7 +93,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         self.process = process
         starts += 1
         for (index, link) in links.enumerated() { process.replicators.append(replicator(index, link, process)) }
-        for replicator in process.replicators { environment.task { await replicator.start() } }
+        for replicator in process.replicators { environment.task { if process.isAlive { await replicator.start() } } }
     }
 
     private var limits: ReplicationLimits {
@@ -137,7 +137,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     package func restartStopped() {
         guard let process else { return }
         for replicator in process.replicators where replicator.status.activity == .stopped {
-            process.environment.task { await replicator.start() }
+            process.environment.task { if process.isAlive { await replicator.start() } }
         }
     }
 
