@@ -45,7 +45,6 @@ struct PullMachine {
 
     // MARK: - What others may ask
 
-    /// The end of the peer's backlog was announced, and every list before it is answered.
     var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
 
     /// Nothing that arrived is under way.
@@ -266,7 +265,8 @@ struct PullMachine {
                 report(each.id, nil, isDeleted: each.isDeleted, &actions)
             case .stored(.insertedConflict):
                 counts.pulled += 1
-                conflicts.append(each.id)
+                // Without a resolver it is another's to decide: a replicator here brought the other branch.
+                if settings.hasResolver { conflicts.append(each.id) }
             case .stored(.conflict(let current)):
                 counts.failed += 1
                 settlement = .refused(
