@@ -234,9 +234,8 @@ struct BLIPDialect: ~Copyable {
         message.properties.append(Property.rev, document.version.text)
         if document.isDeleted { message.properties.append(Property.deleted, "1") }
         message.properties.append(Property.sequence, document.sequenceJSON)
-        if !document.history.isEmpty {
-            message.properties.append(Property.history, document.history.map(\.text).joined(separator: ","))
-        }
+        let history = ancestors(of: document, slots[slot].style)
+        if !history.isEmpty { message.properties.append(Property.history, history.map(\.text).joined(separator: ",")) }
         if slots[slot].style == .propose { message.properties.append(Property.noConflicts, "1") }
         if document.hasBlobs, !slots[slot].peerKnowsBlobs,
             let body = try? LegacyAttachments.add(to: document.body, generation: document.version.generation)
@@ -246,6 +245,15 @@ struct BLIPDialect: ~Copyable {
             message.body = document.body.isEmpty ? ByteBuffer(string: "{}") : ByteBuffer(bytes: document.body)
         }
         send(message, slot, .revision(slot: slot, document.id))
+    }
+
+    /// The history that the peer gets. After many edits at once its own revision may have gone from our tree, or lie beyond what it
+    /// wants to hear; without that one it could not see that ours descends from it. Peers accept a gap at the end.
+    private func ancestors(of document: OutgoingDocument, _ style: PushStyle) -> [Version] {
+        guard style == .propose, let base = document.peerVersion, let oldest = document.history.last,
+            oldest.generation > base.generation, !document.history.contains(base)
+        else { return document.history }
+        return document.history + [base]
     }
 
     mutating func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String) {
