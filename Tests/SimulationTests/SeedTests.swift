@@ -15,28 +15,29 @@ enum Wish {
 /// - Parameter stopsAtFirst: what comes after a failure is not run.
 func simulate(
     _ seeds: Range<UInt64>, stopsAtFirst: Bool = false, _ plan: @escaping @Sendable (UInt64) -> SimulationPlan
-) async throws -> (failures: [SimulationFailure], steps: Int) {
-    try await withThrowingTaskGroup(of: (SimulationFailure?, Int).self) { group in
+) async throws -> (failures: [SimulationFailure], steps: Int, stuck: Int) {
+    try await withThrowingTaskGroup(of: (SimulationFailure?, Int, Int).self) { group in
         var next = seeds.lowerBound
         var failures: [SimulationFailure] = []
-        var steps = 0
+        var (steps, stuck) = (0, 0)
         func add() {
             guard next < seeds.upperBound, !(stopsAtFirst && !failures.isEmpty) else { return }
             let plan = plan(next)
             next += 1
             group.addTask {
                 let result = try await simulate(plan)
-                return (result.failure, result.steps)
+                return (result.failure, result.steps, result.stuck)
             }
         }
         add()
         add()
-        while let (failure, count) = try await group.next() {
+        while let (failure, count, isStuck) = try await group.next() {
             steps += count
+            stuck += isStuck
             if let failure { failures.append(failure) }
             add()
         }
-        return (failures.sorted { $0.plan.seed < $1.plan.seed }, steps)
+        return (failures.sorted { $0.plan.seed < $1.plan.seed }, steps, stuck)
     }
 }
 
@@ -50,7 +51,7 @@ func simulate(
         let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault) }
         for failure in result.failures { Issue.record("\(failure)") }
         let seconds = Double((clock.now - start).components.attoseconds) * 1e-18 + Double((clock.now - start).components.seconds)
-        print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second")
+        print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second; \(result.stuck) documents stuck")
     }
 
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
