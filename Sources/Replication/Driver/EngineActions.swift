@@ -156,6 +156,13 @@ extension ReplicationSession {
         case .tellPushOfDecision: if link.push != nil { tell(link, push: .decided) }
         case .startFlushTimer:
             later(milliseconds: limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+        case .comeBackLater:
+            // What is not continuous ends anyway, and its checkpoint stays behind the document.
+            guard case .active(let active) = role, active.replicator.isContinuous else { return }
+            later(milliseconds: limits.deferralSeconds * 1_000) {
+                let message = "documents that could not be had or stored are asked for again, on a new connection"
+                $0.fail(ReplicationError(domain: .http, code: 503, message: message))
+            }
         case .report(let event): report(event)
         case .warn(let message): logger.warning("\(message)", metadata: ["peer": "\(transport.peerDescription)"])
         case .fail(let error): fail(error)

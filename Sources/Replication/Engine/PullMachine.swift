@@ -30,6 +30,7 @@ struct PullMachine {
     private var conflictReview = KeptBackReview(isDue: false)
     private var conflicts: [DocumentID] = []
     private var isDeciding = false
+    private var willComeBack = false
 
     init(_ settings: PullSettings) {
         self.settings = settings
@@ -45,6 +46,7 @@ struct PullMachine {
 
     // MARK: - What others may ask
 
+    /// The end of the peer's backlog was announced, and every list before it is answered.
     var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
 
     /// Nothing that arrived is under way.
@@ -292,7 +294,11 @@ struct PullMachine {
             if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
             counts.completed += 1
             switch each.end {
-            case .postponed: break
+            case .postponed:
+                // The peer offers it again on another connection only.
+                if settings.isPassive || willComeBack { break }
+                willComeBack = true
+                actions.append(.comeBackLater)
             case .stored, .keptBack(_, _, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))
