@@ -71,7 +71,7 @@ extension Simulation {
             }
             guard let remote = checkpoint.remote?.integer else { return }
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= remote {
-                if isFree(id) || held.contains(id) { continue }
+                if isFree(id) || held.contains(id) || record.stuck.contains(id.text) { continue }
                 if try !mine.has(id, row.revision) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pulled, but \(id) \(row.revision) is not here")
                 }
