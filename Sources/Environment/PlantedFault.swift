@@ -24,8 +24,10 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case hopedForPull
     /// A write whose transaction cannot begin is never answered.
     case unansweredWrite
-    /// A removed mark: what the peer acknowledged is noted for the revision before.
+    /// What the peer acknowledged is noted for the revision before.
     case staleMark
+    /// A document is offered again while its revision waits for the acknowledgement, and the mark of that is dropped.
+    case twoUnderWay
 }
 
 #if DEBUG

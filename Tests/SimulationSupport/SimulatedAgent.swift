@@ -144,6 +144,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// The power goes: the disk keeps what was synced, and what the process does from now on has no effect.
     package func crash() {
         guard let process else { return }
+        process.isAlive = false
         process.workers.abandon()
         disk.crash(scheduler.random)
         end(process)

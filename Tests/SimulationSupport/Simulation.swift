@@ -120,7 +120,7 @@ package final class Simulation: @unchecked Sendable {
         network.conditions = .init()
         for agent in agents {
             agent.disk.faultRates = [:]
-            if agent.disk.changesUntilPowerCut != nil { agent.crash() }
+            if agent.disk.changesUntilPowerCut != nil { crashNow(agent) }
             start(agent)
             agent.restartStopped()
         }

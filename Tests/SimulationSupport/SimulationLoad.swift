@@ -91,10 +91,14 @@ extension Simulation {
     }
 
     private func fall(_ agent: SimulatedAgent) {
-        record.crashes += 1
-        record.unanswered[agent.number] = 0
-        agent.crash()
+        crashNow(agent)
         after(random.next() % 3_000_000_000, .fault, agent) { $0.start(agent) }
+    }
+
+    func crashNow(_ agent: SimulatedAgent) {
+        record.crashes += 1
+        agent.crash()
+        record.unanswered[agent.number] = 0
     }
 
     // MARK: edits

@@ -123,7 +123,7 @@ struct PullMachine {
         guard !removals.isEmpty else { return }
         var free: [Removal] = []
         removals.removeAll { removal in
-            guard !asked.values.contains(removal.id), !insertion.holds(removal.id) else { return false }
+            guard settings.limits.has(.overtakingPurge) || !asked.values.contains(removal.id) && !insertion.holds(removal.id) else { return false }
             free.append(removal)
             return true
         }
