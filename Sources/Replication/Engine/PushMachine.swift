@@ -379,6 +379,9 @@ struct PushMachine {
             document.wasForbidden = true
             ledger.move(id, to: .ready(document))
             ready.append(document)
+        } else if error.domain == .http, error.code == 409 {
+            // It wanted the revision and could not place it: the same as if it had said so at once.
+            lose(document, to: nil, &actions)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)
         }
