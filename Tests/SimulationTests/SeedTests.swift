@@ -60,4 +60,22 @@ func simulate(
         print("trace \(String(result.trace, radix: 16)), \(result.steps) steps")
         if let failure = result.failure { Issue.record("\(failure)") }
     }
+
+    /// Runs a second of the pair topology with 1,000 events, on one core.
+    @Test(.enabled(if: Wish.text("FIGURE") != nil)) func pairFigure() async throws {
+        let clock = ContinuousClock()
+        let start = clock.now
+        var steps = 0
+        for seed in 1...200 as ClosedRange<UInt64> {
+            var plan = SimulationPlan(seed: seed, topology: .pair)
+            // About 1,000 steps of the scheduler.
+            (plan.rounds, plan.edits, plan.hasBursts) = (1, 14, false)
+            let result = try await simulate(plan)
+            #expect(result.failure == nil)
+            steps += result.steps
+        }
+        let elapsed = (clock.now - start).components
+        let seconds = Double(elapsed.seconds) + Double(elapsed.attoseconds) * 1e-18
+        print("200 runs of the pair in \(Int(seconds * 1_000)) ms, \(steps / 200) events each: \(Int(200 / seconds)) runs a second")
+    }
 }
