@@ -24,10 +24,14 @@ package final class SimulatedAgent: @unchecked Sendable {
     package var links: [SimulatedLink] = []
     package var listenerPushFilter: SimulatedFilter?
     package var listenerPullFilter: SimulatedFilter?
+    /// Binds peers to a channel.
+    package var syncFunction: SimulatedSyncFunction?
     package private(set) var process: Process?
     /// Processes that were started so far.
     package private(set) var starts = 0
     package var planted: PlantedFault?
+    /// Hears of each decision.
+    package var conflictDecided: @Sendable (DocumentID) -> Void = { _ in }
 
     private let scheduler: Scheduler
     private let network: SimulatedNetwork
@@ -42,6 +46,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         package let collection: Collection
         let workers: ScheduledWorkers
         package fileprivate(set) var replicators: [Replicator] = []
+        fileprivate var router: ChannelRouter?
         /// Of the listener's sessions that are not over.
         package fileprivate(set) var sessions: [Int: (activity: ActivityLevel, counters: ReplicationCounters)] = [:]
         package fileprivate(set) var isAlive = true
@@ -93,6 +98,13 @@ package final class SimulatedAgent: @unchecked Sendable {
         self.process = process
         starts += 1
         for (index, link) in links.enumerated() { process.replicators.append(replicator(index, link, process)) }
+        if let syncFunction {
+            let router = ChannelRouter(
+                database: database, collection: collection, function: syncFunction, listener: "main", environment: environment,
+                logger: logger)
+            process.router = router
+            environment.task { if process.isAlive { await router.start() } }
+        }
         for replicator in process.replicators { environment.task { if process.isAlive { await replicator.start() } } }
     }
 
@@ -103,13 +115,15 @@ package final class SimulatedAgent: @unchecked Sendable {
     }
 
     private func replicator(_ index: Int, _ link: SimulatedLink, _ process: Process) -> Replicator {
-        let configuration = ReplicatorConfiguration(
+        var configuration = ReplicatorConfiguration(
             name: "to-\(link.to)", database: process.database, target: "machine-\(link.to)", type: link.type, isContinuous: true,
             collections: [
                 CollectionReplication(
                     collection: .default, pushFilter: link.pushFilter, pullFilter: link.pullFilter, resolver: link.resolver)
             ],
             limits: limits)
+        let decided = conflictDecided
+        configuration.conflictObserver = { decided($0.id) }
         let connector = SimulatedConnector(network: network, time: time, from: number, to: link.to, isAlive: { process.isAlive })
         return Replicator(configuration: configuration, connector: connector, environment: process.environment, logger: logger)
     }
@@ -117,8 +131,10 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// A peer has connected. False if nobody listens.
     package func accept(_ transport: SimulatedTransport) -> Bool {
         guard let process else { return false }
+        let principal = syncFunction == nil ? Principal.anonymous : Principal(name: "peer", channels: [SimulatedSyncFunction.channel])
         let configuration = PassiveConfiguration(
-            listener: "main", database: process.database, pushFilter: listenerPushFilter, pullFilter: listenerPullFilter, limits: limits)
+            listener: "main", database: process.database, principal: principal, pushFilter: listenerPushFilter, pullFilter: listenerPullFilter, syncFunction: syncFunction,
+            limits: limits)
         process.nextSession += 1
         let key = process.nextSession
         let counters = ReplicationCounters()
@@ -163,6 +179,8 @@ package final class SimulatedAgent: @unchecked Sendable {
         let replicators = process.replicators
         process.replicators = []
         for replicator in replicators { process.environment.task { await replicator.stop() } }
+        if let router = process.router { process.environment.task { await router.stop() } }
+        process.router = nil
         process.database.close()
     }
 

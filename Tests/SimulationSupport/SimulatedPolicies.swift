@@ -84,6 +84,24 @@ package final class SimulatedResolver: SimulatedPolicy, ConflictResolver, @unche
     }
 }
 
+/// Puts documents into the channel that peers have, but those that an edit hides.
+package final class SimulatedSyncFunction: SimulatedPolicy, SyncFunction, @unchecked Sendable {
+    package static let channel = "a"
+    private let time: SimulatedTime
+
+    package init(_ time: SimulatedTime) {
+        self.time = time
+        super.init("sync")
+    }
+
+    package func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict] {
+        try? await time.sleep(nanoseconds: 300_000)
+        return requests.map { request in
+            .accepted(SyncAssignment(channels: [Edits(request.document.body).isHidden ? "b" : Self.channel]))
+        }
+    }
+}
+
 /// The bodies of simulated documents: which edits are in them, and perhaps a blob.
 package struct Edits {
     package var all: Set<String>
@@ -101,6 +119,9 @@ package struct Edits {
         if case .array(let items)? = object["e"] { all = Set(items.compactMap(\.asString)) }
         blob = object["b"]?.asObject?["digest"]?.asString
     }
+
+    /// Peers may not have the document.
+    package var isHidden: Bool { all.contains { $0.hasPrefix("hide") } }
 
     package var body: [UInt8] {
         var text = "{\"e\":[" + all.sorted().map { "\"\($0)\"" }.joined(separator: ",") + "]"

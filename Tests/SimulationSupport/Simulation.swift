@@ -29,7 +29,10 @@ package final class Simulation: @unchecked Sendable {
         network = SimulatedNetwork(scheduler)
         agents = (0..<plan.machines).map { SimulatedAgent($0, scheduler, network) }
         network.accept = { [unowned self] in agents[$0].accept($1) }
-        for agent in agents { agent.planted = plan.planted }
+        for agent in agents {
+            agent.planted = plan.planted
+            agent.conflictDecided = { [record] in record.decided.insert($0) }
+        }
         for link in plan.links { addLink(link.from, link.to) }
     }
 
@@ -44,6 +47,7 @@ package final class Simulation: @unchecked Sendable {
             if listener.listenerPushFilter == nil, random.chance(0.4) { listener.listenerPushFilter = add(SimulatedFilter("out", listener.time)) }
             if listener.listenerPullFilter == nil, random.chance(0.4) { listener.listenerPullFilter = add(SimulatedFilter("in", listener.time)) }
         }
+        if plan.hasChannels, agents[to].syncFunction == nil { agents[to].syncFunction = add(SimulatedSyncFunction(agents[to].time)) }
         agent.links.append(link)
     }
 
@@ -136,6 +140,8 @@ package final class Simulation: @unchecked Sendable {
             for link in plan.links where link.from == agent.number || link.to == agent.number {
                 checkCheckpoint(agents[link.from], agents[link.to])
             }
+        } catch is FileError {
+            // As below.
         } catch StoreError.inputOutput, StoreError.diskFull {
             // The disk fails; the next attempt may do better.
         } catch {

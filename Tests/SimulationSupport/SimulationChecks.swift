@@ -64,14 +64,14 @@ extension Simulation {
         let between = "between machine \(active.number) and machine \(passive.number)"
         do {
             for (id, row) in mine.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= checkpoint.local {
-                if isFree(id) || kept.contains(id) || row.hasConflict || record.stuck.contains(id.text) { continue }
+                if isFree(id) || kept.contains(id) || row.hasConflict || mayBeDropped(id) { continue }
                 if try !theirs.has(id, row.revision) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pushed, but \(id) \(row.revision) is not there")
                 }
             }
             guard let remote = checkpoint.remote?.integer else { return }
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= remote {
-                if isFree(id) || held.contains(id) || record.stuck.contains(id.text) { continue }
+                if isFree(id) || held.contains(id) || mayBeDropped(id) { continue }
                 if try !mine.has(id, row.revision) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pulled, but \(id) \(row.revision) is not here")
                 }
@@ -82,7 +82,12 @@ extension Simulation {
     }
 
     /// Nothing is promised of what was purged or is rejected by every filter.
-    private func isFree(_ id: DocumentID) -> Bool { record.purged.contains(id) || id.text.hasPrefix("x") }
+    private func isFree(_ id: DocumentID) -> Bool { record.purged.contains(id) || id.text.hasPrefix("x") || id.text.hasPrefix("c") }
+
+    /// Where several machines decide the same conflict, a machine may have dropped what another one kept.
+    private func mayBeDropped(_ id: DocumentID) -> Bool {
+        record.stuck.contains(id.text) || (plan.topology == .hubs || plan.topology == .ring) && record.decided.contains(id)
+    }
 
     // MARK: when all is quiet
 
@@ -99,6 +104,7 @@ extension Simulation {
             checkAcknowledged(agent)
         }
         checkConvergence()
+        if plan.hasChannels { checkChannels() }
         for link in plan.links { checkCheckpoint(agents[link.from], agents[link.to]) }
         checkTraffic()
     }
@@ -167,6 +173,21 @@ extension Simulation {
                 if let blob = edits.blob { checkBlob(agents[number], id, blob) }
             }
             if record.edits[id] != nil, states.contains("deleted") { return violate("\(id) is gone though nobody deleted it") }
+        }
+    }
+
+    /// A peer has what is in its channel, and nothing else of the documents that only the listener writes.
+    private func checkChannels() {
+        for link in plan.links {
+            guard let hub = replica(agents[link.to]), let spoke = replica(agents[link.from]) else { return }
+            for (id, row) in hub.rows.sorted(by: { $0.key < $1.key }) where id.text.hasPrefix("c") {
+                let theirs = spoke.rows[id].flatMap { $0.isDeleted ? nil : $0.revision }
+                if Edits(row.body ?? []).isHidden {
+                    if theirs != nil { return violate("machine \(link.from) still has \(id), which left its channel") }
+                } else if theirs != row.revision {
+                    return violate("machine \(link.from) has not got \(id) \(row.revision), which is in its channel")
+                }
+            }
         }
     }
 

@@ -11,6 +11,12 @@ extension Simulation {
             let mark = "\(round)-\(number)"
             at(start, .load, agent) { $0.edit(agent, mark) }
         }
+        if plan.hasChannels {
+            let hub = agents[plan.links[0].to]
+            for number in 0..<(4 + random.below(10)) {
+                at(start, .load, hub) { $0.hideSoon(hub, "\(round)-\(number)") }
+            }
+        }
         if plan.hasBursts {
             let agent = agents[random.below(agents.count)]
             let count = 50 + random.below(250)
@@ -116,6 +122,14 @@ extension Simulation {
         case "p": if random.chance(0.5) { purge(agent, id) } else { write(agent, id, mark) }
         default: write(agent, id, mark)
         }
+    }
+
+    /// Shows a document to the peers and takes it away, perhaps before they have it.
+    private func hideSoon(_ hub: SimulatedAgent, _ mark: String) {
+        let id = DocumentID(stored: "c\(random.below(3))")
+        write(hub, id, "show-\(mark)", replaces: true)
+        guard random.chance(0.7) else { return }
+        after(1_000_000 + random.next() % 40_000_000, .load, hub) { $0.write(hub, id, "hide-\(mark)", replaces: true) }
     }
 
     /// Saves one document again and again, faster than it can be replicated.

@@ -19,6 +19,8 @@ package struct SimulationPlan: Sendable {
     package var hasDiskFaults = true
     package var hasPolicies = true
     package var hasBursts = true
+    /// Listeners bind their peers to a channel, and documents come and go there.
+    package var hasChannels = false
     /// Conflicts are united; else the default rule decides.
     package var unites = true
     /// Documents are deleted on one machine while others write them.
@@ -47,6 +49,8 @@ package struct SimulationPlan: Sendable {
         hasPolicies = random.chance(0.5)
         hasBursts = random.chance(0.15)
         unites = random.chance(0.7)
+        hasChannels = (chosen == .pair || chosen == .star) && random.chance(0.2)
+        if hasChannels { hasPolicies = false }
         if isCalm { (hasCrashes, hasDiskFaults, hasPolicies) = (false, false, hasPolicies) }
     }
 }

@@ -15,6 +15,8 @@ package final class SimulationRecord: @unchecked Sendable {
     /// Edits that were answered, of documents that are only edited.
     var edits: [DocumentID: Set<String>] = [:]
     var purged: Set<DocumentID> = []
+    /// Documents that had a conflict: its losing branch was dropped somewhere, so a machine may lack a revision that it had.
+    var decided: Set<DocumentID> = []
     /// Writes by machine that were answered, and writes that were not yet.
     package var commits = 0
     package var failures = 0
