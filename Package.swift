@@ -190,7 +190,15 @@ let package = Package(
 
         // A machine in memory, on one thread and from a seed.
         .target(
-            name: "SimulationSupport", dependencies: ["Environment", "CSQLite"], path: "Tests/SimulationSupport", swiftSettings: strict),
+            name: "SimulationSupport",
+            dependencies: [
+                "Environment", "CSQLite", "Documents", "DocumentStore", "Interfaces", "Replication",
+                .product(name: "Logging", package: "swift-log"), .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            path: "Tests/SimulationSupport", swiftSettings: strict),
+        .testTarget(
+            name: "SimulationTests", dependencies: ["SimulationSupport", "Environment", "DocumentStore", "Documents"],
+            swiftSettings: strict),
         .testTarget(
             name: "SimulationSupportTests",
             dependencies: ["SimulationSupport", "Environment", "DocumentStore", "Documents", "SQLite"], swiftSettings: strict),

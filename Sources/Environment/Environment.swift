@@ -12,6 +12,10 @@ public struct Environment: Sendable {
     package var files: any FileSystem
     /// The name of the SQLite VFS for databases; nil for SQLite's default one.
     package var sqliteVFS: String?
+    #if DEBUG
+    /// For the simulation's tests of itself.
+    var planted: PlantedFault?
+    #endif
 
     public init(time: any TimeSource, random: any RandomSource, taskExecutor: (any TaskExecutor)? = nil) {
         self.init(time: time, random: random, taskExecutor: taskExecutor, workers: ThreadWorkers())

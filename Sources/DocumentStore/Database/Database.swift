@@ -60,7 +60,7 @@ public final class Database: Sendable {
                 let reader = Reader(session: session, queue: reads, number: number)
                 reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
             }
-            let writer = try Writer(session: session, queue: writes, time: environment.time) { signals.committed($0) }
+            let writer = try Writer(session: session, queue: writes, environment: environment) { signals.committed($0) }
             writes.add(try workers.start(name: "write \(name)") { writer.turn() })
         } catch let error as StoreError {
             throw error

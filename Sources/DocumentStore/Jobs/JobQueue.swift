@@ -4,7 +4,9 @@ import Synchronization
 /// Jobs of many callers for one or a few workers. Nobody waits in it: a worker without a job is idle, and the next push wakes it.
 final class JobQueue<Element: Sendable>: Sendable {
     private struct State {
-        var jobs: [Element] = []
+        /// Nil for those that were taken. The last holder of a job lets go what it holds, which may add a job: never here, where
+        /// the queue is locked.
+        var jobs: [Element?] = []
         /// Index of the first job still waiting; avoids shifting the array at each take.
         var head = 0
         var isClosed = false
@@ -13,23 +15,21 @@ final class JobQueue<Element: Sendable>: Sendable {
         var idle: [Int] = []
 
         mutating func removeFirst(_ limit: Int) -> [Element] {
-            let end = min(jobs.count, head + limit)
-            if head == 0 && end == jobs.count {
-                let all = jobs
-                jobs = []
-                return all
-            }
-            let taken = Array(jobs[head..<end])
-            dropFirst(to: end)
+            var taken: [Element] = []
+            taken.reserveCapacity(min(limit, jobs.count - head))
+            while taken.count < limit, let job = removeFirst() { taken.append(job) }
             return taken
         }
 
-        mutating func dropFirst(to end: Int) {
-            head = end
+        mutating func removeFirst() -> Element? {
+            guard head < jobs.count else { return nil }
+            let job = jobs[head].take()
+            head += 1
             if head == jobs.count || head > 4096 {
                 jobs.removeFirst(head)
                 head = 0
             }
+            return job
         }
     }
 
@@ -68,12 +68,8 @@ final class JobQueue<Element: Sendable>: Sendable {
     /// The next job; without one, the worker is idle from now on, and its turn has to end.
     func next(worker: Int) -> Element? {
         state.withLock { state in
-            guard state.head < state.jobs.count else {
-                state.idle.append(worker)
-                return nil
-            }
-            let job = state.jobs[state.head]
-            state.dropFirst(to: state.head + 1)
+            let job = state.removeFirst()
+            if job == nil { state.idle.append(worker) }
             return job
         }
     }
@@ -93,6 +89,9 @@ final class JobQueue<Element: Sendable>: Sendable {
             return state.workers
         }
         for worker in workers { worker.stop() }
+        // Workers that could not do them any more: letting them go says that the database is closed.
+        let left = state.withLock { $0.removeFirst(.max) }
+        _ = consume left
     }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }

@@ -9,18 +9,22 @@ import SQLite
 final class Writer: @unchecked Sendable {
     private let session: Session
     private let queue: JobQueue<WriteJob>
-    private let time: any TimeSource
+    private let environment: Environment
+    #if DEBUG
+    /// Of a planted fault.
+    private var forgotten: [WriteJob] = []
+    #endif
     private let state = WriterState()
     /// Told the newest sequences after each commit.
     private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
 
     init(
-        session: Session, queue: JobQueue<WriteJob>, time: any TimeSource,
+        session: Session, queue: JobQueue<WriteJob>, environment: Environment,
         onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
     ) throws(StoreError) {
         self.session = session
         self.queue = queue
-        self.time = time
+        self.environment = environment
         self.onCommit = onCommit
         state.counters = try Self.readCounters(session)
     }
@@ -57,7 +61,7 @@ final class Writer: @unchecked Sendable {
         var done: [WriteJob] = []
         let atBegin = state.counters
         state.rows = 0
-        state.now = time.wallSeconds()
+        state.now = environment.time.wallSeconds()
         session.failure = nil
         do {
             try session.run(session.begin)
@@ -75,6 +79,7 @@ final class Writer: @unchecked Sendable {
             }
             let news = try writeCounters()
             try flushIndexes()
+            if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
             try session.run(session.commit)
             if !news.isEmpty { onCommit(news) }
             for job in done { job.commit() }
@@ -85,7 +90,11 @@ final class Writer: @unchecked Sendable {
             for job in done { job.refuse(error) }
             if done.isEmpty {
                 // Not even BEGIN worked. Fail these, else the queue would be stuck on them.
+                #if DEBUG
+                if environment.has(.unansweredWrite) { forgotten += waiting } else { for job in waiting { job.refuse(error) } }
+                #else
                 for job in waiting { job.refuse(error) }
+                #endif
                 waiting = []
             }
         }

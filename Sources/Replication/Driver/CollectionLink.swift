@@ -68,7 +68,7 @@ final class CollectionLink {
     /// How far push and pull have come.
     var progress: CheckpointBody {
         CheckpointBody(
-            local: push?.ledger.completedThrough ?? checkpoint?.saved.local ?? 0,
+            local: (push?.ledger.completedThrough ?? checkpoint?.saved.local ?? 0) + (pull.settings.limits.has(.checkpointTooFar) ? 1 : 0),
             remote: pull.tracker?.completedThrough ?? checkpoint?.saved.remote)
     }
 

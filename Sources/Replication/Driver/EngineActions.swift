@@ -31,6 +31,11 @@ extension ReplicationSession {
             let exclusions = kept.map { Exclusion($0, remote, link.pushFilter, version: link.judgedBy) }
             write { try $0.exclude(source.collection, exclusions) } then: { session, _ in
                 session.tell(slot, generation, push: .listed(exclusions.map(\.id)))
+                // A version that came into force meanwhile has looked through the list already, without these.
+                let link = session.links[slot]
+                if let now = link.pushFilter?.version, exclusions.contains(where: { $0.version != now }) {
+                    session.tell(slot, generation, push: .filterChanged)
+                }
             }
         case .unlist(let ids):
             guard let remote = link.remote else { return }
@@ -69,7 +74,12 @@ extension ReplicationSession {
         link.judgedBy = filter.version
         let context = policyContext(link.collection.name, .push)
         let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
-        ask { await filter.verdicts(questions, context) } then: { $0.tell(slot, generation, push: .judged($1)) }
+        let asked = filter.version
+        ask { await filter.verdicts(questions, context) } then: { session, verdicts in
+            session.tell(slot, generation, push: .judged(verdicts))
+            // A feed that stands still because of these verdicts would not hear of the new version any more.
+            if filter.version != asked { session.tell(slot, generation, push: .filterChanged) }
+        }
     }
 
     // MARK: - Pull
@@ -101,7 +111,12 @@ extension ReplicationSession {
         case .keep(let batch, let held):
             guard let remote = link.remote else { return tell(link, pull: .insertion(.kept(batch))) }
             write { try HeldRevisions.keep(held, remote, collection, $0) } then: { session, _ in
-                session.tell(session.links[slot], pull: .insertion(.kept(batch)))
+                let link = session.links[slot]
+                session.tell(link, pull: .insertion(.kept(batch)))
+                // A version that came into force meanwhile has looked through the list already, without these.
+                if let now = link.pullFilter?.version, held.contains(where: { $0.version != now && !$0.version.isEmpty }) {
+                    session.tell(link, pull: .filterChanged)
+                }
             } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
         case .assign(let batch, let revisions): assign(batch, revisions, link)
         case .store(let batch, let revisions, let conflicts, let settlesHeld):
@@ -116,11 +131,17 @@ extension ReplicationSession {
         case .settle(let handle, let settlement): dialect.settle(handle, settlement)
         case .decide(let ids):
             guard let decider = link.resolver else { return }
+            let asked = decider.resolver?.version
             ask { () async -> Result<[ConflictDecider.Outcome], any Error> in
                 do { return .success(try await decider.decide(ids)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
-                case .success(let outcomes): session.tell(session.links[slot], pull: .decided(outcomes))
+                case .success(let outcomes):
+                    session.tell(session.links[slot], pull: .decided(outcomes))
+                    // A version that came into force meanwhile has looked through what is pending already, without these.
+                    if decider.resolver?.version != asked, outcomes.contains(where: { $0.failure != nil }) {
+                        session.tell(session.links[slot], pull: .resolverChanged)
+                    }
                 case .failure(let error): session.fail(error)
                 }
             }
@@ -137,6 +158,13 @@ extension ReplicationSession {
         case .tellPushOfDecision: if link.push != nil { tell(link, push: .decided) }
         case .startFlushTimer:
             later(milliseconds: limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+        case .comeBackLater:
+            // What is not continuous ends anyway, and its checkpoint stays behind the document.
+            guard case .active(let active) = role, active.replicator.isContinuous else { return }
+            later(milliseconds: limits.deferralSeconds * 1_000) {
+                let message = "documents that could not be had or stored are asked for again, on a new connection"
+                $0.fail(ReplicationError(domain: .http, code: 503, message: message))
+            }
         case .report(let event): report(event)
         case .warn(let message): logger.warning("\(message)", metadata: ["peer": "\(transport.peerDescription)"])
         case .fail(let error): fail(error)

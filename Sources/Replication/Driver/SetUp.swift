@@ -200,7 +200,9 @@ extension ReplicationSession {
         link.push = PushMachine(settings, from: position, generation: link.generation)
         dialect.push(link.slot, style)
         let (slot, generation) = (link.slot, link.generation)
+        let isDeaf = limits.has(.lostWakeUp)
         link.observation = database.observeChanges(link.collection) { [weak self] newest in
+            if isDeaf, newest % 3 == 0 { return }
             self?.later { session in
                 let link = session.links[slot]
                 if link.push != nil, link.generation == generation { session.tell(link, push: .storeChanged(newest: newest)) }
@@ -244,7 +246,7 @@ extension ReplicationSession {
     }
 
     /// An id that is stable for the same database, remote, collection, directions and selection, and differs otherwise.
-    static func checkpointID(_ configuration: ReplicatorConfiguration, _ wanted: CollectionReplication, privateUUID: String) -> String {
+    package static func checkpointID(_ configuration: ReplicatorConfiguration, _ wanted: CollectionReplication, privateUUID: String) -> String {
         var parts = [
             privateUUID, configuration.remoteKey, wanted.collection.description, configuration.type.rawValue,
         ]

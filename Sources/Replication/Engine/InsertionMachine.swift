@@ -158,7 +158,7 @@ struct InsertionMachine {
     }
 
     private mutating func fetchOrJudge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
-        guard revisions.contains(where: { !$0.blobs.isEmpty }) else { return judge(batch, revisions, &actions) }
+        guard revisions.contains(where: { !$0.blobs.isEmpty }), !settings.limits.has(.missingBlobs) else { return judge(batch, revisions, &actions) }
         for revision in revisions where !revision.blobs.isEmpty { actions.append(.fetchBlobs(batches.fetch(revision), revision)) }
         judge(batch, revisions.filter { $0.blobs.isEmpty }, &actions)
     }
@@ -203,6 +203,10 @@ struct InsertionMachine {
         if kept.isEmpty { return admit(batch, passed, attempt: 1, &actions) }
         guard settings.keepsLists else {
             leave(kept, isListed: false, &ended)
+            return admit(batch, passed, attempt: 1, &actions)
+        }
+        if settings.limits.has(.forgottenHeldDocument) {
+            leave(kept, isListed: true, &ended)
             return admit(batch, passed, attempt: 1, &actions)
         }
         mayHaveHeld = true
@@ -261,6 +265,9 @@ struct InsertionMachine {
         if revisions.isEmpty { return batches.end(batch) }
         batches.move(batch, to: .storing(revisions, attempt: attempt))
         let handling: ConflictHandling = !settings.isPassive ? .store : decidesPushes ? .storePushed : .refuse
+        if settings.isPassive, settings.limits.has(.settledBeforeStored) {
+            for each in revisions { if let handle = each.revision.replyTo { actions.append(.settle(handle, .stored)) } }
+        }
         actions.append(.store(batch, revisions, handling, settlesHeld: mayHaveHeld))
     }
 

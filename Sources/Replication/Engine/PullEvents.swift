@@ -90,6 +90,8 @@ enum PullAction: Sendable {
     case tellPush([(DocumentID, Version)])
     /// Something was decided: it may be to push.
     case tellPushOfDecision
+    /// A document could not be had or stored: the peer has to offer it again, on another connection after a while.
+    case comeBackLater
     case startFlushTimer
     case report(DocumentEvent)
     case warn(String)

@@ -31,6 +31,7 @@ struct PullMachine {
     private var conflicts: [DocumentID] = []
     private var isDeciding = false
     private var echoes: EchoMemory
+    private var willComeBack = false
 
     init(_ settings: PullSettings) {
         self.settings = settings
@@ -125,7 +126,7 @@ struct PullMachine {
         guard !removals.isEmpty else { return }
         var free: [Removal] = []
         removals.removeAll { removal in
-            guard !asked.values.contains(removal.id), !insertion.holds(removal.id) else { return false }
+            guard settings.limits.has(.overtakingPurge) || !asked.values.contains(removal.id) && !insertion.holds(removal.id) else { return false }
             free.append(removal)
             return true
         }
@@ -271,7 +272,8 @@ struct PullMachine {
                 report(each.id, nil, isDeleted: each.isDeleted, &actions)
             case .stored(.insertedConflict):
                 counts.pulled += 1
-                conflicts.append(each.id)
+                // Without a resolver it is another's to decide: a replicator here brought the other branch.
+                if settings.hasResolver { conflicts.append(each.id) }
             case .stored(.conflict(let current)):
                 counts.failed += 1
                 settlement = .refused(
@@ -297,7 +299,11 @@ struct PullMachine {
             if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
             counts.completed += 1
             switch each.end {
-            case .postponed: break
+            case .postponed:
+                // The peer offers it again on another connection only.
+                if settings.isPassive || willComeBack { break }
+                willComeBack = true
+                actions.append(.comeBackLater)
             case .stored, .keptBack(_, _, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))

@@ -88,7 +88,12 @@ struct PushLedger {
     /// Bytes of all bodies at hand.
     private(set) var bytesAtHand = 0
 
-    init(from sequence: SequenceNumber) { tracker = LocalSequenceTracker(from: sequence) }
+    private let limits: ReplicationLimits
+
+    init(from sequence: SequenceNumber, _ limits: ReplicationLimits) {
+        tracker = LocalSequenceTracker(from: sequence)
+        self.limits = limits
+    }
 
     /// Every sequence up to here was pushed or needs no push.
     var completedThrough: SequenceNumber { tracker.completedThrough }
@@ -114,6 +119,11 @@ struct PushLedger {
             remove(document.id)
             if parked.sequence != document.sequence { tracker.complete(parked.sequence) }
             document.peerVersion = document.peerVersion ?? parked.peerVersion
+            return true
+        case .sent where limits.has(.twoUnderWay):
+            remove(document.id)
+            tracker.complete(entry.sequence)
+            counts.completed += 1
             return true
         default:
             if let older = entry.successor, older != document.sequence { tracker.complete(older) }
@@ -182,6 +192,7 @@ struct PushLedger {
 
     private mutating func goOn(_ id: DocumentID, _ entry: Entry, _ peerVersion: Version?) {
         guard let successor = entry.successor else { return }
+        if limits.has(.forgottenSuccessor) { return tracker.complete(successor) }
         insert(id, Entry(phase: .due(Parked(sequence: successor, peerVersion: peerVersion))))
         due.append(id)
     }

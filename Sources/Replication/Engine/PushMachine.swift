@@ -37,7 +37,7 @@ struct PushMachine {
         self.settings = settings
         feed = FeedReader(from: position)
         lists = OfferedLists(generation: generation)
-        ledger = PushLedger(from: position.sequence)
+        ledger = PushLedger(from: position.sequence, settings.limits)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
         review = KeptBackReview(isDue: settings.style == .propose)
@@ -199,7 +199,7 @@ struct PushMachine {
         var begun: [DocumentID: Version] = [:]
         for (index, original) in page.documents.enumerated() {
             var document = original
-            if document.news == .visible, echoes.holds(document.id, document.version) {
+            if document.news == .visible, echoes.holds(document.id, document.version), !settings.limits.has(.echo) {
                 ledger.skip(document)
                 continue
             }
@@ -269,7 +269,7 @@ struct PushMachine {
     private mutating func accept(_ verdicts: [FilterVerdict], _ actions: inout [PushAction]) {
         guard case .asked(let page) = judging else { return }
         judging = .nothing
-        let judgement = Judgement(page, verdicts, settings.style)
+        let judgement = Judgement(page, verdicts, settings.limits.has(.passedFailingFilter) ? .propose : settings.style)
         for document in judgement.passed { pass(document) }
         if let standstill = judgement.standstill {
             for document in standstill.notLookedAt { ledger.forget(document.id) }
@@ -338,6 +338,7 @@ struct PushMachine {
 
     /// The peer holds a revision that ours does not descend from, as far as we know.
     private mutating func lose(_ document: OutgoingDocument, to current: Version?, _ actions: inout [PushAction]) {
+        if settings.limits.has(.hopedForPull), settings.pulls { return ledger.finish(document.id) }
         if settings.pulls, !document.isAfterPull { return ledger.park(document.id, { .awaitingPull($0) }) }
         let name = current.map { " (\($0))" } ?? ""
         let why = settings.pulls ? "which the pull does not bring; it is offered again later" : "and this replicator does not pull"
@@ -346,7 +347,11 @@ struct PushMachine {
     }
 
     private mutating func hold(_ id: DocumentID, _ version: Version, _ actions: inout [PushAction]) {
-        if settings.style == .propose { acknowledged.add(id, version) }
+        if settings.limits.has(.staleMark), settings.style == .propose, let before = ledger.phase(of: id)?.document?.history.first {
+            acknowledged.add(id, before)
+        } else if settings.style == .propose {
+            acknowledged.add(id, version)
+        }
         if settings.pulls { actions.append(.tellPull(id, version)) }
         ledger.finish(id, peerVersion: version)
         // It changes fast: what the peer holds is to be known to the store before it is pruned there.

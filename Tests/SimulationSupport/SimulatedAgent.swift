@@ -1,0 +1,201 @@
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+import Logging
+import Replication
+
+/// A replicator that a simulated machine has.
+package struct SimulatedLink: Sendable {
+    package var to: Int
+    package var type: ReplicatorType
+    package var pushFilter: SimulatedFilter?
+    package var pullFilter: SimulatedFilter?
+    package var resolver: SimulatedResolver?
+}
+
+/// A machine: a disk, clocks, and while it runs a process with a database, a listener and replicators.
+///
+/// Unchecked: used by the one thread of a simulation.
+package final class SimulatedAgent: @unchecked Sendable {
+    package let number: Int
+    package let disk: SimulatedDisk
+    package let time: SimulatedTime
+    package var links: [SimulatedLink] = []
+    package var listenerPushFilter: SimulatedFilter?
+    package var listenerPullFilter: SimulatedFilter?
+    /// Binds peers to a channel.
+    package var syncFunction: SimulatedSyncFunction?
+    package private(set) var process: Process?
+    /// Processes that were started so far.
+    package private(set) var starts = 0
+    package var planted: PlantedFault?
+    /// Hears of each decision.
+    package var conflictDecided: @Sendable (DocumentID) -> Void = { _ in }
+
+    private let scheduler: Scheduler
+    private let network: SimulatedNetwork
+    private let logger: Logger
+
+    /// What ends in a crash.
+    ///
+    /// Unchecked: used by the one thread of a simulation.
+    package final class Process: @unchecked Sendable {
+        package let environment: Environment
+        package let database: Database
+        package let collection: Collection
+        let workers: ScheduledWorkers
+        package fileprivate(set) var replicators: [Replicator] = []
+        fileprivate var router: ChannelRouter?
+        /// Of the listener's sessions that are not over.
+        package fileprivate(set) var sessions: [Int: (activity: ActivityLevel, counters: ReplicationCounters)] = [:]
+        package fileprivate(set) var isAlive = true
+        fileprivate var nextSession = 0
+
+        init(_ environment: Environment, _ workers: ScheduledWorkers, _ database: Database, _ collection: Collection) {
+            self.environment = environment
+            self.workers = workers
+            self.database = database
+            self.collection = collection
+        }
+    }
+
+    package init(_ number: Int, _ scheduler: Scheduler, _ network: SimulatedNetwork) {
+        self.number = number
+        self.scheduler = scheduler
+        self.network = network
+        time = SimulatedTime(scheduler, machine: number)
+        logger = Logger(label: "simulation") { _ -> any LogHandler in
+            if scheduler.log == nil { return SwiftLogNoOpLogHandler() }
+            return TraceLog(machine: number, scheduler: scheduler)
+        }
+        disk = SimulatedDisk(time: time, random: SeededRandom(seed: scheduler.random.next()))
+    }
+
+    // MARK: life
+
+    /// Opens the database and starts listening and replicating.
+    package func start() throws {
+        guard process == nil else { return }
+        if (try? disk.facts("/data")) == nil {
+            try disk.makeFolder("/data")
+            try disk.syncFolder("/")
+        }
+        let (scheduler, number) = (scheduler, number)
+        let workers = ScheduledWorkers { _, step in
+            scheduler.at(scheduler.soon(within: 1_000_000) + 10_000, number, .worker, step)
+        }
+        var environment = Environment(
+            time: time, random: SeededRandom(seed: scheduler.random.next()), taskExecutor: SimulatedTasks(scheduler, machine: number),
+            workers: workers, files: disk, sqliteVFS: disk.vfsName)
+        environment.plant(planted)
+        var options = DatabaseOptions()
+        options.writerCacheBytes = 1 << 20
+        options.readerCacheBytes = 1 << 20
+        let database = try Database.open(folder: "/data/a.nightjar", name: "a", options: options, environment: environment)
+        guard let collection = database.collection(.default) else { return }
+        let process = Process(environment, workers, database, collection)
+        self.process = process
+        starts += 1
+        for (index, link) in links.enumerated() { process.replicators.append(replicator(index, link, process)) }
+        if let syncFunction {
+            let router = ChannelRouter(
+                database: database, collection: collection, function: syncFunction, listener: "main", environment: environment,
+                logger: logger)
+            process.router = router
+            environment.task { if process.isAlive { await router.start() } }
+        }
+        for replicator in process.replicators { environment.task { if process.isAlive { await replicator.start() } } }
+    }
+
+    private var limits: ReplicationLimits {
+        var limits = ReplicationLimits()
+        limits.plant(planted)
+        return limits
+    }
+
+    private func replicator(_ index: Int, _ link: SimulatedLink, _ process: Process) -> Replicator {
+        var configuration = ReplicatorConfiguration(
+            name: "to-\(link.to)", database: process.database, target: "machine-\(link.to)", type: link.type, isContinuous: true,
+            collections: [
+                CollectionReplication(
+                    collection: .default, pushFilter: link.pushFilter, pullFilter: link.pullFilter, resolver: link.resolver)
+            ],
+            limits: limits)
+        let decided = conflictDecided
+        configuration.conflictObserver = { decided($0.id) }
+        let connector = SimulatedConnector(network: network, time: time, from: number, to: link.to, isAlive: { process.isAlive })
+        return Replicator(configuration: configuration, connector: connector, environment: process.environment, logger: logger)
+    }
+
+    /// A peer has connected. False if nobody listens.
+    package func accept(_ transport: SimulatedTransport) -> Bool {
+        guard let process else { return false }
+        let principal = syncFunction == nil ? Principal.anonymous : Principal(name: "peer", channels: [SimulatedSyncFunction.channel])
+        let configuration = PassiveConfiguration(
+            listener: "main", database: process.database, principal: principal, pushFilter: listenerPushFilter, pullFilter: listenerPullFilter, syncFunction: syncFunction,
+            limits: limits)
+        process.nextSession += 1
+        let key = process.nextSession
+        let counters = ReplicationCounters()
+        process.sessions[key] = (.busy, counters)
+        let observer = SessionObserver(
+            activityChanged: { level in process.sessions[key]?.activity = level },
+            ended: { _ in process.sessions[key] = nil })
+        let session = ReplicationSession(
+            transport: transport, role: .passive(configuration), observer: observer, counters: counters,
+            environment: process.environment, logger: logger)
+        transport.context.execute { session.assumeIsolated { $0.start() } }
+        return true
+    }
+
+    /// Replicators that gave up, for instance because the disk failed, are started again, as an operator does.
+    package func restartStopped() {
+        guard let process else { return }
+        for replicator in process.replicators where replicator.status.activity == .stopped {
+            process.environment.task { if process.isAlive { await replicator.start() } }
+        }
+    }
+
+    /// The power goes: the disk keeps what was synced, and what the process does from now on has no effect.
+    package func crash() {
+        guard let process else { return }
+        process.isAlive = false
+        process.workers.abandon()
+        disk.crash(scheduler.random)
+        end(process)
+    }
+
+    /// The process ends in order.
+    package func stop() {
+        if let process { end(process) }
+    }
+
+    private func end(_ process: Process) {
+        self.process = nil
+        process.isAlive = false
+        network.cutAll(of: number)
+        process.sessions = [:]
+        let replicators = process.replicators
+        process.replicators = []
+        for replicator in replicators { process.environment.task { await replicator.stop() } }
+        if let router = process.router { process.environment.task { await router.stop() } }
+        process.router = nil
+        process.database.close()
+    }
+
+    // MARK: looking at it
+
+    /// A number below the limit.
+    func chance(_ limit: UInt64) -> UInt64 { scheduler.random.next() % limit }
+
+    /// Reads at once, whatever faults the disk has; nil while the machine is down.
+    package func read<T: Sendable>(_ body: @escaping @Sendable (ReadTransaction, Collection) throws -> T) throws -> T? {
+        guard let process else { return nil }
+        let rates = disk.faultRates
+        disk.faultRates = [:]
+        defer { disk.faultRates = rates }
+        let collection = process.collection
+        return try process.database.readNow { try body($0, collection) }
+    }
+}

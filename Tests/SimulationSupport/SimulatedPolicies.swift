@@ -1,0 +1,131 @@
+import Documents
+import Environment
+import Interfaces
+
+/// What the versions of a simulated policy have in common: whoever watches hears of each new one.
+///
+/// Unchecked: used by the one thread of a simulation.
+package class SimulatedPolicy: @unchecked Sendable {
+    /// How the version in force behaves.
+    package enum Mood: Sendable { case well, failing, slow, rejecting }
+
+    package let pluginName: String
+    package private(set) var version = "1"
+    package private(set) var mood = Mood.well
+    private var number = 1
+    private var watchers: [AsyncStream<String>.Continuation] = []
+
+    package init(_ name: String) { pluginName = name }
+
+    package func versionChanges() -> AsyncStream<String> {
+        let (stream, continuation) = AsyncStream.makeStream(of: String.self, bufferingPolicy: .bufferingNewest(1))
+        watchers.append(continuation)
+        return stream
+    }
+
+    /// Another version comes into force.
+    package func change(_ mood: Mood) {
+        number += 1
+        version = String(number)
+        self.mood = mood
+        for watcher in watchers { watcher.yield(version) }
+    }
+
+    func failure(_ kind: String, _ version: String) -> PolicyFailure {
+        PolicyFailure(plugin: pluginName, version: version, kind: kind, message: "simulated")
+    }
+}
+
+/// Rejects documents whose id begins with x, in each version; beside that it does what its mood says.
+package final class SimulatedFilter: SimulatedPolicy, DocumentFilter, @unchecked Sendable {
+    private let time: SimulatedTime
+
+    package init(_ name: String, _ time: SimulatedTime) {
+        self.time = time
+        super.init(name)
+    }
+
+    package func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        let (mood, version) = (mood, version)
+        try? await time.sleep(nanoseconds: mood == .slow ? 2_000_000_000 : 300_000)
+        return documents.map { document in
+            if document.id.text.hasPrefix("x") { return .reject }
+            // Some documents only.
+            let isChosen = document.id.text.utf8.last.map { $0 % 2 == 0 } ?? false
+            return switch mood {
+            case .well: .pass
+            case .failing: isChosen ? .failed(failure("plugin_error", version)) : .pass
+            case .slow: isChosen ? .failed(failure("plugin_timeout", version)) : .pass
+            case .rejecting: isChosen ? .reject : .pass
+            }
+        }
+    }
+}
+
+/// Unites the edits of both sides; a document wins against its deletion.
+package final class SimulatedResolver: SimulatedPolicy, ConflictResolver, @unchecked Sendable {
+    private let time: SimulatedTime
+
+    package init(_ name: String, _ time: SimulatedTime) {
+        self.time = time
+        super.init(name)
+    }
+
+    package func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
+        let (mood, version) = (mood, version)
+        try? await time.sleep(nanoseconds: 300_000)
+        if mood == .failing || mood == .slow { return .failed(failure("plugin_error", version)) }
+        guard let local = conflict.local else { return .remote }
+        guard let remote = conflict.remote else { return .local }
+        let mine = Edits(local.body), theirs = Edits(remote.body)
+        if mine.all.isSuperset(of: theirs.all), mine.all != theirs.all || local.revision > remote.revision { return .local }
+        if theirs.all.isSuperset(of: mine.all) { return .remote }
+        return .merged(Edits(mine.all.union(theirs.all), blob: max(mine.blob ?? "", theirs.blob ?? "")).body)
+    }
+}
+
+/// Puts documents into the channel that peers have, but those that an edit hides.
+package final class SimulatedSyncFunction: SimulatedPolicy, SyncFunction, @unchecked Sendable {
+    package static let channel = "a"
+    private let time: SimulatedTime
+
+    package init(_ time: SimulatedTime) {
+        self.time = time
+        super.init("sync")
+    }
+
+    package func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict] {
+        try? await time.sleep(nanoseconds: 300_000)
+        return requests.map { request in
+            .accepted(SyncAssignment(channels: [Edits(request.document.body).isHidden ? "b" : Self.channel]))
+        }
+    }
+}
+
+/// The bodies of simulated documents: which edits are in them, and perhaps a blob.
+package struct Edits {
+    package var all: Set<String>
+    /// A digest.
+    package var blob: String?
+
+    package init(_ all: Set<String> = [], blob: String? = nil) {
+        self.all = all
+        self.blob = blob.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    package init(_ body: [UInt8]) {
+        all = []
+        guard let object = (try? JSONValue(parsing: body))?.asObject else { return }
+        if case .array(let items)? = object["e"] { all = Set(items.compactMap(\.asString)) }
+        blob = object["b"]?.asObject?["digest"]?.asString
+    }
+
+    /// Peers may not have the document.
+    package var isHidden: Bool { all.contains { $0.hasPrefix("hide") } }
+
+    package var body: [UInt8] {
+        var text = "{\"e\":[" + all.sorted().map { "\"\($0)\"" }.joined(separator: ",") + "]"
+        if let blob { text += ",\"b\":{\"@type\":\"blob\",\"digest\":\"\(blob)\",\"content_type\":\"image/png\"}" }
+        return Array((text + "}").utf8)
+    }
+}

@@ -1,0 +1,159 @@
+import Documents
+import DocumentStore
+import Environment
+import Replication
+
+/// One run: a fleet is put under load and faults, then heals, round by round; after each all that is promised is checked.
+///
+/// Unchecked: used by the one thread of a simulation.
+package final class Simulation: @unchecked Sendable {
+    package let plan: SimulationPlan
+    package let scheduler: Scheduler
+    package let network: SimulatedNetwork
+    package private(set) var agents: [SimulatedAgent] = []
+    package let record = SimulationRecord()
+    let random: SeededRandom
+    private(set) var policies: [SimulatedPolicy] = []
+    private var violation: String?
+
+    /// Simulated time of a round in which edits and faults come.
+    static let window: UInt64 = 20_000_000_000
+    /// Simulated time within which a healed fleet has to come to rest; a replicator waits up to five minutes between attempts.
+    static let longestRest: UInt64 = 3_600_000_000_000
+
+    package init(_ plan: SimulationPlan, log: ((String) -> Void)? = nil) {
+        self.plan = plan
+        scheduler = Scheduler(seed: plan.seed)
+        scheduler.log = log
+        random = scheduler.random
+        network = SimulatedNetwork(scheduler)
+        agents = (0..<plan.machines).map { SimulatedAgent($0, scheduler, network) }
+        network.accept = { [unowned self] in agents[$0].accept($1) }
+        for agent in agents {
+            agent.planted = plan.planted
+            agent.conflictDecided = { [record] in record.decided.insert($0) }
+        }
+        for link in plan.links { addLink(link.from, link.to) }
+    }
+
+    private func addLink(_ from: Int, _ to: Int) {
+        let agent = agents[from]
+        var link = SimulatedLink(to: to, type: .pushAndPull)
+        if plan.unites { link.resolver = add(SimulatedResolver("resolver", agent.time)) }
+        if plan.hasPolicies {
+            if random.chance(0.6) { link.pushFilter = add(SimulatedFilter("push", agent.time)) }
+            if random.chance(0.6) { link.pullFilter = add(SimulatedFilter("pull", agent.time)) }
+            let listener = agents[to]
+            if listener.listenerPushFilter == nil, random.chance(0.4) { listener.listenerPushFilter = add(SimulatedFilter("out", listener.time)) }
+            if listener.listenerPullFilter == nil, random.chance(0.4) { listener.listenerPullFilter = add(SimulatedFilter("in", listener.time)) }
+        }
+        if plan.hasChannels, agents[to].syncFunction == nil { agents[to].syncFunction = add(SimulatedSyncFunction(agents[to].time)) }
+        agent.links.append(link)
+    }
+
+    private func add<Policy: SimulatedPolicy>(_ policy: Policy) -> Policy {
+        policies.append(policy)
+        return policy
+    }
+
+    /// The first thing that is wrong counts.
+    func violate(_ what: String) {
+        guard violation == nil else { return }
+        violation = what
+        scheduler.say("VIOLATION: \(what)")
+        if scheduler.log != nil { dump() }
+    }
+
+    // MARK: the run
+
+    package func run() throws(SimulationFailure) {
+        for agent in agents {
+            do { try agent.start() } catch { violate("machine \(agent.number) cannot open a new database: \(error)") }
+        }
+        for round in 0..<plan.rounds where violation == nil {
+            let start = scheduler.now
+            schedule(round, from: start)
+            go(until: start + Self.window)
+            heal()
+            go(until: scheduler.now + 2_000_000_000)
+            heal()
+            rest()
+            if violation == nil { checkAtRest() }
+        }
+        finish()
+        if let violation { throw SimulationFailure(plan: plan, violation: violation) }
+    }
+
+    private func go(until end: UInt64) {
+        while violation == nil, scheduler.step(until: end) { look() }
+        scheduler.advance(to: end)
+    }
+
+    /// Runs until nothing is left to happen.
+    private func rest() {
+        let (start, steps) = (scheduler.now, scheduler.steps)
+        let bound = 200_000 + 2_000 * record.commits * plan.links.count
+        while violation == nil, scheduler.step() {
+            look()
+            if scheduler.now - start > Self.longestRest {
+                if !isStuck() { violate("the fleet does not come to rest within an hour") }
+                return
+            }
+            if scheduler.steps - steps > bound { return violate("the fleet does not come to rest within \(bound) steps: a storm") }
+        }
+    }
+
+    /// What has to be true at any time, looked at now and then.
+    private func look() {
+        guard scheduler.steps % 256 == 0 else { return }
+        for agent in agents {
+            for replicator in agent.process?.replicators ?? [] {
+                let counts = replicator.status.counts
+                if counts.completed > counts.total {
+                    violate("machine \(agent.number): \(counts.completed) documents completed of \(counts.total)")
+                }
+            }
+        }
+        if scheduler.count > 20_000 { violate("\(scheduler.count) steps wait: a queue grows without bound") }
+    }
+
+    /// All faults end; who gave up begins again.
+    private func heal() {
+        scheduler.say("the fleet heals")
+        network.unreachable = []
+        network.conditions = .init()
+        for agent in agents {
+            agent.disk.faultRates = [:]
+            if agent.disk.changesUntilPowerCut != nil { crashNow(agent) }
+            start(agent)
+            agent.restartStopped()
+        }
+        for policy in policies where policy.mood != .well { policy.change(.well) }
+    }
+
+    /// Starts a machine that is down, and looks whether it lost something.
+    func start(_ agent: SimulatedAgent) {
+        guard agent.process == nil else { return }
+        do {
+            try agent.start()
+            checkAcknowledged(agent)
+            for link in plan.links where link.from == agent.number || link.to == agent.number {
+                checkCheckpoint(agents[link.from], agents[link.to])
+            }
+        } catch is FileError {
+            // As below.
+        } catch StoreError.inputOutput, StoreError.diskFull {
+            // The disk fails; the next attempt may do better.
+        } catch {
+            violate("machine \(agent.number) does not start again: \(error)")
+        }
+    }
+
+    /// Ends everything, so that nothing of this run stays in memory.
+    private func finish() {
+        for agent in agents { agent.stop() }
+        var left = 200_000
+        while left > 0, scheduler.step() { left -= 1 }
+        network.accept = { _, _ in false }
+    }
+}

@@ -1,0 +1,200 @@
+import Documents
+import DocumentStore
+import Environment
+import Glibc
+
+/// What users and fate do in a round.
+extension Simulation {
+    func schedule(_ round: Int, from start: UInt64) {
+        for number in 0..<plan.edits {
+            let agent = agents[random.below(agents.count)]
+            let mark = "\(round)-\(number)"
+            at(start, .load, agent) { $0.edit(agent, mark) }
+        }
+        if plan.hasChannels {
+            let hub = agents[plan.links[0].to]
+            for number in 0..<(4 + random.below(10)) {
+                at(start, .load, hub) { $0.hideSoon(hub, "\(round)-\(number)") }
+            }
+        }
+        if plan.hasBursts {
+            let agent = agents[random.below(agents.count)]
+            let count = 50 + random.below(250)
+            at(start, .load, agent) { $0.burst(agent, "\(round)", left: count) }
+        }
+        if plan.hasPolicies {
+            for policy in policies where random.chance(0.7) {
+                let moods = allowedMoods(policy)
+                for _ in 0..<(1 + random.below(2)) {
+                    let mood = moods[random.below(moods.count)]
+                    at(start, .fault, agents[0]) { _ in policy.change(mood) }
+                }
+            }
+        }
+        if !plan.isCalm { scheduleFaults(start) }
+    }
+
+    /// What a listener's filter rejects it never sees again, so a rejection must be for ever.
+    private func allowedMoods(_ policy: SimulatedPolicy) -> [SimulatedPolicy.Mood] {
+        let isListed = policy.pluginName == "push" || policy.pluginName == "pull"
+        return isListed ? [.failing, .slow, .rejecting, .well] : [.failing, .slow, .well]
+    }
+
+    private func scheduleFaults(_ start: UInt64) {
+        for _ in 0..<random.below(4) { at(start, .fault, agents[0]) { $0.network.cutOne(isHalfOpen: $0.random.chance(0.4)) } }
+        for agent in agents {
+            if random.chance(0.3) {
+                at(start, .fault, agent) { _ in agent.time.skew += Int64.random(in: -100_000...100_000, from: agent) }
+            }
+            if random.chance(0.2) {
+                at(start, .fault, agent) { simulation in
+                    simulation.network.unreachable.insert(agent.number)
+                    simulation.network.cutAll(of: agent.number)
+                }
+            }
+            if plan.hasCrashes, random.chance(agents.count > 5 ? 0.15 : 0.6) {
+                let isTorn = random.chance(0.5)
+                at(start, .fault, agent) { $0.crash(agent, isTorn: isTorn) }
+            }
+            if plan.hasDiskFaults, random.chance(0.5) {
+                let rate = [0.01, 0.1, 0.5][random.below(3)]
+                at(start, .fault, agent) { simulation in
+                    agent.disk.faultRates = simulation.random.chance(0.5) ? [.write: rate] : [.sync: rate, .read: rate / 10]
+                    simulation.after(2_000_000_000, .fault, agent) { _ in
+                        agent.disk.faultRates = [:]
+                        agent.restartStopped()
+                    }
+                }
+            }
+        }
+        if random.chance(0.3) {
+            at(start, .fault, agents[0]) { simulation in
+                simulation.network.conditions.nanosecondsPerByte = 20_000
+                simulation.network.conditions.highWatermark = 4 << 10
+                simulation.network.conditions.lowWatermark = 1 << 10
+            }
+        }
+    }
+
+    /// At some time of the round.
+    private func at(_ start: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
+        scheduler.at(start + random.next() % Self.window, agent.number, kind) { [unowned self] in body(self) }
+    }
+
+    private func after(_ delay: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
+        scheduler.at(scheduler.now + delay, agent.number, kind) { [unowned self] in body(self) }
+    }
+
+    private func crash(_ agent: SimulatedAgent, isTorn: Bool) {
+        guard agent.process != nil else { return }
+        scheduler.say("machine \(agent.number) is about to crash\(isTorn ? " in the middle of a write" : "")")
+        if isTorn {
+            // In the middle of what the disk does.
+            agent.disk.changesUntilPowerCut = random.below(40)
+            return after(100_000_000 + random.next() % 1_000_000_000, .fault, agent) { $0.fall(agent) }
+        }
+        fall(agent)
+    }
+
+    private func fall(_ agent: SimulatedAgent) {
+        crashNow(agent)
+        after(random.next() % 3_000_000_000, .fault, agent) { $0.start(agent) }
+    }
+
+    func crashNow(_ agent: SimulatedAgent) {
+        record.crashes += 1
+        agent.crash()
+        record.unanswered[agent.number] = 0
+    }
+
+    // MARK: edits
+
+    private func edit(_ agent: SimulatedAgent, _ mark: String) {
+        let kinds = plan.hasPolicies ? "ddddttbpxx" : "dddddttbbp"
+        let kind = Array(kinds)[random.below(kinds.count)]
+        var name = "\(kind)\(random.below(kind == "d" ? 6 : 4))"
+        // What a filter on one side rejects would be in conflict for good, were it written on both.
+        if kind == "x" || kind == "t" && !plan.deletesInConflict { name += "-\(agent.number)" }
+        let id = DocumentID(stored: name)
+        switch kind {
+        case "t": write(agent, id, mark, deletes: random.chance(0.4))
+        case "b": writeBlob(agent, id, mark)
+        case "p": if random.chance(0.5) { purge(agent, id) } else { write(agent, id, mark) }
+        default: write(agent, id, mark)
+        }
+    }
+
+    /// Shows a document to the peers and takes it away, perhaps before they have it.
+    private func hideSoon(_ hub: SimulatedAgent, _ mark: String) {
+        let id = DocumentID(stored: "c\(random.below(3))")
+        write(hub, id, "show-\(mark)", replaces: true)
+        guard random.chance(0.7) else { return }
+        after(1_000_000 + random.next() % 40_000_000, .load, hub) { $0.write(hub, id, "hide-\(mark)", replaces: true) }
+    }
+
+    /// Saves one document again and again, faster than it can be replicated.
+    private func burst(_ agent: SimulatedAgent, _ mark: String, left: Int) {
+        guard left > 0, agent.process != nil else { return }
+        write(agent, DocumentID(stored: "t9-\(agent.number)"), "\(mark)-\(left)", replaces: true)
+        after(500_000 + random.next() % 5_000_000, .load, agent) { $0.burst(agent, mark, left: left - 1) }
+    }
+
+    private func writeBlob(_ agent: SimulatedAgent, _ id: DocumentID, _ mark: String) {
+        guard let process = agent.process else { return }
+        let size = random.chance(0.2) ? 200_000 : 100 + random.below(5_000)
+        let bytes = Array("\(mark) ".utf8) + [UInt8](repeating: UInt8(random.below(256)), count: size)
+        process.database.blobs.perform { try $0.install(bytes) } completion: { [unowned self] result in
+            guard process.isAlive, let digest = try? result.get() else { return }
+            write(agent, id, mark, blob: digest.text)
+        }
+    }
+
+    private func write(
+        _ agent: SimulatedAgent, _ id: DocumentID, _ mark: String, deletes: Bool = false, replaces: Bool = false, blob: String? = nil
+    ) {
+        // Who purges a document and writes it again has a conflict for good with those who kept it.
+        guard let process = agent.process, !record.purged.contains(id) else { return }
+        let collection = process.collection
+        record.unanswered[agent.number, default: 0] += 1
+        process.database.write { transaction -> SavedRevision in
+            let found = try transaction.document(collection, id)
+            var edits = found.map { $0.isDeleted || replaces ? Edits() : Edits($0.body) } ?? Edits()
+            edits.all.insert(mark)
+            if let blob { edits.blob = blob }
+            let isDeletion = deletes && found.map { !$0.isDeleted } ?? false
+            return try transaction.save(
+                collection, id: id, body: isDeletion ? [] : edits.body, deleted: isDeletion,
+                parent: found.flatMap { $0.isDeleted ? nil : $0.revision })
+        } completion: { [unowned self] in
+            guard process.isAlive else { return }
+            answered(agent, id, mark, $0)
+        }
+    }
+
+    private func answered(_ agent: SimulatedAgent, _ id: DocumentID, _ mark: String, _ result: Result<SavedRevision, any Error>) {
+        record.unanswered[agent.number, default: 0] -= 1
+        guard case .success(let saved) = result else {
+            record.failures += 1
+            return
+        }
+        record.commits += 1
+        record.commitsByMachine[agent.number, default: 0] += 1
+        record.acknowledged[agent.number, default: [:]][id] = .init(sequence: saved.sequence, revision: saved.revision)
+        if id.text.hasPrefix("d") { record.edits[id, default: []].insert(mark) }
+        scheduler.note(saved.sequence, "machine \(agent.number): \(id) saved as \(saved.revision), sequence \(saved.sequence)")
+    }
+
+    private func purge(_ agent: SimulatedAgent, _ id: DocumentID) {
+        guard let process = agent.process else { return }
+        let collection = process.collection
+        record.purged.insert(id)
+        process.database.write { try $0.purge(collection, id) } completion: { _ in }
+    }
+}
+
+extension Int64 {
+    /// A number from the machine's chance.
+    fileprivate static func random(in range: ClosedRange<Int64>, from agent: SimulatedAgent) -> Int64 {
+        range.lowerBound + Int64(agent.chance(UInt64(range.upperBound - range.lowerBound)))
+    }
+}

@@ -1,0 +1,71 @@
+import Environment
+import Replication
+
+/// What one run consists of; all of it follows from the seed.
+package struct SimulationPlan: Sendable {
+    package enum Topology: String, CaseIterable, Sendable { case pair, chain, star, ring, hubs }
+
+    package var seed: UInt64
+    package var topology: Topology
+    package var machines: Int
+    /// Who connects to whom.
+    package var links: [(from: Int, to: Int)]
+    package var rounds = 2
+    /// Edits of all machines, of one round.
+    package var edits = 40
+    /// Nothing fails: no cuts, crashes, faults; policies stay as they are. Then more can be expected.
+    package var isCalm = false
+    package var hasCrashes = true
+    package var hasDiskFaults = true
+    package var hasPolicies = true
+    package var hasBursts = true
+    /// Listeners bind their peers to a channel, and documents come and go there.
+    package var hasChannels = false
+    /// Conflicts are united; else the default rule decides.
+    package var unites = true
+    /// Documents are deleted on one machine while others write them.
+    package var deletesInConflict = false
+    package var planted: PlantedFault?
+
+    /// - Parameter topology: nil for one that the seed chooses; large fleets are rare.
+    package init(seed: UInt64, topology: Topology? = nil, planted: PlantedFault? = nil) {
+        self.seed = seed
+        self.planted = planted
+        let random = SeededRandom(seed: seed ^ 0x5EED)
+        let dice = random.below(20)
+        let chosen = topology ?? (dice < 12 ? .pair : dice < 15 ? .chain : dice < 17 ? .ring : dice < 19 ? .hubs : .star)
+        self.topology = chosen
+        switch chosen {
+        case .pair: (machines, links) = (2, [(0, 1)])
+        case .chain: (machines, links) = (3, [(0, 1), (1, 2)])
+        case .ring: (machines, links) = (3, [(0, 1), (1, 2), (2, 0)])
+        case .hubs: (machines, links) = (5, [(0, 1), (2, 0), (2, 1), (3, 0), (4, 1)])
+        case .star: (machines, links) = (20, (1..<20).map { ($0, 0) })
+        }
+        edits = 10 + random.below(50)
+        isCalm = random.chance(0.25)
+        hasCrashes = random.chance(0.5)
+        hasDiskFaults = random.chance(0.3)
+        hasPolicies = random.chance(0.5)
+        hasBursts = random.chance(0.15)
+        unites = random.chance(0.7)
+        hasChannels = (chosen == .pair || chosen == .star) && random.chance(0.2)
+        if hasChannels { hasPolicies = false }
+        if isCalm { (hasCrashes, hasDiskFaults, hasPolicies) = (false, false, hasPolicies) }
+    }
+}
+
+/// A run that broke an invariant.
+package struct SimulationFailure: Error, CustomStringConvertible {
+    package var plan: SimulationPlan
+    /// The first invariant that was broken, in words.
+    package var violation: String
+
+    package var description: String {
+        let planted = plan.planted.map { " NIGHTJAR_SIMULATION_FAULT=\($0.rawValue)" } ?? ""
+        return """
+            seed \(plan.seed), topology \(plan.topology.rawValue): \(violation)
+            With a full trace: NIGHTJAR_SIMULATION_TOPOLOGY=\(plan.topology.rawValue)\(planted) Tests/run --simulate-seed \(plan.seed)
+            """
+    }
+}

@@ -1,0 +1,29 @@
+#if DEBUG
+import Environment
+import SimulationSupport
+import Testing
+
+/// Shows that the simulation finds bugs: each is planted, and some seed has to notice.
+@Suite(.serialized) struct PlantedFaultTests {
+    /// Seeds that were seen to find the fault, so that a normal test run need not search.
+    static let found: [PlantedFault: UInt64] = [
+        .acknowledgedBeforeCommit: 1, .settledBeforeStored: 45, .checkpointTooFar: 2, .lostWakeUp: 3, .echo: 11, .forgottenHeldDocument: 2,
+        .missingBlobs: 1, .forgottenSuccessor: 16, .passedFailingFilter: 10, .hopedForPull: 4, .unansweredWrite: 4, .staleMark: 193,
+    ]
+
+    @Test(arguments: PlantedFault.allCases.filter { found[$0] != nil }) func knownSeedFinds(_ fault: PlantedFault) async throws {
+        let seed = try #require(Self.found[fault])
+        let result = try await simulate(SimulationPlan(seed: seed, planted: fault))
+        #expect(result.failure != nil, "seed \(seed) does not notice \(fault) any more; Tests/run --simulate-planted finds others")
+    }
+
+    /// On demand: the first seed that finds each fault.
+    @Test(.enabled(if: Wish.text("PLANTED") != nil), arguments: PlantedFault.allCases.filter { Wish.fault == nil || Wish.fault == $0 })
+    func isFoundWithin2000Seeds(_ fault: PlantedFault) async throws {
+        let result = try await simulate(1..<2_001, stopsAtFirst: true) { SimulationPlan(seed: $0, planted: fault) }
+        let failure = result.failures.first
+        print("\(fault.rawValue): \(failure.map { "seed \($0.plan.seed): \($0.violation)" } ?? "not found")")
+        #expect(failure != nil, "no seed notices \(fault)")
+    }
+}
+#endif

@@ -1,0 +1,81 @@
+import Environment
+import Glibc
+import SimulationSupport
+import Testing
+
+/// What the environment of the test run asks for; `Tests/run` sets it.
+enum Wish {
+    static func text(_ name: String) -> String? { getenv("NIGHTJAR_SIMULATION_\(name)").map { String(cString: $0) } }
+    static func number(_ name: String) -> UInt64? { text(name).flatMap(UInt64.init) }
+    static var topology: SimulationPlan.Topology? { text("TOPOLOGY").flatMap(SimulationPlan.Topology.init) }
+    static var fault: PlantedFault? { text("FAULT").flatMap(PlantedFault.init) }
+}
+
+/// Runs seeds on two threads at once.
+/// - Parameter stopsAtFirst: what comes after a failure is not run.
+func simulate(
+    _ seeds: Range<UInt64>, stopsAtFirst: Bool = false, _ plan: @escaping @Sendable (UInt64) -> SimulationPlan
+) async throws -> (failures: [SimulationFailure], steps: Int, stuck: Int) {
+    try await withThrowingTaskGroup(of: (SimulationFailure?, Int, Int).self) { group in
+        var next = seeds.lowerBound
+        var failures: [SimulationFailure] = []
+        var (steps, stuck) = (0, 0)
+        func add() {
+            guard next < seeds.upperBound, !(stopsAtFirst && !failures.isEmpty) else { return }
+            let plan = plan(next)
+            next += 1
+            group.addTask {
+                let result = try await simulate(plan)
+                return (result.failure, result.steps, result.stuck)
+            }
+        }
+        add()
+        add()
+        while let (failure, count, isStuck) = try await group.next() {
+            steps += count
+            stuck += isStuck
+            if let failure { failures.append(failure) }
+            add()
+        }
+        return (failures.sorted { $0.plan.seed < $1.plan.seed }, steps, stuck)
+    }
+}
+
+/// Many seeds, or one with all that happens in it.
+@Suite(.serialized) struct SeedTests {
+    @Test(.enabled(if: Wish.number("SEED") == nil)) func seeds() async throws {
+        let first = Wish.number("FIRST") ?? 1
+        let count = Wish.number("COUNT") ?? 200
+        let clock = ContinuousClock()
+        let start = clock.now
+        let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault) }
+        for failure in result.failures { Issue.record("\(failure)") }
+        let seconds = Double((clock.now - start).components.attoseconds) * 1e-18 + Double((clock.now - start).components.seconds)
+        print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second; \(result.stuck) documents stuck")
+    }
+
+    @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
+        let seed = try #require(Wish.number("SEED"))
+        let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault)) { print($0) }
+        print("trace \(String(result.trace, radix: 16)), \(result.steps) steps")
+        if let failure = result.failure { Issue.record("\(failure)") }
+    }
+
+    /// Runs a second of the pair topology with 1,000 events, on one core.
+    @Test(.enabled(if: Wish.text("FIGURE") != nil)) func pairFigure() async throws {
+        let clock = ContinuousClock()
+        let start = clock.now
+        var steps = 0
+        for seed in 1...200 as ClosedRange<UInt64> {
+            var plan = SimulationPlan(seed: seed, topology: .pair)
+            // About 1,000 steps of the scheduler.
+            (plan.rounds, plan.edits, plan.hasBursts) = (1, 14, false)
+            let result = try await simulate(plan)
+            #expect(result.failure == nil)
+            steps += result.steps
+        }
+        let elapsed = (clock.now - start).components
+        let seconds = Double(elapsed.seconds) + Double(elapsed.attoseconds) * 1e-18
+        print("200 runs of the pair in \(Int(seconds * 1_000)) ms, \(steps / 200) events each: \(Int(200 / seconds)) runs a second")
+    }
+}

@@ -1,0 +1,61 @@
+import DocumentStore
+import Environment
+import Glibc
+import SimulationSupport
+import Testing
+
+/// Runs a simulation on a thread of its own, since a run has to stay on one.
+func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) async throws -> (trace: UInt64, steps: Int, stuck: Int, failure: SimulationFailure?) {
+    try await ThreadWorkers().run(name: "simulation", stackBytes: 8 << 20) {
+        let simulation = Simulation(plan, log: log)
+        do throws(SimulationFailure) {
+            try simulation.run()
+            return (simulation.scheduler.trace, simulation.scheduler.steps, simulation.record.stuck.count, nil)
+        } catch {
+            return (simulation.scheduler.trace, simulation.scheduler.steps, simulation.record.stuck.count, error)
+        }
+    }
+}
+
+@Suite struct SimulationTests {
+    @Test func sameSeedGivesTheSameRun() async throws {
+        for seed in [1, 2, 3] as [UInt64] {
+            let first = try await simulate(SimulationPlan(seed: seed))
+            let second = try await simulate(SimulationPlan(seed: seed))
+            #expect(first.trace == second.trace && first.steps == second.steps)
+        }
+    }
+
+    /// Traces that do not depend on the process. Dictionaries without seeds of their own are a part of that, see `Tests/run`.
+    @Test(.enabled(if: getenv("SWIFT_DETERMINISTIC_HASHING") != nil))
+    func sameSeedGivesTheSameRunInAnotherProcess() async throws {
+        let file = try #require(Wish.text("TRACES"), "Tests/run names the file in which the traces of one run wait for the next")
+        var lines: [String] = []
+        for topology in SimulationPlan.Topology.allCases where topology != .star {
+            for seed in 1...3 as ClosedRange<UInt64> {
+                let result = try await simulate(SimulationPlan(seed: seed, topology: topology))
+                lines.append("\(topology.rawValue) \(seed) \(String(result.trace, radix: 16)) \(result.steps)")
+            }
+        }
+        let text = lines.joined(separator: "\n") + "\n"
+        if let before = read(file) {
+            #expect(before == text)
+        } else {
+            write(text, to: file)
+        }
+    }
+
+    private func read(_ path: String) -> String? {
+        guard let file = fopen(path, "r") else { return nil }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 64 << 10)
+        let count = fread(&bytes, 1, bytes.count, file)
+        return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+
+    private func write(_ text: String, to path: String) {
+        guard let file = fopen(path, "w") else { return }
+        fputs(text, file)
+        fclose(file)
+    }
+}
