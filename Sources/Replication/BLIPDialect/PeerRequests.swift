@@ -91,8 +91,11 @@ extension BLIPDialect {
             // An empty list without a reply is the marker of the end; as a peer that pushes says it, it means nothing.
             if isPassive {
                 if handle == nil { return }
-                let start = request.body.getString(at: request.body.readerIndex, length: min(16, request.body.readableBytes)) ?? ""
-                if ["", "[]", "null"].contains(start.filter { !$0.isWhitespace }) { return reply(handle) }
+                if request.body.readableBytes <= limits.inlineListBytes,
+                    try ChangeRows.readChanges([UInt8](request.body.readableBytesView), limits: limits).isEmpty
+                {
+                    return reply(handle)
+                }
                 throw MessageError(code: 409, message: "Use 'proposeChanges' instead")
             }
             events.append(.pull(slot: slot, .listArrived(IncomingList(handle: handle, body: request.body))))

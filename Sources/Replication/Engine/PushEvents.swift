@@ -89,3 +89,9 @@ extension ReplicationError {
         self.init(domain: .plugin, code: 503, message: "\(failure.kind): \(failure.message)")
     }
 }
+
+extension DocumentEvent {
+    init(pushed document: OutgoingDocument, _ collection: CollectionName, _ error: ReplicationError?) {
+        self.init(id: document.id, collection: collection, direction: .push, isDeleted: document.isDeleted, error: error)
+    }
+}

@@ -199,8 +199,22 @@ struct PushLedger {
 
     // MARK: - Reading again
 
+    /// Time is up for what the peer could not take.
+    mutating func wakeDeferred() {
+        wake { if case .deferred(let parked) = $0 { parked } else { nil } }
+    }
+
+    /// The pull is complete: what waits for it is offered once more, and is not waited for again.
+    mutating func wakeAwaitingPull() {
+        wake { phase in
+            guard case .awaitingPull(var parked) = phase, !parked.wasOfferedAfterPull else { return nil }
+            parked.wasOfferedAfterPull = true
+            return parked
+        }
+    }
+
     /// What waits and is chosen is read again.
-    mutating func wake(where chosen: (Phase) -> Parked?) {
+    private mutating func wake(where chosen: (Phase) -> Parked?) {
         guard waiting > 0 else { return }
         for (id, entry) in entries.sorted(by: { $0.key < $1.key }) {
             guard let parked = chosen(entry.phase) else { continue }

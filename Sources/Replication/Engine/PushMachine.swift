@@ -8,12 +8,6 @@ import Interfaces
 /// At most one revision of a document is under way. What changes meanwhile is read again when the trip is over, so the
 /// peer always gets the newest, and its acknowledgements of one document come in order.
 struct PushMachine {
-    private enum Judging {
-        case nothing
-        /// The filter has the visible ones of these.
-        case asked(PushPage)
-    }
-
     let settings: PushSettings
     private(set) var ledger: PushLedger
     private(set) var feed: FeedReader
@@ -21,8 +15,8 @@ struct PushMachine {
     private var acknowledged = AcknowledgedVersions()
     private var retry: RetryDelay
     private var echoes: EchoMemory
-
-    private var judging = Judging.nothing
+    /// The filter has the visible ones of these.
+    private var judging: PushPage?
     /// Read, and to be judged when the page before it is.
     private var nextPage: PushPage?
     /// Passed, and to be offered when fewer lists are under way.
@@ -46,13 +40,15 @@ struct PushMachine {
 
     /// What was acknowledged and is not noted, for a connection that ends.
     mutating func takeUnnoted() -> AcknowledgedVersions.Batch? { acknowledged.take(endsExclusions: hasKeptBack) }
+
     /// The feed was read to its end, as far as it can be.
     var isCaughtUp: Bool {
-        guard case .nothing = judging, feed.reading == .nothing else { return false }
+        guard judging == nil, feed.reading == .nothing else { return false }
         return nextPage == nil && !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver)
     }
 
-    var isDrained: Bool { ledger.active == 0 && lists.isEmpty && ready.isEmpty }  // Some may wait for their time.
+    /// Nobody works on a document. Some may wait for their time.
+    var isDrained: Bool { ledger.active == 0 && lists.isEmpty && ready.isEmpty }
     /// Nothing can be done now.
     var isIdle: Bool { isCaughtUp && isDrained }
 
@@ -93,7 +89,7 @@ struct PushMachine {
         case .throttled(let isShort): isThrottled = isShort
         case .retryIsDue:
             retry.elapsed()
-            ledger.wake { if case .deferred(let parked) = $0 { parked } else { nil } }
+            ledger.wakeDeferred()
         }
         advance(&actions)
     }
@@ -111,11 +107,7 @@ struct PushMachine {
         guard isDrained else { return }
         if settings.pulls, isPullComplete, ledger.waiting > 0 {
             // Perhaps the pull brought it before the peer's answer came.
-            ledger.wake { phase in
-                guard case .awaitingPull(var parked) = phase, !parked.wasOfferedAfterPull else { return nil }
-                parked.wasOfferedAfterPull = true
-                return parked
-            }
+            ledger.wakeAwaitingPull()
             read(&actions)
         }
         note(&actions)
@@ -140,7 +132,7 @@ struct PushMachine {
     private mutating func offer(_ actions: inout [PushAction]) {
         guard !ready.isEmpty, lists.count < settings.limits.changeListsInFlight else { return }
         var rows = ready
-        ready = []
+        ready.removeAll()
         if rows.count > settings.limits.rowsPerChangeList {
             ready = Array(rows[settings.limits.rowsPerChangeList...])
             rows.removeLast(ready.count)
@@ -153,7 +145,7 @@ struct PushMachine {
     }
 
     private mutating func note(_ actions: inout [PushAction]) {
-        if let batch = acknowledged.take(endsExclusions: hasKeptBack) { actions.append(.note(batch)) }
+        if let batch = takeUnnoted() { actions.append(.note(batch)) }
     }
 
     private mutating func accept(_ page: FeedPage) {
@@ -231,7 +223,7 @@ struct PushMachine {
     }
 
     private mutating func judge(_ actions: inout [PushAction]) {
-        while case .nothing = judging, ready.isEmpty, let page = nextPage {
+        while judging == nil, ready.isEmpty, let page = nextPage {
             if let stall = feed.stall, let first = page.documents.first, let from = page.from {
                 if first.id == stall.id, first.version == stall.version {
                     _ = feed.stand(at: stall, from)
@@ -249,7 +241,7 @@ struct PushMachine {
                 offer(&actions)
             } else {
                 for document in now { ledger.move(document.id, to: .judging(document)) }
-                judging = .asked(PushPage(documents: now, from: page.from))
+                judging = PushPage(documents: now, from: page.from)
                 actions.append(.judge(visible))
             }
             if rest != nil, now.isEmpty { return }
@@ -267,8 +259,8 @@ struct PushMachine {
     }
 
     private mutating func accept(_ verdicts: [FilterVerdict], _ actions: inout [PushAction]) {
-        guard case .asked(let page) = judging else { return }
-        judging = .nothing
+        guard let page = judging else { return }
+        judging = nil
         let judgement = Judgement(page, verdicts, settings.limits.has(.passedFailingFilter) ? .propose : settings.style)
         for document in judgement.passed { pass(document) }
         if let standstill = judgement.standstill {
@@ -402,8 +394,6 @@ struct PushMachine {
     }
 
     private func report(_ document: OutgoingDocument, _ error: ReplicationError?, _ actions: inout [PushAction]) {
-        let event = DocumentEvent(
-            id: document.id, collection: settings.collection, direction: .push, isDeleted: document.isDeleted, error: error)
-        actions.append(.report(event))
+        actions.append(.report(DocumentEvent(pushed: document, settings.collection, error)))
     }
 }
