@@ -217,7 +217,7 @@ struct PushMachine {
                 continue
             }
             if settings.style == .announce {
-                guard ledger.phase(of: document.id) == nil else {
+                guard ledger.phase(of: document.id) == nil || settings.limits.has(.overtakingPurge) else {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))
                 }
@@ -400,9 +400,10 @@ struct PushMachine {
         for (id, version) in revisions {
             if settings.style == .announce {
                 echoes.add(id, version)
-            } else if case .awaitingPull? = ledger.phase(of: id) {
-                ledger.finishWaiting(id)
+                continue
             }
+            acknowledged.supersede(id, by: version)
+            if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }
     }
 
