@@ -16,7 +16,8 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case missingBlobs
     /// What changed on its way is not read again.
     case forgottenSuccessor
-    /// A document is taken away although a revision of it waits to be stored.
+    /// A document is taken away although a revision of it waits to be stored; and the peer does not wait for that either, as
+    /// Sync Gateway does not.
     case overtakingPurge
     /// A listener whose filter fails goes on behind the document.
     case passedFailingFilter

@@ -181,7 +181,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         for replicator in replicators { process.environment.task { await replicator.stop() } }
         if let router = process.router { process.environment.task { await router.stop() } }
         process.router = nil
-        process.database.close()
+        process.database.abandon()
     }
 
     // MARK: looking at it

@@ -64,7 +64,8 @@ extension Simulation {
         let between = "between machine \(active.number) and machine \(passive.number)"
         do {
             for (id, row) in mine.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= checkpoint.local {
-                if isFree(id) || kept.contains(id) || row.hasConflict || mayBeDropped(id) { continue }
+                // What the pull holds of a document comes before what is pushed of it.
+                if isFree(id) || kept.contains(id) || held.contains(id) || row.hasConflict || mayBeDropped(id) { continue }
                 if try !theirs.has(id, row.revision) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pushed, but \(id) \(row.revision) is not there")
                 }

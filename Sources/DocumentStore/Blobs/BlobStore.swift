@@ -87,6 +87,9 @@ public final class BlobStore: Sendable {
 
     func close() { queue.close() }
 
+    /// Lets go what waits, when the workers have died.
+    func drop() { queue.drop() }
+
     // MARK: reading
 
     func path(_ digest: BlobDigest) -> String { folder + "/" + digest.hex }

@@ -114,6 +114,14 @@ public final class Database: Sendable {
         lock.release()
     }
 
+    /// Closes when the workers have died, as they do in a simulated crash: what waits is answered, and not done.
+    package func abandon() {
+        close()
+        reads.drop()
+        writes.drop()
+        blobs.drop()
+    }
+
     // MARK: transactions
 
     /// Runs `body` on the writer, alone. Returns only when what it wrote is durable.

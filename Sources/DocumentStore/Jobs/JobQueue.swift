@@ -89,7 +89,10 @@ final class JobQueue<Element: Sendable>: Sendable {
             return state.workers
         }
         for worker in workers { worker.stop() }
-        // Workers that could not do them any more: letting them go says that the database is closed.
+    }
+
+    /// Lets go what waits, which answers that the database is closed: for workers that died.
+    func drop() {
         let left = state.withLock { $0.removeFirst(.max) }
         _ = consume left
     }

@@ -43,6 +43,10 @@ public final class WriteTransaction: ReadTransaction {
         let tables = try tables(collection)
         for (id, revision) in revisions {
             guard let row = try row(collection, id) else { continue }
+            // A late note must not take back what is known since: the remote has moved on from this revision.
+            if let known = row.remotes.revision(remote, current: row.revision), known.generation > revision.generation,
+                try tree(of: row, id).isAncestor(revision, of: known)
+            { continue }
             try setRemote(tables, id, row, remote, revision)
         }
     }

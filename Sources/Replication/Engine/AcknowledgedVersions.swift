@@ -24,6 +24,13 @@ struct AcknowledgedVersions {
         unsaved.append((id, version))
     }
 
+    /// The peer has moved on: what it acknowledged before says nothing of it any more.
+    mutating func supersede(_ id: DocumentID, by version: Version) {
+        guard !versions.isEmpty, let known = versions[id], known != version else { return }
+        versions[id] = nil
+        unsaved.removeAll { $0.id == id }
+    }
+
     /// Takes what is to be noted now; nil if there is nothing.
     mutating func take(endsExclusions: Bool) -> Batch? {
         guard !unsaved.isEmpty else { return nil }

@@ -198,7 +198,8 @@ struct PushMachine {
             if settings.style == .announce {
                 // A feed of channels tells of a document twice when access to it is newer than the document.
                 if document.news == .visible, begun[document.id] == document.version { continue }
-                guard ledger.phase(of: document.id) == nil, begun.updateValue(document.version, forKey: document.id) == nil else {
+                let isFree = ledger.phase(of: document.id) == nil || settings.limits.has(.overtakingPurge)
+                guard isFree, begun.updateValue(document.version, forKey: document.id) == nil else {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))
                 }
@@ -387,9 +388,10 @@ struct PushMachine {
         for (id, version) in revisions {
             if settings.style == .announce {
                 echoes.add(id, version)
-            } else if case .awaitingPull? = ledger.phase(of: id) {
-                ledger.finishWaiting(id)
+                continue
             }
+            acknowledged.supersede(id, by: version)
+            if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }
     }
 
