@@ -13,5 +13,8 @@ struct EchoMemory {
         versions[id] = version
     }
 
-    func holds(_ id: DocumentID, _ version: Version) -> Bool { !versions.isEmpty && versions[id] == version }
+    /// The document is what the peer gave us; that it went away never is.
+    func holds(_ document: OutgoingDocument) -> Bool {
+        !versions.isEmpty && document.news == .visible && versions[document.id] == document.version
+    }
 }

@@ -29,6 +29,8 @@ struct FeedReader {
     private var isBlocked = false
     /// Something changed while the feed stood still: perhaps the document that it stands at.
     private var mayLookAgain = false
+    /// The feed stood still after the read under way had begun: what it brings lies behind a document that is not dealt with.
+    private var isReadStale = false
 
     init(from position: FeedPosition) { self.position = position }
 
@@ -45,23 +47,34 @@ struct FeedReader {
 
     mutating func lookAgain() { reachedEnd = false }
 
-    mutating func accept(_ page: FeedPage) {
+    /// - Returns: false for a page that is not to be looked at, because the feed stands still before it.
+    mutating func accept(_ page: FeedPage) -> Bool {
         reading = .nothing
-        position = page.next
-        mayLookAgain = false
+        if isReadStale {
+            isReadStale = false
+            return false
+        }
         // A change that was committed after the read has been told of meanwhile.
         let isCurrent = newest <= max(page.newest, page.next.sequence)
+        // The document that it stood at is gone.
+        if page.documents.isEmpty, page.next != position { stall = nil }
+        position = page.next
+        mayLookAgain = !isCurrent
         isBlocked = page.isBlocked && isCurrent
         reachedEnd = page.isEnd && isCurrent
+        return true
     }
 
     /// Stands still before a document. False when it did so already.
     mutating func stand(at stall: Stall, _ position: FeedPosition) -> Bool {
+        let isNew = stall != self.stall
+        self.stall = stall
         self.position = position
         reachedEnd = false
-        mayLookAgain = false
-        defer { self.stall = stall }
-        return stall != self.stall
+        isReadStale = reading == .feed
+        // Once more at first: it may have changed while it was judged.
+        if isNew { mayLookAgain = true }
+        return isNew
     }
 
     /// The document that it stood at is another now, or the filter is.

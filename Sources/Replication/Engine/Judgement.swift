@@ -9,6 +9,17 @@ struct KeptBack: Sendable {
     var failure: PolicyFailure?
 }
 
+/// What a push filter was asked last.
+enum Judging {
+    case nothing
+    /// It has the visible ones of these. `isStale`: another version took its place meanwhile, and is asked as well.
+    case asked(PushPage, isStale: Bool)
+
+    mutating func filterChanged() {
+        if case .asked(let page, _) = self { self = .asked(page, isStale: true) }
+    }
+}
+
 /// What a push filter's verdicts make of a page.
 struct Judgement {
     /// Nobody could decide about a document that a peer pulls.

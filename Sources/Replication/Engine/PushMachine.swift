@@ -8,12 +8,6 @@ import Interfaces
 /// At most one revision of a document is under way. What changes meanwhile is read again when the trip is over, so the
 /// peer always gets the newest, and its acknowledgements of one document come in order.
 struct PushMachine {
-    private enum Judging {
-        case nothing
-        /// The filter has the visible ones of these.
-        case asked(PushPage)
-    }
-
     let settings: PushSettings
     private(set) var ledger: PushLedger
     private(set) var feed: FeedReader
@@ -68,7 +62,7 @@ struct PushMachine {
 
     private var isFull: Bool {
         lists.count >= settings.limits.changeListsInFlight || ledger.inFlight + ledger.wantedCount >= settings.limits.revisionsInFlight
-            || ledger.bytesAtHand >= settings.limits.revisionBytesInFlight || isThrottled && ledger.active > 0
+            || ledger.bytesAtHand >= settings.limits.revisionBytesInFlight || isThrottled && ledger.active > ledger.dueCount
     }
 
     // MARK: - Events
@@ -80,6 +74,7 @@ struct PushMachine {
         case .filterChanged:
             feed.goOn()
             if settings.style == .propose { review.restart() }
+            judging.filterChanged()
         case .read(let page): accept(page)
         case .readAgain(let asked, let found): acceptAgain(asked, found)
         case .keptBackRead(let page): accept(page, &actions)
@@ -133,7 +128,9 @@ struct PushMachine {
         if ledger.hasDue {
             feed.reading = .again
             actions.append(.readAgain(ledger.takeDue(limit: settings.limits.rowsReadAgain)))
-        } else if let after = review.begin() {
+        } else if !review.isOver {
+            // What an earlier version of the filter kept back just now has to be on the list when it is read.
+            guard ledger.listing == 0, let after = review.begin() else { return }
             feed.reading = .keptBack
             actions.append(.readKeptBack(after: after))
         } else if !feed.isAtEnd, !isOver {
@@ -165,7 +162,7 @@ struct PushMachine {
 
     private mutating func accept(_ page: FeedPage) {
         let from = feed.position
-        feed.accept(page)
+        guard feed.accept(page) else { return }
         if settings.style == .propose {
             // Begun before the position is claimed, so that a checkpoint saved meanwhile does not pass them.
             for document in page.documents { ledger.read(document.sequence) }
@@ -206,7 +203,7 @@ struct PushMachine {
         var begun: [DocumentID: Version] = [:]
         for (index, original) in page.documents.enumerated() {
             var document = original
-            if document.news == .visible, echoes.holds(document.id, document.version) {
+            if echoes.holds(document) {
                 ledger.skip(document)
                 continue
             }
@@ -232,8 +229,8 @@ struct PushMachine {
 
     private mutating func judge(_ actions: inout [PushAction]) {
         while case .nothing = judging, ready.isEmpty, let page = nextPage {
-            if let stall = feed.stall, let first = page.documents.first, let from = page.from {
-                if first.id == stall.id, first.version == stall.version {
+            if let stall = feed.stall, let from = page.from {
+                if let first = page.documents.first(where: { !echoes.holds($0) }), first.id == stall.id, first.version == stall.version {
                     _ = feed.stand(at: stall, from)
                     nextPage = nil
                     return
@@ -249,7 +246,7 @@ struct PushMachine {
                 offer(&actions)
             } else {
                 for document in now { ledger.move(document.id, to: .judging(document)) }
-                judging = .asked(PushPage(documents: now, from: page.from))
+                judging = .asked(PushPage(documents: now, from: page.from), isStale: false)
                 actions.append(.judge(visible))
             }
             if rest != nil, now.isEmpty { return }
@@ -263,7 +260,11 @@ struct PushMachine {
     }
 
     private mutating func accept(_ verdicts: [FilterVerdict], _ actions: inout [PushAction]) {
-        guard case .asked(let page) = judging else { return }
+        guard case .asked(let page, let isStale) = judging else { return }
+        if isStale {
+            judging = .asked(page, isStale: false)
+            return actions.append(.judge(page.documents.filter { $0.news == .visible }))
+        }
         judging = .nothing
         let judgement = Judgement(page, verdicts, settings.style)
         for document in judgement.passed { pass(document) }
