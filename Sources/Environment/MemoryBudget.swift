@@ -28,7 +28,8 @@ public final class MemoryBudget: Sendable {
 
         /// How much the peer owes for how long: a large document in transit weighs less than a small one that never ends.
         func weight(_ now: UInt64) -> Double {
-            Double(owedByPeer) * (0.1 + Double(now &- owesSince) / 1e9)
+            // Another thread may have looked at the clock later and come first.
+            Double(owedByPeer) * (0.1 + Double(now > owesSince ? now - owesSince : 0) / 1e9)
         }
     }
 

@@ -91,10 +91,12 @@ extension ReplicationSession {
         work { _ in
             for piece in pieces { try piece.withUnsafeReadableBytes { try writer.append($0) } }
         } then: { session, _ in
+            // Given up meanwhile; another attempt at the same blob has a file of its own.
+            guard session.files.written[digest]?.writer === writer else { return }
             session.files.written[digest]?.isWriting = false
             session.tell(blobs: .written(digest, bytes: pieces.reduce(0) { $0 + $1.readableBytes }))
             session.writeNext(digest)
-        } failed: { $0.fail(digest, $1) }
+        } failed: { if $0.files.written[digest]?.writer === writer { $0.fail(digest, $1) } }
     }
 
     private func fail(_ digest: BlobDigest, _ error: any Error) {

@@ -47,8 +47,8 @@ struct Batches {
     enum Step {
         /// Bodies are looked at.
         case checking([(id: DocumentID, bytes: Int)])
-        /// The filter is asked.
-        case judging([CheckedRevision])
+        /// The filter is asked. `isStale`: another version took its place meanwhile, and is asked as well.
+        case judging([CheckedRevision], isStale: Bool)
         /// What the filter kept back is put on its list; the others go on then.
         case keeping([HeldRevision], passed: [CheckedRevision])
         /// The sync function is asked.
@@ -57,9 +57,11 @@ struct Batches {
         case storing([StorableRevision], attempt: Int)
     }
 
-
     private var batches: [BatchID: Step] = [:]
-    private var fetches: [FetchID: CheckedRevision] = [:]
+    private var keepingForOldFilter: Set<BatchID> = []
+    /// Revisions that wait for their blobs, each with later ones of its document.
+    private var fetches: [FetchID: (revision: CheckedRevision, behind: [CheckedRevision])] = [:]
+    private var fetching: [DocumentID: FetchID] = [:]
     private var ready: [CheckedRevision] = []
     /// How many revisions of a document are here.
     private var documents: [DocumentID: Int] = [:]
@@ -72,6 +74,8 @@ struct Batches {
     var isEmpty: Bool { count == 0 && batches.isEmpty }
 
     func hold(_ id: DocumentID) -> Bool { !documents.isEmpty && documents[id] != nil }
+    /// What an earlier version of the filter kept back is on its way to the list.
+    var areKeepingBack: Bool { keepingForOldFilter.contains { if case .keeping? = batches[$0] { true } else { false } } }
     func step(_ batch: BatchID) -> Step? { batches[batch] }
 
     mutating func begin(_ revisions: [ReceivedRevision]) -> BatchID {
@@ -82,7 +86,7 @@ struct Batches {
     /// Begins with revisions that were checked before.
     mutating func begin(checked revisions: [CheckedRevision]) -> BatchID {
         for revision in revisions { enter(revision.id, revision.bytes) }
-        return add(.judging(revisions))
+        return add(.judging(revisions, isStale: false))
     }
 
     /// Begins with a revision that cannot be stored and goes on the list of what is held.
@@ -92,6 +96,17 @@ struct Batches {
 
     /// The batch is over; its revisions have left one by one.
     mutating func end(_ batch: BatchID) { batches[batch] = nil }
+
+    mutating func filterChanged() {
+        keepingForOldFilter = keepingForOldFilter.filter { batches[$0] != nil }
+        for (batch, step) in batches {
+            switch step {
+            case .judging(let revisions, _): batches[batch] = .judging(revisions, isStale: true)
+            case .keeping: keepingForOldFilter.insert(batch)
+            default: break
+            }
+        }
+    }
 
     /// A revision is settled.
     mutating func leave(_ id: DocumentID, _ size: Int) {
@@ -104,11 +119,23 @@ struct Batches {
     /// A revision leaves its batch until its blobs are here.
     mutating func fetch(_ revision: CheckedRevision) -> FetchID {
         last += 1
-        fetches[FetchID(number: last)] = revision
+        fetches[FetchID(number: last)] = (revision, [])
+        fetching[revision.id] = FetchID(number: last)
         return FetchID(number: last)
     }
 
-    mutating func fetched(_ fetch: FetchID) -> CheckedRevision? { fetches.removeValue(forKey: fetch) }
+    /// Lets a revision wait behind an earlier one of its document that waits for blobs. False where there is none.
+    mutating func wait(_ revision: CheckedRevision) -> Bool {
+        guard !fetching.isEmpty, let earlier = fetching[revision.id] else { return false }
+        fetches[earlier]?.behind.append(revision)
+        return true
+    }
+
+    mutating func fetched(_ fetch: FetchID) -> (revision: CheckedRevision, behind: [CheckedRevision])? {
+        guard let fetched = fetches.removeValue(forKey: fetch) else { return nil }
+        fetching[fetched.revision.id] = nil
+        return fetched
+    }
 
     /// Its blobs are here: it goes on with the next batch.
     mutating func makeReady(_ revision: CheckedRevision) { ready.append(revision) }
@@ -116,7 +143,7 @@ struct Batches {
     mutating func beginReady() -> (BatchID, [CheckedRevision])? {
         guard !ready.isEmpty else { return nil }
         defer { ready = [] }
-        return (add(.judging(ready)), ready)
+        return (add(.judging(ready, isStale: false)), ready)
     }
 
     /// The checked body may be smaller than the one that came.

@@ -19,4 +19,9 @@ struct EchoMemory {
     }
 
     func holds(_ id: DocumentID, _ version: Version) -> Bool { !echoes.isEmpty && echoes.contains(Echo(id: id, version: version)) }
+
+    /// The document is what the peer gave us; that it went away never is.
+    func holds(_ document: OutgoingDocument) -> Bool {
+        document.news == .visible && holds(document.id, document.version)
+    }
 }

@@ -15,8 +15,6 @@ struct FeedReader {
         case nothing
         /// The feed itself.
         case feed
-        /// The feed, from where it does not go on any more.
-        case staleFeed
         /// Documents that are due.
         case again
         /// What the filter kept back.
@@ -31,6 +29,8 @@ struct FeedReader {
     private var isBlocked = false
     /// Something changed while the feed stood still: perhaps the document that it stands at.
     private var mayLookAgain = false
+    /// The feed stood still after the read under way had begun: what it brings lies behind a document that is not dealt with.
+    private var isReadStale = false
 
     init(from position: FeedPosition) { self.position = position }
 
@@ -47,14 +47,19 @@ struct FeedReader {
 
     mutating func lookAgain() { reachedEnd = false }
 
-    /// False for a page that was read from a place that was left meanwhile.
+    /// - Returns: false for a page that is not to be looked at, because the feed stands still before it.
     mutating func accept(_ page: FeedPage) -> Bool {
-        defer { reading = .nothing }
-        if reading == .staleFeed { return false }
-        position = page.next
-        mayLookAgain = false
+        reading = .nothing
+        if isReadStale {
+            isReadStale = false
+            return false
+        }
         // A change that was committed after the read has been told of meanwhile.
         let isCurrent = newest <= max(page.newest, page.next.sequence)
+        // The document that it stood at is gone.
+        if page.documents.isEmpty, page.next != position { stall = nil }
+        position = page.next
+        mayLookAgain = !isCurrent
         isBlocked = page.isBlocked && isCurrent
         reachedEnd = page.isEnd && isCurrent
         return true
@@ -62,12 +67,14 @@ struct FeedReader {
 
     /// Stands still before a document. False when it did so already.
     mutating func stand(at stall: Stall, _ position: FeedPosition) -> Bool {
+        let isNew = stall != self.stall
+        self.stall = stall
         self.position = position
         reachedEnd = false
-        mayLookAgain = false
-        if reading == .feed { reading = .staleFeed }
-        defer { self.stall = stall }
-        return stall != self.stall
+        isReadStale = reading == .feed
+        // Once more at first: it may have changed while it was judged.
+        if isNew { mayLookAgain = true }
+        return isNew
     }
 
     /// The document that it stood at is another now, or the filter is.

@@ -81,6 +81,12 @@ struct InsertionMachine {
     /// has nobody but our resolver.
     var decidesPushes: Bool { settings.isPassive && settings.hasResolver && !settings.hasSyncFunction && !peerPulls }
 
+    /// What a filter keeps back is on its way to the list.
+    var isKeepingBack: Bool { batches.areKeepingBack }
+
+    /// Another version of the filter is in force: what the old one is being asked about is asked again.
+    mutating func filterChanged() { batches.filterChanged() }
+
     mutating func add(_ revision: ReceivedRevision) { arrivals.append(revision) }
 
     /// Revisions from the list of what was kept back.
@@ -159,14 +165,27 @@ struct InsertionMachine {
 
     private mutating func fetchOrJudge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
         guard revisions.contains(where: { !$0.blobs.isEmpty }), !settings.limits.has(.missingBlobs) else { return judge(batch, revisions, &actions) }
-        for revision in revisions where !revision.blobs.isEmpty { actions.append(.fetchBlobs(batches.fetch(revision), revision)) }
-        judge(batch, revisions.filter { $0.blobs.isEmpty }, &actions)
+        judge(batch, fetch(revisions, &actions), &actions)
+    }
+
+    /// Those that need no blobs. The others wait for theirs, and so do later revisions of their documents.
+    private mutating func fetch(_ revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
+        var free: [CheckedRevision] = []
+        for revision in revisions where !batches.wait(revision) {
+            if revision.blobs.isEmpty {
+                free.append(revision)
+            } else {
+                actions.append(.fetchBlobs(batches.fetch(revision), revision))
+            }
+        }
+        return free
     }
 
     private mutating func accept(
         _ fetch: FetchID, _ error: ReplicationError?, _ ended: inout [Insertion], _ actions: inout [PullAction]
     ) {
-        guard let revision = batches.fetched(fetch) else { return }
+        guard let (revision, behind) = batches.fetched(fetch) else { return }
+        defer { for each in self.fetch(behind, &actions) { batches.makeReady(each) } }
         guard let error else { return batches.makeReady(revision) }
         if settings.keepsLists, !error.isTransient {
             // It fails alone and in words; the next run, or another limit, tries again.
@@ -181,7 +200,7 @@ struct InsertionMachine {
 
     private mutating func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
         guard settings.hasFilter, !revisions.isEmpty else { return admit(batch, revisions, attempt: 1, &actions) }
-        batches.move(batch, to: .judging(revisions))
+        batches.move(batch, to: .judging(revisions, isStale: false))
         actions.append(.judge(batch, revisions))
     }
 
@@ -189,7 +208,8 @@ struct InsertionMachine {
         _ verdicts: [FilterVerdict], _ plugin: String, _ version: String, _ batch: BatchID, _ ended: inout [Insertion],
         _ actions: inout [PullAction]
     ) {
-        guard case .judging(let revisions)? = batches.step(batch) else { return }
+        guard case .judging(let revisions, let isStale)? = batches.step(batch) else { return }
+        if isStale { return judge(batch, revisions, &actions) }
         var passed: [CheckedRevision] = []
         var kept: [HeldRevision] = []
         for (revision, verdict) in zip(revisions, verdicts) {
@@ -300,7 +320,7 @@ struct InsertionMachine {
         let failure = ReplicationError(domain: .http, code: 503, message: "the database cannot take the document now")
         switch batches.step(batch) {
         case .checking, nil: break
-        case .judging(let revisions), .assigning(let revisions, _): for revision in revisions { postpone(revision, failure, &ended) }
+        case .judging(let revisions, _), .assigning(let revisions, _): for revision in revisions { postpone(revision, failure, &ended) }
         case .keeping(let kept, let passed):
             for each in kept { postpone(each.revision, failure, &ended) }
             for revision in passed { postpone(revision, failure, &ended) }

@@ -9,6 +9,24 @@ struct KeptBack: Sendable {
     var failure: PolicyFailure?
 }
 
+/// What a push filter was asked last.
+enum Judging {
+    case nothing
+    /// It has the visible ones of these. `isStale`: another version took its place meanwhile, and is asked as well.
+    case asked(PushPage, isStale: Bool)
+
+    mutating func filterChanged() {
+        if case .asked(let page, _) = self { self = .asked(page, isStale: true) }
+    }
+}
+
+/// A page whose visible documents are with the filter.
+struct JudgedPage {
+    let page: PushPage
+    /// The filter changed meanwhile: its verdicts do not count, and it is asked again.
+    var isStale = false
+}
+
 /// What a push filter's verdicts make of a page.
 struct Judgement {
     /// Nobody could decide about a document that a peer pulls.

@@ -35,6 +35,12 @@ struct OutgoingDocument: Sendable {
     /// The sequence as the peer sees it: JSON.
     var sequenceJSON: String { event.map { "\"\($0):\(sequence)\"" } ?? String(sequence) }
 
+    /// The history ends at the newest ancestor that the peer holds.
+    mutating func cutHistory(_ known: [Version]) {
+        guard !known.isEmpty, let cut = history.firstIndex(where: { known.contains($0) }) else { return }
+        history.removeSubrange((cut + 1)...)
+    }
+
     /// Bits of a changes row: 1 deleted, 2 access revoked, 4 removed from the channels.
     var flags: Int {
         let deleted = isDeleted ? 1 : 0

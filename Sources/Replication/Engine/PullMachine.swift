@@ -72,7 +72,7 @@ struct PullMachine {
             review(held: true, conflicts: true)
         case .listArrived(let list): accept(list, &actions)
         case .listRead(.success(let rows)): accept(rows, &actions)
-        case .listRead(.failure(let error)): actions.append(.refuseList(lists.finish()?.handle, error))
+        case .listRead(.failure(let error)): refuseList(lists.finish()?.handle, error, &actions)
         case .missing(let needs): answer(needs, &actions)
         case .proposalsChecked(let verdicts): answer(verdicts, &actions)
         case .listFailed(let error):
@@ -81,8 +81,11 @@ struct PullMachine {
         case .arrived(let revision): accept(revision)
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
         case .withdrawn(let sequence):
-            complete(sequence)
-            if arrived(sequence), !settings.isPassive { counts.completed += 1 }
+            // What came all the same is done when it is stored, and not before.
+            if arrived(sequence) {
+                complete(sequence)
+                counts.completed += 1
+            }
         case .insertion(let event):
             var ended: [Insertion] = []
             insertion.handle(event, &ended, &actions)
@@ -90,7 +93,9 @@ struct PullMachine {
             end(ended, &actions)
         case .takenAway(let removals): accept(removals, &actions)
         case .decided(let outcomes): accept(outcomes, &actions)
-        case .filterChanged: review(held: true, conflicts: false)
+        case .filterChanged:
+            insertion.filterChanged()
+            review(held: true, conflicts: false)
         case .resolverChanged: review(held: false, conflicts: true)
         case .heldRead(let page): accept(page, &actions)
         case .conflictsRead(let page):
@@ -109,7 +114,7 @@ struct PullMachine {
         takeAway(&actions)
         // What is to be taken away is gone before a later list may bring it back.
         if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
-        if let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
+        if canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
         if conflicts.isEmpty, let after = conflictReview.begin() { actions.append(.readConflicts(after: after)) }
         if !isDeciding, !conflicts.isEmpty {
             isDeciding = true
@@ -121,6 +126,10 @@ struct PullMachine {
 
     /// More revisions may be asked for.
     private var hasRoom: Bool { asked.count + insertion.count < settings.limits.requestedRevisions }
+
+    /// A page of what was kept back may come: there is room for it, and what an earlier version of the filter keeps back just now
+    /// is on the list.
+    private var canReview: Bool { hasRoom && insertion.bytes < settings.limits.insertionBatchBytes && !insertion.isKeepingBack }
 
     private mutating func takeAway(_ actions: inout [PullAction]) {
         guard !removals.isEmpty else { return }
@@ -143,11 +152,13 @@ struct PullMachine {
     // MARK: - Lists
 
     private mutating func accept(_ list: IncomingList, _ actions: inout [PullAction]) {
-        do throws(MessageError) { try lists.append(list) } catch {
-            actions.append(.refuseList(list.handle, error))
-            // A list that is not answered would leave a gap in what was pulled.
-            if !settings.isPassive { actions.append(.fail(ReplicationError(domain: .http, code: error.code, message: error.message))) }
-        }
+        do throws(MessageError) { try lists.append(list) } catch { refuseList(list.handle, error, &actions) }
+    }
+
+    private func refuseList(_ handle: AnswerHandle?, _ error: MessageError, _ actions: inout [PullAction]) {
+        actions.append(.refuseList(handle, error))
+        // A list that is not answered would leave a gap in what was pulled.
+        if !settings.isPassive { actions.append(.fail(ReplicationError(domain: .http, code: error.code, message: error.message))) }
     }
 
     private mutating func accept(_ rows: ListRows, _ actions: inout [PullAction]) {
@@ -252,8 +263,9 @@ struct PullMachine {
     private mutating func refuse(
         _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PullAction]
     ) {
-        if isFinal { complete(sequence) }
-        if !arrived(sequence) { counts.total += 1 }
+        let wasAsked = arrived(sequence)
+        if wasAsked, isFinal { complete(sequence) }
+        if !wasAsked { counts.total += 1 }
         counts.failed += 1
         counts.completed += 1
         report(id, error, &actions)

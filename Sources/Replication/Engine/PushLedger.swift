@@ -82,6 +82,8 @@ struct PushLedger {
     private(set) var active = 0
     /// Entries that wait for time or for the pull.
     private(set) var waiting = 0
+    /// Entries that the store puts on its list of what was kept back.
+    private(set) var listing = 0
     /// Entries sent and not acknowledged, and the bytes of their bodies.
     private(set) var inFlight = 0
     private(set) var inFlightBytes = 0
@@ -98,6 +100,7 @@ struct PushLedger {
     /// Every sequence up to here was pushed or needs no push.
     var completedThrough: SequenceNumber { tracker.completedThrough }
     var hasDue: Bool { !due.isEmpty }
+    var dueCount: Int { due.count }
     var wantedCount: Int { wanted.count }
 
     func phase(of id: DocumentID) -> Phase? { entries[id]?.phase }
@@ -126,6 +129,8 @@ struct PushLedger {
             counts.completed += 1
             return true
         default:
+            // The same row once more, from the list of what was kept back: its own trip settles it.
+            if entry.sequence == document.sequence { return false }
             if let older = entry.successor, older != document.sequence { tracker.complete(older) }
             entries[document.id]?.successor = document.sequence
             return false
@@ -266,9 +271,12 @@ struct PushLedger {
         if entry.phase.isWaiting { waiting += 1 } else { active += 1 }
         guard let document = entry.phase.document else { return }
         bytesAtHand += document.body.count
-        if case .sent = entry.phase {
+        switch entry.phase {
+        case .listing: listing += 1
+        case .sent:
             inFlight += 1
             inFlightBytes += document.body.count
+        default: break
         }
     }
 
@@ -278,9 +286,12 @@ struct PushLedger {
         if entry.phase.isWaiting { waiting -= 1 } else { active -= 1 }
         if let document = entry.phase.document {
             bytesAtHand -= document.body.count
-            if case .sent = entry.phase {
+            switch entry.phase {
+            case .listing: listing -= 1
+            case .sent:
                 inFlight -= 1
                 inFlightBytes -= document.body.count
+            default: break
             }
         }
         return entry

@@ -15,8 +15,7 @@ struct PushMachine {
     private var acknowledged = AcknowledgedVersions()
     private var retry: RetryDelay
     private var echoes: EchoMemory
-    /// The filter has the visible ones of these.
-    private var judging: PushPage?
+    private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     private var nextPage: PushPage?
     /// Passed, and to be offered when fewer lists are under way.
@@ -62,7 +61,7 @@ struct PushMachine {
 
     private var isFull: Bool {
         lists.count >= settings.limits.changeListsInFlight || ledger.inFlight + ledger.wantedCount >= settings.limits.revisionsInFlight
-            || ledger.bytesAtHand >= settings.limits.revisionBytesInFlight || isThrottled && ledger.active > 0
+            || ledger.bytesAtHand >= settings.limits.revisionBytesInFlight || isThrottled && ledger.active > ledger.dueCount
     }
 
     mutating func handle(_ event: PushEvent, _ actions: inout [PushAction]) {
@@ -72,6 +71,7 @@ struct PushMachine {
         case .filterChanged:
             feed.goOn()
             if settings.style == .propose { review.restart() }
+            judging?.isStale = true
         case .read(let page): accept(page)
         case .readAgain(let asked, let found): acceptAgain(asked, found)
         case .keptBackRead(let page): accept(page, &actions)
@@ -120,7 +120,9 @@ struct PushMachine {
             feed.reading = .again
             let due = ledger.takeDue(limit: settings.limits.rowsReadAgain)
             actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion) }))
-        } else if let after = review.begin() {
+        } else if !review.isOver {
+            // What an earlier version of the filter kept back just now has to be on the list when it is read.
+            guard ledger.listing == 0, let after = review.begin() else { return }
             feed.reading = .keptBack
             actions.append(.readKeptBack(after: after))
         } else if !feed.isAtEnd, !isOver {
@@ -191,7 +193,7 @@ struct PushMachine {
         var begun: [DocumentID: Version] = [:]
         for (index, original) in page.documents.enumerated() {
             var document = original
-            if document.news == .visible, echoes.holds(document.id, document.version), !settings.limits.has(.echo) {
+            if echoes.holds(document), !settings.limits.has(.echo) {
                 ledger.skip(document)
                 continue
             }
@@ -225,8 +227,8 @@ struct PushMachine {
 
     private mutating func judge(_ actions: inout [PushAction]) {
         while judging == nil, ready.isEmpty, let page = nextPage {
-            if let stall = feed.stall, let first = page.documents.first, let from = page.from {
-                if first.id == stall.id, first.version == stall.version {
+            if let stall = feed.stall, let from = page.from {
+                if let first = page.documents.first(where: { !echoes.holds($0) }), first.id == stall.id, first.version == stall.version {
                     _ = feed.stand(at: stall, from)
                     nextPage = nil
                     return
@@ -242,7 +244,7 @@ struct PushMachine {
                 offer(&actions)
             } else {
                 for document in now { ledger.move(document.id, to: .judging(document)) }
-                judging = PushPage(documents: now, from: page.from)
+                judging = JudgedPage(page: PushPage(documents: now, from: page.from))
                 actions.append(.judge(visible))
             }
             if rest != nil, now.isEmpty { return }
@@ -260,7 +262,11 @@ struct PushMachine {
     }
 
     private mutating func accept(_ verdicts: [FilterVerdict], _ actions: inout [PushAction]) {
-        guard let page = judging else { return }
+        guard let page = judging?.page else { return }
+        if judging?.isStale == true {
+            judging?.isStale = false
+            return actions.append(.judge(page.documents.filter { $0.news == .visible }))
+        }
         judging = nil
         let judgement = Judgement(page, verdicts, settings.limits.has(.passedFailingFilter) ? .propose : settings.style)
         for document in judgement.passed { pass(document) }
@@ -298,10 +304,7 @@ struct PushMachine {
             guard case .offered(var document)? = ledger.phase(of: id) else { continue }
             switch answer {
             case .wanted(let known):
-                // The history ends at the newest ancestor that the peer holds.
-                if !known.isEmpty, let cut = document.history.firstIndex(where: { known.contains($0) }) {
-                    document.history.removeSubrange((cut + 1)...)
-                }
+                document.cutHistory(known)
                 ledger.want(document)
             case .has: hold(id, document.version, &actions)
             case .declined: ledger.finish(id)
@@ -340,11 +343,8 @@ struct PushMachine {
     }
 
     private mutating func hold(_ id: DocumentID, _ version: Version, _ actions: inout [PushAction]) {
-        if settings.limits.has(.staleMark), settings.style == .propose, let before = ledger.phase(of: id)?.document?.history.first {
-            acknowledged.add(id, before)
-        } else if settings.style == .propose {
-            acknowledged.add(id, version)
-        }
+        let parent = settings.limits.has(.staleMark) ? ledger.phase(of: id)?.document?.history.first : nil
+        if settings.style == .propose { acknowledged.add(id, parent ?? version) }
         if settings.pulls { actions.append(.tellPull(id, version)) }
         ledger.finish(id, peerVersion: version)
         // It changes fast: what the peer holds is to be known to the store before it is pruned there.

@@ -28,6 +28,10 @@ public struct LocalSequenceTracker: Sendable {
         if head > 4096, head * 2 > order.count {
             order.removeFirst(head)
             head = 0
+        } else if order.count - head > 4096, order.count - head > pending.count * 4 {
+            // One that stays open for long must not keep a place for everything behind it.
+            order = order[head...].filter { pending.contains($0) }
+            head = 0
         }
     }
 

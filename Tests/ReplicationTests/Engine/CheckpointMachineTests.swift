@@ -1,0 +1,114 @@
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// A checkpoint is saved at the peer before it is saved here, and claims only what is noted.
+@Suite struct CheckpointMachineTests {
+    private struct Run {
+        var machine = CheckpointMachine(id: "cp", saved: CheckpointBody(), token: "")
+        var current = CheckpointBody()
+
+        @discardableResult
+        mutating func on(_ event: CheckpointMachine.Event) -> [CheckpointMachine.Action] {
+            var actions: [CheckpointMachine.Action] = []
+            machine.handle(event, current, &actions)
+            return actions
+        }
+
+        var isSaved: Bool { machine.isSaved(current) }
+    }
+
+    private func body(_ local: UInt64) -> CheckpointBody { CheckpointBody(local: local) }
+
+    /// A save that has begun: what it claims is to be noted.
+    private func begun() -> Run {
+        var run = Run()
+        run.current = body(3)
+        run.on(.saveNow)
+        return run
+    }
+
+    @Test func progressIsSavedAfterSomeTimeAtThePeerFirst() {
+        var run = Run()
+        #expect(run.on(.progressed) == [] && run.isSaved && run.machine.isIdle)
+        run.current = body(3)
+        #expect(run.on(.progressed) == [.startTimer])
+        #expect(!run.isSaved && !run.machine.isIdle)
+        run.current = body(5)
+        #expect(run.on(.progressed) == [])
+        #expect(run.on(.timerElapsed) == [.note])
+        #expect(run.on(.noted) == [.saveAtPeer(body(5), token: "")])
+        #expect(run.machine.saved == body(0))
+        #expect(run.on(.peerSaved(token: "t1")) == [.saveHere(body(5))])
+        #expect(!run.isSaved)
+        #expect(run.on(.savedHere) == [])
+        #expect(run.isSaved && run.machine.saved == body(5) && run.machine.isIdle)
+    }
+
+    @Test func whatCameMeanwhileIsSavedNextWithTheNewToken() {
+        var run = begun()
+        run.current = body(9)
+        #expect(run.on(.noted) == [.saveAtPeer(body(3), token: "")])
+        run.on(.peerSaved(token: "t1"))
+        #expect(run.on(.savedHere) == [.startTimer])
+        run.on(.timerElapsed)
+        #expect(run.on(.noted) == [.saveAtPeer(body(9), token: "t1")])
+    }
+
+    @Test func aSaveThatNeedsNoTimerLeavesNoneToBeLost() {
+        var run = Run()
+        run.current = body(1)
+        run.on(.progressed)
+        // The timer still runs.
+        #expect(run.on(.saveNow) == [.note])
+        run.on(.noted)
+        run.on(.peerSaved(token: "t"))
+        run.current = body(2)
+        #expect(run.on(.savedHere) == [])
+        #expect(run.on(.timerElapsed) == [.note])
+    }
+
+    @Test func aTimerDuringASaveChangesNothing() {
+        var run = begun()
+        #expect(run.on(.timerElapsed) == [] && run.on(.saveNow) == [])
+        #expect(run.on(.noted) == [.saveAtPeer(body(3), token: "")])
+    }
+
+    @Test func aCopyThatChangedIsFetchedAndSavedAgainThreeTimesAtMost() {
+        var run = begun()
+        run.on(.noted)
+        for token in ["a", "b"] {
+            #expect(run.on(.peerConflict) == [.fetchToken])
+            #expect(run.on(.tokenFetched(token)) == [.saveAtPeer(body(3), token: token)])
+        }
+        guard case .warn? = run.on(.peerConflict).first else { return #expect(Bool(false), "no warning") }
+        // What was done is done again next time; nobody waits for it.
+        #expect(run.isSaved && run.on(.saveNow) == [] && run.machine.saved == body(0))
+    }
+
+    @Test(arguments: [(503, true), (403, true), (400, false)]) func aRefusal(_ code: Int, _ ends: Bool) {
+        var run = begun()
+        run.on(.noted)
+        let error = ReplicationError(domain: .http, code: code, message: "no")
+        let actions = run.on(.peerRefused(error))
+        #expect(actions.count == 1 && (actions == [.fail(error)]) == ends)
+        #expect(run.isSaved && run.machine.saved == body(0))
+    }
+
+    @Test func answersThatNobodyWaitsForChangeNothing() {
+        var run = Run()
+        for event in [.noted, .peerSaved(token: "x"), .peerConflict, .tokenFetched("x"), .savedHere] as [CheckpointMachine.Event] {
+            #expect(run.on(event) == [])
+        }
+        #expect(run.machine.isIdle && run.isSaved)
+    }
+
+    @Test func whatIsSavedIsNotSavedAgain() {
+        var run = begun()
+        run.on(.noted)
+        run.on(.peerSaved(token: "t"))
+        run.on(.savedHere)
+        #expect(run.on(.saveNow) == [] && run.on(.progressed) == [] && run.machine.isIdle)
+    }
+}

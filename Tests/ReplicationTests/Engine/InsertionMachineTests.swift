@@ -1,0 +1,205 @@
+import DocumentStore
+import Documents
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// Revisions on their way into the store: batches, blobs, filter, sync function.
+@Suite struct InsertionMachineTests {
+    private func blob(_ byte: UInt8 = 1) -> BlobReference {
+        BlobReference(digest: digest(byte), length: 5, contentType: nil)
+    }
+
+    /// Revisions of one batch, all checked.
+    private func batch(_ revisions: CheckedRevision..., filter: Bool = false) -> PullRun {
+        var pull = PullRun(filter: filter)
+        for (index, revision) in revisions.enumerated() {
+            pull.offer(row(index + 1, revision.id.text, revision.revision.text))
+        }
+        // While more is expected they wait for company.
+        for (index, revision) in revisions.enumerated().dropLast() {
+            pull.on(.arrived(received(index + 1, revision.id.text, revision.revision.text)))
+        }
+        if let revision = revisions.last { pull.on(.arrived(received(revisions.count, revision.id.text, revision.revision.text))) }
+        pull.on(.checked(pull.batch, revisions.map { .checked($0) }))
+        return pull
+    }
+
+    // MARK: - Batches
+
+    @Test func revisionsWaitForCompanyWhileMoreIsExpected() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"), row(2, "b"))
+        #expect(pull.on(.arrived(received(1, "a"))) == ["flush timer"])
+        #expect(pull.on(.arrived(received(2, "b"))) == ["check a@1-a b@1-a"])
+        #expect(pull.on(.flushIsDue) == [])
+    }
+
+    @Test func aFullBatchBeginsAtOnceAndOnlySoManyRun() {
+        var pull = PullRun {
+            $0.insertionBatchRows = 2
+            $0.insertionBatchesInFlight = 1
+        }
+        pull.offer(row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d"), row(5, "e"))
+        pull.on(.arrived(received(1, "a")))
+        #expect(pull.on(.arrived(received(2, "b"))) == ["check a@1-a b@1-a"])
+        let first = pull.batch
+        pull.arrive(received(3, "c"), received(4, "d"))
+        #expect(pull.last.isEmpty)
+        pull.on(.checked(first, [.checked(checked(1, "a")), .checked(checked(2, "b"))]))
+        #expect(pull.on(.stored(first, [.stored(.alreadyPresent), .stored(.alreadyPresent)])).last == "check c@1-a d@1-a")
+    }
+
+    @Test func aRevisionWaitsForTheBatchThatHasAnEarlierOneOfItsDocument() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"), row(2, "a", "2-b"), row(3, "b"))
+        pull.on(.arrived(received(1, "a")))
+        pull.on(.flushIsDue)
+        let first = pull.batch
+        pull.arrive(received(2, "a", "2-b"), received(3, "b"))
+        #expect(pull.on(.flushIsDue) == ["check b@1-a"])
+        pull.on(.checked(first, [.checked(checked(1, "a"))]))
+        pull.on(.stored(first, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.on(.flushIsDue) == ["check a@2-b"] || pull.last.map(\.words) == [])
+    }
+
+    // MARK: - Blobs
+
+    @Test func aRevisionThatWaitsForBlobsHoldsNobodyUpButItsDocument() {
+        var pull = batch(checked(1, "a", blobs: [blob()]), checked(2, "b"), checked(3, "a", "2-b"))
+        #expect(pull.last.map(\.words) == ["fetch a@1-a", "store b@1-a"])
+        let fetch = pull.fetch
+        #expect(pull.on(.stored(pull.batch, [.stored(.alreadyPresent)])) == ["settle 2 here", "tell push b@1-a"])
+        #expect(!pull.machine.isDrained && pull.through == nil)
+        #expect(pull.on(.blobsFetched(fetch, nil)) == ["store a@1-a a@2-b"])
+        pull.on(.stored(pull.batch, [.stored(.alreadyPresent), .stored(.alreadyPresent)]))
+        #expect(pull.machine.isDrained && pull.through == "3" && pull.machine.bufferedBytes == 0)
+    }
+
+    @Test func laterRevisionsGoOnWhenTheBlobsOfTheFirstCannotBeHad() {
+        var pull = batch(checked(1, "a", blobs: [blob(1)]), checked(2, "a", "2-b", blobs: [blob(2)]), checked(3, "a", "3-c"))
+        #expect(pull.last.map(\.words) == ["fetch a@1-a"])
+        #expect(pull.on(.blobsFetched(pull.fetch, http(503))).first == "fetch a@2-b")
+        #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["store a@2-b a@3-c"])
+        pull.on(.stored(pull.batch, [.stored(.alreadyPresent), .stored(.alreadyPresent)]))
+        // The first one's row stays open: the peer has to offer it again.
+        #expect(pull.machine.isDrained && pull.through == nil && pull.counts.completed == 3)
+    }
+
+    @Test func aBlobThatIsTooLargeHoldsItsRevisionOnTheList() {
+        var pull = batch(checked(1, "a", blobs: [blob()]))
+        #expect(pull.on(.blobsFetched(pull.fetch, http(413))) == ["keep a@1-a"])
+        #expect(pull.through == nil)
+        #expect(pull.on(.kept(pull.batch)) == ["report a 503", "settle 1", "tell push a@1-a"])
+        #expect(pull.counts.held == 1 && pull.through == "1" && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+    }
+
+    @Test func aListenerHasNoListAndRefuses() {
+        var pull = PullRun(passive: true)
+        pull.on(.arrived(received(1, "a")))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a", blobs: [blob()]))]))
+        #expect(pull.on(.blobsFetched(pull.fetch, http(413))) == ["settle 1 413", "report a 413"].reversed())
+        #expect(pull.machine.isDrained)
+    }
+
+    // MARK: - Filter
+
+    @Test func whatAFilterKeepsBackIsListedBeforeItsRowIsDone() {
+        var pull = batch(checked(1, "a"), checked(2, "b"), checked(3, "c"), filter: true)
+        let batch = pull.batch
+        #expect(pull.on(.judged(batch, [.reject, .failed(failing), .pass], plugin: "f", version: "1")) == ["keep a@1-a b@1-a"])
+        #expect(pull.through == nil)
+        #expect(pull.on(.kept(batch)).last == "tell push a@1-a b@1-a")
+        #expect(pull.through == "2" && pull.counts.rejected == 1 && pull.counts.held == 1)
+        pull.on(.stored(batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.through == "3" && pull.counts.completed == 3 && pull.machine.isDrained)
+    }
+
+    @Test func aListenerSaysWhatItsFilterSaid() {
+        var pull = PullRun(passive: true, filter: true)
+        pull.on(.arrived(received(1, "a")))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
+        #expect(pull.on(.judged(pull.batch, [.reject], plugin: "f", version: "1")) == ["settle 1 403"])
+        pull.on(.arrived(received(2, "b")))
+        pull.on(.checked(pull.batch, [.checked(checked(2, "b"))]))
+        // Nobody decided: the peer keeps it and comes again.
+        #expect(pull.on(.judged(pull.batch, [.failed(failing)], plugin: "f", version: "1")) == ["report b 503", "settle 2 503"])
+        #expect(pull.machine.isDrained)
+    }
+
+    @Test func aVersionThatComesWhileTheOldOneIsAskedIsAskedAsWell() {
+        var pull = batch(checked(1, "a"), filter: true)
+        let batch = pull.batch
+        pull.on(.filterChanged)
+        #expect(pull.on(.judged(batch, [.reject], plugin: "f", version: "1")) == ["judge a@1-a"])
+        #expect(pull.on(.judged(batch, [.pass], plugin: "f", version: "2")) == ["store a@1-a"])
+    }
+
+    @Test func aVersionThatComesWhileRevisionsAreListedFindsThemOnTheList() {
+        var pull = batch(checked(1, "a"), filter: true)
+        let batch = pull.batch
+        pull.on(.judged(batch, [.reject], plugin: "f", version: "1"))
+        #expect(pull.on(.filterChanged) == [])
+        #expect(pull.on(.kept(batch)).last == "held")
+    }
+
+    @Test func whatIsTakenUpAgainIsNotWhatIsUnderWay() {
+        var pull = batch(checked(1, "a", "2-b"), filter: true)
+        pull.on(.filterChanged)
+        let held = [checked(0, "a"), checked(0, "b")]
+        #expect(pull.on(.heldRead(HeldRevisions.Page(revisions: held, isAny: true))) == ["judge b@1-a"])
+        #expect(pull.counts.total == 2)
+    }
+
+    // MARK: - Sync function
+
+    @Test func aDocumentThatChangesEachTimeIsLookedAtSoOftenAndThenPostponed() {
+        var pull = PullRun(passive: true, sync: true) { $0.resolveAttempts = 3 }
+        pull.on(.arrived(received(1, "a")))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
+        var asked = 0
+        while pull.last.map(\.words) == ["assign a@1-a"], asked < 10 {
+            asked += 1
+            let judgement = SyncJudgement(verdict: .accepted(SyncAssignment()), seen: nil, plugin: "s", version: "1")
+            #expect(pull.on(.assigned(pull.batch, [judgement])) == ["store a@1-a"])
+            pull.on(.stored(pull.batch, [.moved]))
+        }
+        #expect(asked == 3)
+        #expect(pull.last.map(\.words) == ["report a 503", "settle 1 503"])
+        #expect(pull.machine.isDrained)
+    }
+
+    @Test func whatTheSyncFunctionSaysEndsARevision() {
+        var pull = PullRun(passive: true, sync: true)
+        pull.arrive(received(1, "a"))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
+        let no = SyncJudgement(verdict: .rejected(reason: "no"), seen: nil, plugin: "s", version: "1")
+        #expect(pull.on(.assigned(pull.batch, [no])) == ["settle 1 403"])
+        #expect(pull.counts.rejected == 1 && pull.machine.isDrained)
+    }
+
+    // MARK: - A store that cannot
+
+    @Test(arguments: [true, false]) func aStoreThatCannotWriteEndsAPullAndPutsAPeerOff(_ passive: Bool) {
+        var pull = PullRun(passive: passive)
+        if !passive { pull.offer(row(1, "a")) }
+        pull.arrive(received(1, "a"))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
+        let words = pull.on(.failed(pull.batch, StoreError.diskFull(path: "", detail: "")))
+        #expect(words == (passive ? [] : ["fail"]) + ["report a 503", "settle 1 503"])
+        #expect(pull.through == nil && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+    }
+
+    @Test func aBodyThatIsRefusedDoesNotSpoilItsBatch() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"), row(2, "b"))
+        pull.arrive(received(1, "a"), received(2, "b"))
+        #expect(
+            pull.on(.checked(pull.batch, [.refused(received(1, "a"), http(400)), .checked(checked(2, "b"))]))
+                == ["store b@1-a", "report a 400", "settle 1 400"])
+        #expect(pull.through == "1" && pull.machine.bufferedBytes == 2)
+    }
+}
+
+func digest(_ byte: UInt8) -> BlobDigest { BlobDigest.of([byte]) }

@@ -1,0 +1,219 @@
+import DocumentStore
+import Documents
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// What a pull asks for, event by event.
+@Suite struct PullMachineTests {
+    @Test func aRevisionIsOfferedAskedForCheckedStoredAndSettled() {
+        var pull = PullRun()
+        #expect(pull.on(.listArrived(offeredList)) == ["read list"])
+        #expect(pull.on(.listRead(.success(.offered([.row(row(1, "a")), .row(row(2, "b"))])))) == ["missing a b"])
+        #expect(pull.on(.missing([.need(ancestors: []), .have])) == ["answer +-"])
+        #expect(pull.through == nil && !pull.machine.isDrained)
+        #expect(pull.on(.arrived(received(1, "a"))) == ["check a@1-a"])
+        #expect(pull.on(.checked(pull.batch, [.checked(checked(1, "a"))])) == ["store a@1-a"])
+        #expect(pull.through == nil && !pull.machine.isDrained)
+        #expect(
+            pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 7))])) == ["report a ok", "settle 1", "tell push a@1-a"])
+        #expect(pull.through == "2" && pull.machine.isDrained && !pull.machine.isCaughtUp)
+        pull.on(.listArrived(IncomingList(handle: nil, body: offeredList.body)))
+        pull.on(.listRead(.success(.offered([]))))
+        #expect(pull.machine.isCaughtUp && pull.machine.isComplete && pull.machine.bufferedBytes == 0)
+        #expect(pull.counts.total == 2 && pull.counts.completed == 2 && pull.counts.pulled == 1)
+    }
+
+    @Test func theCheckpointWaitsForTheEarliestRow() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"), row(2, "b"))
+        pull.arrive(received(1, "a"))
+        pull.on(.flushIsDue)
+        let first = pull.batch
+        pull.arrive(received(2, "b"))
+        pull.on(.flushIsDue)
+        let second = pull.batch
+        pull.on(.checked(first, [.checked(checked(1, "a"))]))
+        pull.on(.checked(second, [.checked(checked(2, "b"))]))
+        pull.on(.stored(second, [.stored(.alreadyPresent)]))
+        #expect(pull.through == nil)
+        // What cannot be stored as it is would not be better when it comes again.
+        pull.on(.stored(first, [.failed(.blobMissing(digest: "x"))]))
+        #expect(pull.through == "2" && pull.counts.failed == 1 && pull.counts.completed == 2)
+    }
+
+    @Test func aRowThatThePeerWithdrawsIsDone() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"))
+        pull.on(.withdrawn(RemoteSequence(json: "1")))
+        #expect(pull.through == "1" && pull.machine.isDrained && pull.counts.completed == 1)
+    }
+
+    @Test func aRevisionThatIsBeingStoredIsNotDoneByAWithdrawalOrARefusedCopy() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"))
+        pull.arrive(received(1, "a"))
+        pull.on(.withdrawn(RemoteSequence(json: "1")))
+        #expect(pull.through == nil)
+        pull.on(.arrivalRefused(RemoteSequence(json: "1"), doc("a"), http(400), isFinal: true))
+        #expect(pull.through == nil)
+        #expect(pull.counts.completed <= pull.counts.total)
+    }
+
+    @Test func aRevisionThatCannotBeTakenNowKeepsItsRowOpen() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"), row(2, "b"))
+        pull.on(.arrivalRefused(RemoteSequence(json: "1"), doc("a"), http(503), isFinal: false))
+        pull.on(.arrivalRefused(RemoteSequence(json: "2"), doc("b"), http(413), isFinal: true))
+        #expect(pull.through == nil && pull.machine.isDrained && pull.counts.failed == 2 && pull.counts.completed == 2)
+    }
+
+    @Test func aListThatCannotBeReadEndsAPullButNotAListener() {
+        // What follows would be pulled, and the checkpoint would pass what the list had.
+        var pull = PullRun()
+        pull.on(.listArrived(offeredList))
+        #expect(pull.on(.listRead(.failure(.bad("no JSON")))) == ["refuse 400", "fail"])
+        var passive = PullRun(passive: true)
+        passive.on(.listArrived(offeredList))
+        #expect(passive.on(.listRead(.failure(.bad("no JSON")))) == ["refuse 400"])
+        #expect(passive.machine.isDrained)
+    }
+
+    @Test func aStoreThatCannotAnswerAListEndsAPullButNotAListener() {
+        var pull = PullRun()
+        pull.on(.listArrived(offeredList))
+        pull.on(.listRead(.success(.offered([.row(row(1, "a"))]))))
+        #expect(pull.on(.listFailed(StoreError.diskFull(path: "", detail: ""))) == ["refuse 503", "fail"])
+        #expect(pull.through == nil)
+        var passive = PullRun(passive: true)
+        passive.on(.listArrived(offeredList))
+        passive.on(.listRead(.success(.proposed([]))))
+        #expect(passive.on(.listFailed(StoreError.diskFull(path: "", detail: ""))) == ["refuse 503"])
+    }
+
+    @Test func moreListsThanMayWaitEndAPull() {
+        var pull = PullRun { $0.maximumWaitingChangeLists = 1 }
+        pull.on(.listArrived(offeredList))
+        pull.on(.listArrived(offeredList))
+        #expect(pull.on(.listArrived(offeredList)) == ["refuse 503", "fail"])
+    }
+
+    @Test func listsWaitForRoomAndGoOnWhenThereIsSome() {
+        var pull = PullRun { $0.requestedRevisions = 1 }
+        pull.offer(row(1, "a"))
+        #expect(pull.on(.listArrived(offeredList)) == [])
+        #expect(!pull.machine.isDrained)
+        #expect(pull.on(.withdrawn(RemoteSequence(json: "1"))) == ["read list"])
+    }
+
+    @Test func aRowThatCannotBeReadIsAnsweredByItself() {
+        var pull = PullRun()
+        pull.on(.listArrived(offeredList))
+        pull.on(.listRead(.success(.offered([.bad("no id", sequence: RemoteSequence(json: "1")), .row(row(2, "b"))]))))
+        #expect(pull.on(.missing([.need(ancestors: [])])) == ["warn", "answer -+"])
+        #expect(pull.through == "1" && pull.counts.failed == 1)
+    }
+
+    @Test func onlyWantedDocumentsAreAskedFor() {
+        var pull = PullRun(documentIDs: [doc("b")])
+        #expect(pull.offer(row(1, "a"), row(2, "b")) == ["answer -+"])
+        #expect(pull.through == "1")
+    }
+
+    @Test func theSameRowTwiceIsAskedForOnce() {
+        var pull = PullRun()
+        #expect(pull.offer(row(1, "a"), row(1, "a")) == ["answer +-"])
+        pull.on(.withdrawn(RemoteSequence(json: "1")))
+        #expect(pull.machine.isDrained && pull.counts.completed == 2 && pull.counts.total == 2)
+    }
+
+    // MARK: - Removals
+
+    @Test func aRemovalWaitsForRevisionsThatWereAskedForBefore() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"))
+        #expect(pull.offer(row(2, "a", flags: 2)) == ["answer -"])
+        // Nothing that follows may overtake the removal either.
+        #expect(pull.on(.listArrived(offeredList)) == [])
+        pull.on(.arrived(received(1, "a")))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
+        #expect(pull.last.map(\.words) == ["store a@1-a"])
+        #expect(pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))])).last == "take away a")
+        #expect(pull.through == "1")
+        #expect(pull.on(.takenAway([Removal(id: doc("a"), sequence: RemoteSequence(json: "2"))])) == ["report a removed", "read list"])
+        #expect(pull.through == "2" && pull.counts.completed == 2)
+    }
+
+    @Test func aRevisionThatSaysThatTheDocumentWentIsARemoval() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"))
+        pull.arrive(received(1, "a"))
+        #expect(pull.on(.checked(pull.batch, [.checked(checked(1, "a", isRemoval: true))])) == ["take away a"])
+        #expect(pull.through == nil && !pull.machine.isDrained)
+        let removal = Removal(id: doc("a"), sequence: RemoteSequence(json: "1"), replyTo: AnswerHandle(number: 1))
+        #expect(pull.on(.takenAway([removal])) == ["settle 1", "report a removed"])
+        #expect(pull.through == "1" && pull.machine.isDrained && pull.counts.completed == pull.counts.total)
+    }
+
+    // MARK: - Conflicts and what was kept back
+
+    @Test func conflictsAreDecidedSomeAtATimeAndThePushIsTold() {
+        var pull = PullRun { $0.conflictsAtOnce = 2 }
+        #expect(pull.on(.started) == ["held", "conflicts"])
+        #expect(pull.on(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))) == [])
+        let ids = ["a", "b", "c"].map(doc)
+        #expect(pull.on(.conflictsRead(ConflictDecider.Page(ids: ids))) == ["decide a b"])
+        #expect(!pull.machine.isComplete)
+        let outcomes = [
+            ConflictDecider.Outcome(id: doc("a"), failure: nil, isDecided: true),
+            ConflictDecider.Outcome(id: doc("b"), failure: failing, isDecided: false),
+        ]
+        #expect(pull.on(.decided(outcomes)) == ["report a ok", "report b 409", "tell push", "decide c"])
+        pull.on(.decided([ConflictDecider.Outcome(id: doc("c"), failure: nil, isDecided: true)]))
+        #expect(pull.counts.resolved == 2)
+        pull.on(.listArrived(offeredList))
+        pull.on(.listRead(.success(.offered([]))))
+        #expect(pull.machine.isComplete)
+    }
+
+    @Test func pagesOfWhatWasKeptBackWaitForRoom() {
+        var pull = PullRun(filter: true) { $0.requestedRevisions = 2 }
+        pull.on(.started)
+        let revisions = [checked(1, "a"), checked(2, "b")]
+        #expect(
+            pull.on(.heldRead(HeldRevisions.Page(revisions: revisions, next: doc("b"), isAny: true))) == ["judge a@1-a b@1-a"])
+        let batch = pull.batch
+        #expect(pull.on(.conflictsRead(ConflictDecider.Page(ids: []))) == [])
+        pull.on(.judged(batch, [.pass, .pass], plugin: "f", version: "2"))
+        #expect(pull.on(.stored(batch, [.stored(.alreadyPresent), .stored(.alreadyPresent)])).last == "held b")
+        #expect(pull.counts.total == 2 && pull.counts.completed == 2)
+    }
+
+    // MARK: - A listener
+
+    @Test func aPeerThatPushesIsAnsweredAndSettled() {
+        var pull = PullRun(passive: true, resolver: false)
+        let proposal = ProposedRow(id: doc("a"), revision: rev("1-a"), parent: nil, bodySize: 2)
+        pull.on(.listArrived(offeredList))
+        #expect(pull.on(.listRead(.success(.proposed([.row(proposal), .bad("no id", sequence: nil), .row(proposal)])))) == ["proposals a a"])
+        pull.on(.proposalsChecked([.accept, .conflict(current: rev("1-b"))]))
+        guard case .answerProposals(_, let answers, _)? = pull.last.last else { return #expect(Bool(false), "no answer") }
+        #expect(answers == [.send, .refused(code: 400), .conflict(current: rev("1-b"))])
+        pull.on(.arrived(received(1, "a")))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
+        #expect(pull.on(.stored(pull.batch, [.stored(.conflict(current: rev("1-b")))])).first == "settle 1 409")
+        #expect(pull.machine.isDrained && pull.counts.completed == 1 && pull.counts.total == 1)
+    }
+
+    @Test(arguments: [(true, false, true), (true, true, false), (false, false, false)])
+    func conflictsOfAPeerThatOnlyPushesAreDecidedHere(_ resolver: Bool, _ peerPulls: Bool, _ isSent: Bool) {
+        var pull = PullRun(passive: true, resolver: resolver)
+        if peerPulls { pull.on(.peerPulls) }
+        pull.on(.listArrived(offeredList))
+        pull.on(.listRead(.success(.proposed([.row(ProposedRow(id: doc("a"), revision: rev("1-a"), parent: nil, bodySize: 2))]))))
+        pull.on(.proposalsChecked([.conflict(current: rev("1-b"))]))
+        guard case .answerProposals(_, let answers, _)? = pull.last.last else { return #expect(Bool(false), "no answer") }
+        #expect(answers == [isSent ? .send : .conflict(current: rev("1-b"))])
+    }
+}

@@ -1,0 +1,126 @@
+import DocumentStore
+import Documents
+import Interfaces
+import NIOCore
+
+@testable import Replication
+
+/// A pull machine and what it asked for, in words that a test can compare.
+struct PullRun {
+    var machine: PullMachine
+    private(set) var last: [PullAction] = []
+
+    init(
+        passive: Bool = false, filter: Bool = false, sync: Bool = false, resolver: Bool = true, refusesPush: Bool = false,
+        documentIDs: Set<DocumentID>? = nil, _ change: (inout ReplicationLimits) -> Void = { _ in }
+    ) {
+        var limits = ReplicationLimits()
+        change(&limits)
+        machine = PullMachine(
+            PullSettings(
+                collection: .default, role: passive ? .passive(refusesPush: refusesPush) : .active(purgesWhatIsTakenAway: true),
+                hasFilter: filter, hasSyncFunction: sync, hasResolver: resolver, keepsLists: !passive, documentIDs: documentIDs,
+                limits: limits))
+        if !passive { machine.subscribe(since: nil) }
+    }
+
+    @discardableResult
+    mutating func on(_ event: PullEvent) -> [String] {
+        last = []
+        machine.handle(event, &last)
+        return last.map(\.words)
+    }
+
+    @discardableResult
+    mutating func on(_ event: InsertionEvent) -> [String] { on(.insertion(event)) }
+
+    /// The peer offers rows, and the store needs all of them.
+    @discardableResult
+    mutating func offer(_ rows: OfferedRow...) -> [String] {
+        on(.listArrived(offeredList))
+        on(.listRead(.success(.offered(rows.map { .row($0) }))))
+        return on(.missing(rows.filter { !$0.isAccessRemoved }.map { _ in .need(ancestors: []) }))
+    }
+
+    /// Revisions arrive, and are checked.
+    @discardableResult
+    mutating func arrive(_ revisions: ReceivedRevision...) -> [String] {
+        var words: [String] = []
+        for revision in revisions { words += on(.arrived(revision)) }
+        return words
+    }
+
+    var batch: BatchID {
+        for action in last.reversed() {
+            switch action {
+            case .check(let batch, _), .judge(let batch, _), .keep(let batch, _), .assign(let batch, _), .store(let batch, _, _, _):
+                return batch
+            default: break
+            }
+        }
+        return BatchID(number: -1)
+    }
+
+    var fetch: FetchID {
+        for case .fetchBlobs(let fetch, _) in last { return fetch }
+        return FetchID(number: -1)
+    }
+
+    var counts: ReplicationCounts { machine.counts }
+    var through: String? { machine.tracker?.completedThrough?.json }
+}
+
+let offeredList = IncomingList(handle: AnswerHandle(number: 1), body: ByteBuffer(string: "[[]]"))
+
+extension PullAction {
+    var words: String {
+        switch self {
+        case .readList: "read list"
+        case .findMissing(let offers): "missing \(offers.map { "\($0.0)" }.joined(separator: " "))"
+        case .checkProposals(let proposals): "proposals \(proposals.map(\.id.text).joined(separator: " "))"
+        case .answerChanges(_, let answers): "answer \(answers.map { if case .wanted = $0 { "+" } else { "-" } }.joined())"
+        case .answerProposals(_, let answers, _): "answer \(answers)"
+        case .refuseList(_, let error): "refuse \(error.code)"
+        case .check(_, let revisions): "check \(revisions.map { "\($0.id)@\($0.revision)" }.joined(separator: " "))"
+        case .fetchBlobs(_, let revision): "fetch \([revision].names)"
+        case .judge(_, let revisions): "judge \(revisions.names)"
+        case .keep(_, let held): "keep \(held.map(\.revision).names)"
+        case .assign(_, let revisions): "assign \(revisions.names)"
+        case .store(_, let revisions, _, _): "store \(revisions.map(\.revision).names)"
+        case .takeAway(let removals): "take away \(removals.map(\.id.text).joined(separator: " "))"
+        case .settle(let handle, .stored): "settle \(handle.number)"
+        case .settle(let handle, .alreadyHere): "settle \(handle.number) here"
+        case .settle(let handle, .refused(let error)): "settle \(handle.number) \(error.code)"
+        case .decide(let ids): "decide \(ids.map(\.text).joined(separator: " "))"
+        case .readHeld(let after): "held\(after.map { " \($0)" } ?? "")"
+        case .readConflicts(let after): "conflicts\(after.map { " \($0)" } ?? "")"
+        case .tellPush(let revisions): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
+        case .tellPushOfDecision: "tell push"
+        case .startFlushTimer: "flush timer"
+        case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? (event.isAccessRemoved ? "removed" : "ok"))"
+        case .comeBackLater: "come back"
+        case .warn: "warn"
+        case .fail: "fail"
+        }
+    }
+}
+
+extension [CheckedRevision] {
+    var names: String { map { "\($0.id)@\($0.revision)" }.joined(separator: " ") }
+}
+
+func row(_ sequence: Int, _ id: String, _ version: String = "1-a", flags: Int = 0) -> OfferedRow {
+    OfferedRow(sequence: RemoteSequence(json: "\(sequence)"), id: doc(id), revision: rev(version), flags: flags, bodySize: 10)
+}
+
+func received(_ sequence: Int, _ id: String, _ version: String = "1-a") -> ReceivedRevision {
+    ReceivedRevision(
+        replyTo: AnswerHandle(number: UInt64(sequence)), id: doc(id), revision: rev(version), history: [], isDeleted: false,
+        sequence: RemoteSequence(json: "\(sequence)"), body: ByteBuffer(string: "{}"))
+}
+
+func checked(_ sequence: Int, _ id: String, _ version: String = "1-a", blobs: [BlobReference] = [], isRemoval: Bool = false) -> CheckedRevision {
+    CheckedRevision(
+        replyTo: AnswerHandle(number: UInt64(sequence)), id: doc(id), revision: rev(version), history: [], isDeleted: false,
+        sequence: RemoteSequence(json: "\(sequence)"), body: Array("{}".utf8), blobs: blobs, isRemoval: isRemoval)
+}

@@ -1,0 +1,90 @@
+import DocumentStore
+import Documents
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// What a push filter keeps back is on a list before its sequence counts as done, and is judged again by another version.
+@Suite struct PushFilterTests {
+    @Test func whatIsKeptBackIsListedBeforeItsSequenceIsDone() {
+        var push = PushRun(filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
+        push.on(.read(end(3)))
+        #expect(push.on(.judged([.reject, .failed(failing), .pass])) == ["report b 503", "list a@1-a b@1-a", "offer c@1-a"])
+        #expect(push.machine.ledger.completedThrough == 0 && !push.machine.isDrained)
+        let list = push.list ?? ListID(number: 0)
+        push.on(.listed([doc("a"), doc("b")]))
+        #expect(push.machine.ledger.completedThrough == 2)
+        #expect(push.counts.rejected == 1 && push.counts.held == 1)
+        push.on(.answered(list, [.has]))
+        #expect(push.isClean && push.counts.completed == 3 && push.counts.total == 3)
+    }
+
+    @Test func acknowledgementsAreNotedBeforeTheDocumentGoesOnTheList() {
+        var push = PushRun(filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        push.on(.judged([.pass]))
+        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.read(page(outgoing("a", 2, "2-b"))))
+        push.on(.read(end(2)))
+        push.on(.acknowledged(doc("a")))
+        push.on(.readAgain([doc("a")], [outgoing("a", 2, "2-b", peer: "1-a")]))
+        #expect(push.on(.judged([.reject])) == ["note a@1-a", "list a@2-b"])
+    }
+
+    @Test func anotherVersionLooksAtTheListFromTheBeginning() {
+        var push = PushRun(filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        push.on(.read(end(1)))
+        push.on(.judged([.reject]))
+        push.on(.listed([doc("a")]))
+        #expect(push.on(.filterChanged) == ["kept back"])
+        #expect(!push.machine.isCaughtUp)
+        // Once more, while it is being read.
+        push.on(.filterChanged)
+        let page = KeptBackPage(documents: [outgoing("a", 1)], next: doc("a"), isAny: true)
+        #expect(push.on(.keptBackRead(page)) == ["judge a@1-a", "kept back"])
+        #expect(push.on(.judged([.pass])) == ["offer a@1-a"])
+    }
+
+    @Test func aVersionThatComesWhileDocumentsAreListedFindsThemOnTheList() {
+        var push = PushRun(filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        push.on(.read(end(1)))
+        push.on(.judged([.reject]))
+        // The list may be read before the write is through: then nobody would look at `a` again.
+        #expect(push.on(.filterChanged) == [])
+        #expect(push.on(.listed([doc("a")])) == ["kept back"])
+    }
+
+    @Test func aVersionThatComesWhileDocumentsAreJudgedIsAskedAsWell() {
+        var push = PushRun(filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        push.on(.read(end(1)))
+        push.on(.filterChanged)
+        push.on(.keptBackRead(KeptBackPage(isAny: false)))
+        #expect(push.on(.judged([.reject])) == ["judge a@1-a"])
+        #expect(push.on(.judged([.pass])) == ["offer a@1-a"])
+        #expect(push.counts.rejected == 0)
+    }
+
+    @Test func aDocumentOnTheListThatIsUnderWayKeepsItsSequenceOpen() {
+        var push = PushRun(filter: true, from: 5)
+        push.start()
+        push.on(.read(end(5)))
+        push.on(.filterChanged)
+        push.on(.keptBackRead(KeptBackPage(documents: [outgoing("a", 3)], isAny: true)))
+        push.on(.judged([.pass]))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.filterChanged)
+        push.on(.keptBackRead(KeptBackPage(documents: [outgoing("a", 3)], isAny: true)))
+        push.on(.answered(list, [.refused(http(503))]))
+        #expect(push.machine.ledger.completedThrough == 2 && push.machine.ledger.waiting == 1)
+    }
+}

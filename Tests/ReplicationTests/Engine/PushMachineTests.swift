@@ -1,0 +1,260 @@
+import DocumentStore
+import Documents
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// What a replicator's push asks for, event by event.
+@Suite struct PushMachineTests {
+    private let nothing = ListID(number: 0)
+
+    /// `a` is with the peer, which has to acknowledge it.
+    private func sent(pulls: Bool = false, continuous: Bool = true) -> PushRun {
+        var push = PushRun(continuous: continuous, pulls: pulls)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        let list = push.list ?? nothing
+        push.on(.read(end(1)))
+        push.on(.answered(list, [.wanted(known: [])]))
+        return push
+    }
+
+    /// `a` was offered, and nothing else is to be read.
+    private func offered(pulls: Bool = false, continuous: Bool = true) -> (PushRun, ListID) {
+        var push = PushRun(continuous: continuous, pulls: pulls)
+        push.start()
+        push.on(.read(page(outgoing("a", 1, "2-a"))))
+        let list = push.list ?? nothing
+        push.on(.read(end(1)))
+        return (push, list)
+    }
+
+    @Test func aDocumentIsReadOfferedSentAcknowledgedAndNoted() {
+        var push = PushRun(continuous: false)
+        #expect(push.on(.storeChanged(newest: 1)) == ["kept back"])
+        #expect(push.on(.keptBackRead(KeptBackPage(isAny: false))) == ["read 0"])
+        #expect(push.on(.read(page(outgoing("a", 1)))) == ["offer a@1-a", "read 1"])
+        let list = push.list ?? nothing
+        #expect(push.on(.read(end(1))) == [])
+        #expect(push.machine.isCaughtUp && !push.machine.isDrained)
+        #expect(push.on(.answered(list, [.wanted(known: [])])) == ["send a@1-a"])
+        #expect(push.machine.ledger.completedThrough == 0)
+        #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a"])
+        #expect(push.machine.ledger.completedThrough == 1)
+        #expect(push.machine.isIdle && !push.machine.isFinished)
+        guard let batch = push.batch else { return #expect(Bool(false), "nothing to note") }
+        push.on(.noted(batch))
+        #expect(push.machine.isFinished && push.isClean)
+        #expect(push.counts.total == 1 && push.counts.completed == 1 && push.counts.pushed == 1)
+    }
+
+    // MARK: - One revision of a document at a time
+
+    @Test func aSecondRevisionWaitsForTheEndOfTheFirstAndIsReadAgain() {
+        var push = sent()
+        push.on(.storeChanged(newest: 2))
+        #expect(push.on(.read(page(outgoing("a", 2, "2-b")))) == ["read 2"])
+        #expect(push.on(.read(end(2))) == [])
+        #expect(push.machine.ledger.inFlight == 1)
+        // The third replaces the second; neither is claimed.
+        push.on(.storeChanged(newest: 3))
+        push.on(.read(page(outgoing("a", 3, "3-c"))))
+        push.on(.read(end(3)))
+        #expect(push.machine.ledger.completedThrough == 0)
+        #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "again a"])
+        #expect(push.machine.ledger.completedThrough == 2)
+        #expect(!push.machine.isCaughtUp)
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 4, "4-d")])) == ["offer a@4-d"])
+        guard case .offer(_, let documents)? = push.last.first else { return }
+        #expect(documents[0].peerVersion == rev("1-a"))
+        #expect(push.machine.ledger.completedThrough == 3)
+    }
+
+    @Test func anAcknowledgementOfSomethingElseChangesNothing() {
+        var push = sent()
+        push.on(.acknowledged(doc("b")))
+        push.on(.acknowledged(doc("a")))
+        push.on(.acknowledged(doc("a")))
+        push.on(.refused(doc("a"), http(500)))
+        #expect(push.counts.pushed == 1 && push.counts.failed == 0 && push.isClean)
+    }
+
+    @Test func theMarkOfADocumentIsWhatWasAcknowledgedLast() {
+        var push = sent()
+        push.on(.storeChanged(newest: 2))
+        push.on(.read(page(outgoing("a", 2, "2-b"))))
+        push.on(.read(end(2)))
+        push.on(.acknowledged(doc("a")))
+        push.on(.readAgain([doc("a")], [outgoing("a", 2, "2-b", peer: "1-a")]))
+        push.on(.answered(push.list ?? nothing, [.wanted(known: [])]))
+        #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a a@2-b"])
+    }
+
+    @Test func aDocumentThatIsGoneWhenItIsReadAgainIsDone() {
+        var push = sent()
+        push.on(.storeChanged(newest: 2))
+        push.on(.read(page(outgoing("a", 2, "2-b"))))
+        push.on(.read(end(2)))
+        push.on(.acknowledged(doc("a")))
+        push.on(.readAgain([doc("a")], []))
+        #expect(push.machine.ledger.completedThrough == 2 && push.machine.isIdle && push.isClean)
+    }
+
+    // MARK: - 409
+
+    @Test func ourRevisionIsNewer() {
+        var (push, list) = offered()
+        #expect(push.on(.answered(list, [.conflict(current: rev("1-x"))])) == ["compare a 2-a 1-x"])
+        #expect(!push.machine.isIdle)
+        #expect(push.on(.compared([(doc("a"), .newer(history: [rev("1-x")]))])) == ["offer a@2-a"])
+        guard case .offer(let second, let documents)? = push.last.first else { return }
+        #expect(documents[0].peerVersion == rev("1-x") && documents[0].history == [rev("1-x")])
+        push.on(.answered(second, [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        #expect(push.machine.isIdle && push.isClean && push.counts.completed == push.counts.total)
+    }
+
+    @Test func aPeerThatNamesAnotherRevisionEachTimeDoesNotKeepItGoingRound() {
+        var (push, list) = offered()
+        var rounds = 0
+        while push.on(.answered(list, [.conflict(current: rev("1-x"))])).contains(where: { $0.hasPrefix("compare") }), rounds < 20 {
+            rounds += 1
+            push.on(.compared([(doc("a"), .newer(history: [rev("1-x")]))]))
+            list = push.list ?? nothing
+        }
+        #expect(rounds == ReplicationLimits().offersPerDocument - 1)
+        #expect(push.counts.failed == 1 && push.machine.isIdle)
+    }
+
+    @Test func ourRevisionIsOlder() {
+        var (push, list) = offered(pulls: true)
+        push.on(.answered(list, [.conflict(current: rev("3-x"))]))
+        #expect(push.on(.compared([(doc("a"), .older)])) == [])
+        #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 0)
+    }
+
+    @Test(arguments: [Comparison.branches, .unknown]) func aConflictThatNobodyDecidesFails(_ comparison: Comparison) {
+        var (push, list) = offered(continuous: false)
+        push.on(.answered(list, [.conflict(current: rev("2-x"))]))
+        #expect(push.on(.compared([(doc("a"), comparison)])) == ["report a 409"])
+        #expect(push.counts.failed == 1 && push.machine.isFinished && push.isClean)
+    }
+
+    @Test func aConflictThatIsHereIsDecidedHere() {
+        var (push, list) = offered(pulls: true)
+        push.on(.answered(list, [.conflict(current: rev("2-x"))]))
+        #expect(push.on(.compared([(doc("a"), .branches)])) == [])
+        #expect(push.counts.failed == 0 && push.machine.ledger.completedThrough == 1)
+    }
+
+    @Test func aConflictThatThePullBringsEndsWithIt() {
+        var (push, list) = offered(pulls: true, continuous: false)
+        push.on(.answered(list, [.conflict(current: rev("2-x"))]))
+        push.on(.compared([(doc("a"), .unknown)]))
+        #expect(push.machine.ledger.waiting == 1 && push.machine.ledger.completedThrough == 0)
+        #expect(!push.machine.isFinished)
+        push.on(.pulled([(doc("a"), rev("2-x"))]))
+        #expect(push.machine.ledger.waiting == 0 && push.machine.ledger.completedThrough == 1)
+        push.on(.pullIsComplete(true))
+        #expect(push.machine.isFinished && push.counts.failed == 0)
+    }
+
+    @Test func aConflictThatThePullDoesNotBringIsOfferedOnceMoreThenFailsAndIsTriedLater() {
+        var (push, list) = offered(pulls: true)
+        push.on(.answered(list, [.conflict(current: rev("2-x"))]))
+        push.on(.compared([(doc("a"), .unknown)]))
+        #expect(push.on(.pullIsComplete(true)) == ["again a"])
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a")])) == ["offer a@2-a"])
+        push.on(.answered(push.list ?? nothing, [.conflict(current: rev("2-x"))]))
+        #expect(push.on(.compared([(doc("a"), .unknown)])) == ["report a 409", "timer 30"])
+        #expect(push.machine.isIdle && push.machine.ledger.completedThrough == 0 && push.machine.ledger.waiting == 1)
+        // It is not taken up again before its time, whatever else happens.
+        #expect(push.on(.pullIsComplete(true)) == [])
+        #expect(push.on(.retryIsDue) == ["again a"])
+        push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a")]))
+        push.on(.answered(push.list ?? nothing, [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.completed == push.counts.total)
+    }
+
+    // MARK: - Other answers
+
+    @Test func whatThePeerHasIsNotedAndNotSent() {
+        var (push, list) = offered()
+        #expect(push.on(.answered(list, [.has])) == ["note a@2-a"])
+        #expect(push.machine.ledger.completedThrough == 1 && push.counts.pushed == 0 && push.isClean)
+    }
+
+    @Test func theHistoryEndsAtTheNewestAncestorThatThePeerHolds() {
+        var push = PushRun()
+        push.start()
+        var document = outgoing("a", 1, "4-d")
+        document.history = ["3-c", "2-b", "1-a"].map(rev)
+        push.on(.read(page(document)))
+        push.on(.answered(push.list ?? nothing, [.wanted(known: [rev("1-a"), rev("2-b")])]))
+        guard case .send(let sent)? = push.last.first else { return #expect(Bool(false), "nothing is sent") }
+        #expect(sent.history == ["3-c", "2-b"].map(rev))
+    }
+
+    @Test func aRefusalForTheMomentIsTriedLaterAndHoldsTheSequence() {
+        var push = sent()
+        #expect(push.on(.refused(doc("a"), http(503))) == ["report a 503", "timer 30"])
+        #expect(push.machine.isIdle && push.machine.ledger.completedThrough == 0 && push.isClean)
+        #expect(push.on(.retryIsDue) == ["again a"])
+        push.on(.readAgain([doc("a")], [outgoing("a", 1)]))
+        push.on(.answered(push.list ?? nothing, [.wanted(known: [])]))
+        #expect(push.on(.refused(doc("a"), http(503))) == ["report a 503", "timer 60"])
+    }
+
+    @Test func aRefusalForGoodEndsItsTrip() {
+        var push = sent()
+        #expect(push.on(.refused(doc("a"), http(413))) == ["report a 413"])
+        #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 1)
+    }
+
+    @Test func aForbiddenDocumentIsOfferedOnceMore() {
+        var push = sent()
+        #expect(push.on(.refused(doc("a"), http(403))) == ["offer a@1-a"])
+        push.on(.answered(push.list ?? nothing, [.wanted(known: [])]))
+        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403"])
+        #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
+    }
+
+    @Test func aChangeOfADocumentThatWaitsTakesItsPlace() {
+        var push = sent()
+        push.on(.refused(doc("a"), http(503)))
+        push.on(.storeChanged(newest: 2))
+        #expect(push.on(.read(page(outgoing("a", 2, "2-b")))).contains("offer a@2-b"))
+        #expect(push.machine.ledger.waiting == 0 && push.machine.ledger.completedThrough == 1)
+    }
+
+    // MARK: - Bounds
+
+    @Test func nothingIsReadWhileTheWindowIsFull() {
+        var push = PushRun { $0.revisionsInFlight = 1 }
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
+        let list = push.list ?? nothing
+        #expect(push.on(.read(page(outgoing("c", 3), outgoing("d", 4)))).contains("offer c@1-a d@1-a"))
+        push.on(.read(end(4)))
+        #expect(push.on(.answered(list, [.wanted(known: []), .wanted(known: [])])) == ["send a@1-a"])
+        #expect(push.machine.ledger.inFlight == 1)
+        #expect(push.on(.storeChanged(newest: 5)) == [])
+        #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "send b@1-a"])
+        #expect(push.on(.acknowledged(doc("b"))) == ["report b ok", "read 4"])
+    }
+
+    @Test func whileMemoryIsShortOneDocumentAfterTheOtherGoesOn() {
+        var push = sent()
+        push.on(.throttled(true))
+        push.on(.storeChanged(newest: 2))
+        #expect(push.last.isEmpty)
+        push.on(.throttled(false))
+        push.on(.read(page(outgoing("a", 2, "2-b"))))
+        push.on(.read(end(2)))
+        push.on(.throttled(true))
+        // What changed on its way is not held up by itself.
+        #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "again a"])
+    }
+}

@@ -1,0 +1,101 @@
+import DocumentStore
+import Documents
+import Interfaces
+
+@testable import Replication
+
+/// A push machine and what it asked for, in words that a test can compare.
+struct PushRun {
+    var machine: PushMachine
+    private(set) var last: [PushAction] = []
+
+    init(
+        _ style: PushStyle = .propose, continuous: Bool = true, filter: Bool = false, pulls: Bool = false, from: SequenceNumber = 0,
+        _ change: (inout ReplicationLimits) -> Void = { _ in }
+    ) {
+        var limits = ReplicationLimits()
+        change(&limits)
+        machine = PushMachine(
+            PushSettings(
+                collection: .default, style: style, isContinuous: continuous, hasFilter: filter, pulls: pulls, limits: limits),
+            from: FeedPosition(from))
+    }
+
+    /// Hands the machine an event and says what it asks for.
+    @discardableResult
+    mutating func on(_ event: PushEvent) -> [String] {
+        last = []
+        machine.handle(event, &last)
+        return last.map(\.words)
+    }
+
+    /// Past what a push that proposes does first: it goes through what the filter kept back.
+    mutating func start() {
+        on(.storeChanged(newest: 0))
+        if machine.settings.style == .propose { on(.keptBackRead(KeptBackPage(isAny: false))) }
+    }
+
+    /// The list that was offered last.
+    var list: ListID? {
+        for case .offer(let list, _) in last.reversed() { return list }
+        return nil
+    }
+
+    /// What is to be noted.
+    var batch: AcknowledgedVersions.Batch? {
+        for case .note(let batch) in last.reversed() { return batch }
+        return nil
+    }
+
+    var counts: ReplicationCounts { machine.ledger.counts }
+
+    /// Nobody works on anything and nothing is counted that is not there.
+    var isClean: Bool {
+        let ledger = machine.ledger
+        return ledger.active == 0 && ledger.inFlight == 0 && ledger.inFlightBytes == 0 && ledger.bytesAtHand == 0
+    }
+}
+
+extension PushAction {
+    var words: String {
+        switch self {
+        case .read(let position, _, _): "read \(position.sequence)"
+        case .readAgain(let due): "again \(due.map(\.0.text).joined(separator: " "))"
+        case .readKeptBack(let after): "kept back\(after.map { " \($0)" } ?? "")"
+        case .judge(let documents): "judge \(documents.names)"
+        case .list(let kept): "list \(kept.map(\.document).names)"
+        case .unlist(let ids): "unlist \(ids.map(\.text).joined(separator: " "))"
+        case .offer(_, let documents): "offer \(documents.names)"
+        case .compare(let questions): "compare \(questions.map { "\($0.0.id) \($0.0.version) \($0.1)" }.joined(separator: " "))"
+        case .send(let document): "send \([document].names)"
+        case .announceCaughtUp: "caught up"
+        case .note(let batch): "note \(batch.marks.map { "\($0.id)@\($0.version)" }.joined(separator: " "))"
+        case .tellPull(let id, let version): "tell pull \(id)@\(version)"
+        case .startRetryTimer(let seconds): "timer \(seconds)"
+        case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? "ok")"
+        }
+    }
+}
+
+extension [OutgoingDocument] {
+    var names: String { map { "\($0.id)@\($0.version)" }.joined(separator: " ") }
+}
+
+func outgoing(_ id: String, _ sequence: SequenceNumber, _ version: String = "1-a", peer: String? = nil) -> OutgoingDocument {
+    OutgoingDocument(
+        sequence: sequence, id: doc(id), version: rev(version), body: Array("{\"n\":\(sequence)}".utf8), peerVersion: peer.map(rev))
+}
+
+/// A page that ends at its last document.
+func page(_ documents: OutgoingDocument..., isEnd: Bool = false, newest: SequenceNumber? = nil, next: SequenceNumber? = nil) -> FeedPage {
+    let last = next ?? documents.last?.sequence ?? 0
+    return FeedPage(documents: documents, next: FeedPosition(last), isEnd: isEnd, newest: newest ?? last)
+}
+
+/// The feed has nothing behind this sequence.
+func end(_ sequence: SequenceNumber) -> FeedPage { FeedPage(next: FeedPosition(sequence), isEnd: true, newest: sequence) }
+
+let failing = PolicyFailure(plugin: "f.lua", version: "1", kind: "plugin_error", message: "no")
+
+/// An error of the peer.
+func http(_ code: Int) -> ReplicationError { ReplicationError(domain: .http, code: code, message: "the peer says \(code)") }

@@ -1,0 +1,131 @@
+import DocumentStore
+import Documents
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// A listener's push filter that cannot decide: the feed stands still there for that peer, whose checkpoint must not pass the document.
+@Suite struct StandstillTests {
+    /// A feed that stands still before `b`.
+    private func stalled() -> PushRun {
+        var push = PushRun(.announce, filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
+        push.on(.read(end(3)))
+        push.on(.judged([.pass, .failed(failing), .pass]))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(page(outgoing("b", 2), outgoing("c", 3))))
+        push.on(.answered(list, [.declined]))
+        return push
+    }
+
+    @Test func nothingBehindTheDocumentIsOffered() {
+        var push = PushRun(.announce, filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
+        push.on(.read(end(3)))
+        // Once more: it may have changed while it was judged.
+        #expect(push.on(.judged([.pass, .failed(failing), .pass])) == ["report b 503", "offer a@1-a", "read 1"])
+        let list = push.list ?? ListID(number: 0)
+        #expect(push.on(.read(page(outgoing("b", 2), outgoing("c", 3)))) == ["caught up"])
+        #expect(push.machine.feed.position.sequence == 1)
+        #expect(push.machine.feed.stall?.id == doc("b"))
+        #expect(push.counts.held == 1)
+        push.on(.answered(list, [.declined]))
+        #expect(push.isClean && push.machine.isIdle)
+        #expect(push.counts.completed == push.counts.total)
+    }
+
+    @Test func aPageThatWasBeingReadMeanwhileDoesNotPassTheDocument() {
+        var push = PushRun(.announce, filter: true)
+        push.start()
+        #expect(push.on(.read(page(outgoing("a", 1), outgoing("b", 2)))) == ["judge a@1-a b@1-a", "read 2"])
+        #expect(push.on(.judged([.pass, .failed(failing)])) == ["report b 503", "offer a@1-a"])
+        // It was asked for before the feed stood still.
+        #expect(push.on(.read(page(outgoing("c", 3), outgoing("d", 4)))) == ["read 1"])
+        #expect(push.machine.feed.position.sequence == 1)
+        #expect(push.machine.feed.stall?.id == doc("b"))
+        push.on(.read(page(outgoing("b", 2), outgoing("c", 3), outgoing("d", 4))))
+        #expect(push.machine.isCaughtUp)
+    }
+
+    @Test func anotherFilterIsAskedAgain() {
+        var push = stalled()
+        #expect(push.on(.filterChanged) == ["read 1"])
+        #expect(push.on(.read(page(outgoing("b", 2), outgoing("c", 3)))) == ["judge b@1-a c@1-a", "read 3"])
+        #expect(push.on(.judged([.pass, .pass])) == ["offer b@1-a c@1-a"])
+        #expect(push.machine.feed.stall == nil)
+    }
+
+    @Test func aFilterThatChangesWhileItsOldVersionIsAskedIsAskedAgain() {
+        var push = PushRun(.announce, filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        push.on(.read(end(1)))
+        push.on(.filterChanged)
+        #expect(push.on(.judged([.failed(failing)])).contains("judge a@1-a"))
+        #expect(push.on(.judged([.pass])).contains("offer a@1-a"))
+        #expect(push.counts.held == 0)
+    }
+
+    @Test func aChangeOfTheDocumentIsLookedAt() {
+        var push = stalled()
+        #expect(push.on(.storeChanged(newest: 4)) == ["read 1"])
+        #expect(push.on(.read(page(outgoing("c", 3), outgoing("b", 4, "2-b")))) == ["judge c@1-a b@2-b", "read 4"])
+        #expect(push.machine.feed.stall == nil)
+    }
+
+    @Test func aChangeOfTheDocumentWhileItIsJudgedIsLookedAt() {
+        var push = PushRun(.announce, filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        push.on(.read(end(1)))
+        push.on(.storeChanged(newest: 2))
+        push.on(.read(page(outgoing("a", 2, "2-b"))))
+        #expect(push.on(.judged([.failed(failing)])).contains("read 0"))
+    }
+
+    @Test func aChangeOfTheDocumentWhileItIsLookedAtAgainIsLookedAt() {
+        var push = stalled()
+        #expect(push.on(.storeChanged(newest: 4)) == ["read 1"])
+        push.on(.storeChanged(newest: 5))
+        // The store read before the fifth change.
+        #expect(push.on(.read(page(outgoing("b", 2), outgoing("c", 4), newest: 4))) == ["read 1"])
+        // Nothing has changed since: the feed stands still, and nobody is asked in circles.
+        #expect(push.on(.read(page(outgoing("b", 2), outgoing("c", 5), newest: 5))) == [])
+        #expect(push.machine.isIdle && push.counts.held == 1)
+    }
+
+    @Test func revisionsThatCameFromThePeerAndStandBeforeItChangeNothing() {
+        var push = PushRun(.announce, filter: true)
+        push.start()
+        push.on(.pulled([(doc("a"), rev("1-a"))]))
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
+        push.on(.read(end(2)))
+        #expect(push.on(.judged([.failed(failing)])) == ["report b 503", "read 0"])
+        #expect(push.on(.read(page(outgoing("a", 1), outgoing("b", 2)))) == ["caught up"])
+        push.on(.storeChanged(newest: 3))
+        #expect(push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3)))) == [])
+        #expect(push.counts.held == 1)
+    }
+
+    @Test func aDocumentThatIsGoneDoesNotHoldTheFeed() {
+        var push = stalled()
+        push.on(.storeChanged(newest: 400))
+        // Nothing of the first rows is for this peer, and more follows.
+        #expect(push.on(.read(page(newest: 400, next: 200))) == ["read 200"])
+        #expect(push.machine.feed.stall == nil)
+    }
+
+    @Test func aOneShotPeerGetsTheMarkerAllTheSame() {
+        var push = PushRun(.announce, continuous: false, filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        push.on(.read(end(1)))
+        push.on(.judged([.failed(failing)]))
+        #expect(push.on(.read(page(outgoing("a", 1)))) == ["caught up"])
+        #expect(push.machine.isFinished)
+        #expect(push.on(.storeChanged(newest: 2)) == [])
+    }
+}
