@@ -62,12 +62,36 @@ struct SequenceTrackerTests {
     @Test func anEarlierSequenceMayBeTakenUpAgain() {
         var tracker = LocalSequenceTracker(from: 0)
         for sequence: UInt64 in 1...5 { tracker.begin(sequence) }
+        tracker.scanned(through: 5)
         for sequence: UInt64 in 1...5 { tracker.complete(sequence) }
         #expect(tracker.completedThrough == 5)
         tracker.begin(2)
         #expect(tracker.completedThrough == 1 && tracker.isPending(2))
         tracker.complete(2)
         #expect(tracker.completedThrough == 5)
+    }
+
+    @Test func aSequenceBeyondWhatWasLookedAtClaimsNothing() {
+        var tracker = LocalSequenceTracker(from: 3)
+        tracker.begin(9)
+        #expect(tracker.completedThrough == 3)
+        tracker.complete(9)
+        #expect(tracker.completedThrough == 3)
+        tracker.scanned(through: 8)
+        #expect(tracker.completedThrough == 8)
+    }
+
+    @Test func oneThatStaysOpenForLongHoldsAllThatFollow() {
+        var tracker = LocalSequenceTracker(from: 0)
+        tracker.begin(1)
+        for sequence: UInt64 in 2...20_000 {
+            tracker.begin(sequence)
+            tracker.scanned(through: sequence)
+            if sequence % 5_000 != 0 { tracker.complete(sequence) }
+            if sequence % 1_000 == 0 { #expect(tracker.completedThrough == 0) }
+        }
+        tracker.complete(1)
+        #expect(tracker.completedThrough == 4_999)
     }
 
     /// Against the definition, written plainly.
@@ -86,6 +110,7 @@ struct SequenceTrackerTests {
                 } else {
                     newest += UInt64.random(in: 1...3, using: &random)
                     tracker.begin(newest)
+                    tracker.scanned(through: newest)
                     open.insert(newest)
                 }
             } else if let one = open.randomElement(using: &random) {

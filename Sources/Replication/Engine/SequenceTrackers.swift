@@ -8,7 +8,8 @@ public struct LocalSequenceTracker: Sendable {
 
     public init(from start: UInt64) { highest = start }
 
-    /// The document at this sequence was read and is on its way.
+    /// The document at this sequence was read and is on its way. That says nothing of the sequences before it: one that is read by
+    /// itself may lie beyond what was looked at.
     public mutating func begin(_ sequence: UInt64) {
         guard pending.insert(sequence).inserted else { return }
         if let last = order.last, last > sequence {
@@ -18,7 +19,6 @@ public struct LocalSequenceTracker: Sendable {
         } else {
             order.append(sequence)
         }
-        highest = max(highest, sequence)
     }
 
     /// The peer has it, or it needs no push.
@@ -39,7 +39,7 @@ public struct LocalSequenceTracker: Sendable {
     public mutating func scanned(through sequence: UInt64) { highest = max(highest, sequence) }
 
     /// Every sequence up to here is done.
-    public var completedThrough: UInt64 { head < order.count ? order[head] - 1 : highest }
+    public var completedThrough: UInt64 { head < order.count ? min(order[head] - 1, highest) : highest }
     public var pendingCount: Int { pending.count }
     public func isPending(_ sequence: UInt64) -> Bool { pending.contains(sequence) }
 }

@@ -91,6 +91,19 @@ import Testing
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a a@2-b"])
     }
 
+    @Test func aDocumentThatIsReadAgainBeyondTheFeedSaysNothingOfWhatLiesBetween() {
+        var push = sent()
+        push.on(.refused(doc("a"), http(503)))
+        push.on(.retryIsDue)
+        // `b` at 2 was written too; the feed has not come to it.
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 3, "2-b")])) == ["offer a@2-b"])
+        push.on(.answered(push.list ?? nothing, [.has]))
+        #expect(push.machine.ledger.completedThrough == 1)
+        push.on(.storeChanged(newest: 3))
+        push.on(.read(page(outgoing("b", 2), outgoing("a", 3, "2-b"))))
+        #expect(push.machine.ledger.completedThrough == 1)
+    }
+
     @Test func aDocumentThatIsGoneWhenItIsReadAgainIsDone() {
         var push = sent()
         push.on(.storeChanged(newest: 2))

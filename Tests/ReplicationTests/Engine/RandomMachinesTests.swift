@@ -1,0 +1,340 @@
+import DocumentStore
+import Documents
+import Interfaces
+import NIOCore
+import Testing
+
+@testable import Replication
+
+/// A push and a pull against a store and a peer of a few lines, in any order of events: whatever happens, everything ends.
+@Suite struct RandomMachinesTests {
+    /// What waits to happen. One of them is chosen at a time, so answers come in any order.
+    private enum Due {
+        case push(PushEvent)
+        case pull(PullEvent)
+        /// Asked of the store when its turn comes: what it holds by then counts.
+        case read(SequenceNumber, limit: Int)
+        case readAgain([DocumentID])
+        case compare([(OutgoingDocument, Version)])
+        /// The push hears how the pull stands.
+        case pullIsComplete
+    }
+
+    private struct World {
+        var random: SeededGenerator
+        var push: PushMachine
+        var pull: PullMachine
+        var due: [Due] = []
+        var pushActions: [PushAction] = []
+        var pullActions: [PullAction] = []
+
+        /// Our documents: the newest row of each, and what the peer has of it.
+        var rows: [DocumentID: (sequence: SequenceNumber, version: Version)] = [:]
+        var newest: SequenceNumber = 0
+        var peer: [DocumentID: Version] = [:]
+        /// Revisions that need not reach the peer: on the list, refused for good, or settled by the pull.
+        var settled: Set<Version> = []
+        /// Offered to the peer, which still may want it or owes the acknowledgement.
+        var underWay: [DocumentID: Version] = [:]
+        var lastOffered: [DocumentID: Version] = [:]
+
+        /// Rows of the peer's so far, those that are durable here or need not be, and those it will send when it has our answer.
+        var remote: UInt64 = 0
+        var here: Set<UInt64> = []
+        var asked: [(sequence: UInt64, id: String)] = []
+        /// What the pull's checkpoint claimed, looked at so far.
+        var claimed: UInt64 = 0
+        var wasComplete = false
+        var failure: String?
+
+        init(seed: UInt64) {
+            random = SeededGenerator(seed: seed)
+            var limits = ReplicationLimits()
+            limits.rowsPerChangeList = 4
+            limits.changeListsInFlight = 2
+            limits.revisionsInFlight = 3
+            limits.rowsReadAgain = 2
+            limits.requestedRevisions = 6
+            limits.insertionBatchRows = 2
+            limits.insertionBatch = 3
+            push = PushMachine(
+                PushSettings(
+                    collection: .default, style: .propose, isContinuous: true, hasFilter: true, pulls: true, limits: limits),
+                from: FeedPosition(0))
+            pull = PullMachine(
+                PullSettings(
+                    collection: .default, role: .active(purgesWhatIsTakenAway: true), hasFilter: true, hasSyncFunction: false,
+                    hasResolver: true, keepsLists: true, documentIDs: nil, limits: limits))
+            pull.subscribe(since: nil)
+            due = [.push(.decided), .pull(.started)]
+        }
+
+        mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
+
+        // MARK: What happens by itself
+
+        mutating func save() {
+            newest += 1
+            rows[doc("d\(Int.random(in: 0..<12, using: &random))")] = (newest, rev("\(newest)-a"))
+            due.append(.push(.storeChanged(newest: newest)))
+        }
+
+        mutating func offer() {
+            let handle = AnswerHandle(number: 1)
+            due.append(.pull(.listArrived(IncomingList(handle: handle, body: ByteBuffer(string: "[[]]")))))
+        }
+
+        mutating func happen() {
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0..<4: save()
+            case 4..<6: offer()
+            case 6: due.append(.push(.filterChanged))
+            case 7: due.append(.pull(.filterChanged))
+            case 8: due.append(.push(.throttled(chance(50))))
+            default: due.append(.push(.noteNow))
+            }
+        }
+
+        // MARK: Steps
+
+        mutating func step() {
+            // Frames, reads and writes may meet, but what one of them says has its order.
+            let index = Int.random(in: 0..<due.count, using: &random)
+            switch due.remove(at: index) {
+            case .push(let event):
+                // What waits for the pull is settled by it.
+                if case .pulled(let revisions) = event {
+                    for (id, _) in revisions { if let version = lastOffered[id] { settled.insert(version) } }
+                }
+                push.handle(event, &pushActions)
+            case .pull(let event): pull.handle(event, &pullActions)
+            case .read(let from, let limit):
+                let found = rows.filter { $0.value.sequence > from }.sorted { $0.value.sequence < $1.value.sequence }.prefix(limit)
+                var page = FeedPage(next: FeedPosition(found.last?.value.sequence ?? max(from, newest)), isEnd: found.isEmpty, newest: newest)
+                page.documents = found.map { outgoing($0.key, $0.value) }
+                push.handle(.read(page), &pushActions)
+            case .readAgain(let ids):
+                push.handle(.readAgain(ids, ids.compactMap { id in rows[id].map { outgoing(id, $0) } }), &pushActions)
+            case .compare(let questions):
+                push.handle(
+                    .compared(questions.map { question in
+                        let answers: [Comparison] = [.newer(history: [question.1]), .older, .branches, .unknown]
+                        let answer = answers[Int.random(in: 0..<4, using: &random)]
+                        if answer == .older || answer == .branches { settled.insert(question.0.version) }
+                        return (question.0.id, answer)
+                    }), &pushActions)
+            case .pullIsComplete: push.handle(.pullIsComplete(pull.isComplete), &pushActions)
+            }
+            perform()
+            check()
+        }
+
+        func outgoing(_ id: DocumentID, _ row: (sequence: SequenceNumber, version: Version)) -> OutgoingDocument {
+            OutgoingDocument(sequence: row.sequence, id: id, version: row.version, body: [1, 2, 3])
+        }
+
+        mutating func verdict() -> FilterVerdict { chance(70) ? .pass : chance(50) ? .reject : .failed(failing) }
+
+        mutating func perform() {
+            for action in pushActions { perform(action) }
+            pushActions = []
+            for action in pullActions { perform(action) }
+            pullActions = []
+            if pull.isComplete != wasComplete {
+                wasComplete.toggle()
+                due.append(.pullIsComplete)
+            }
+        }
+
+        mutating func perform(_ action: PushAction) {
+            switch action {
+            case .read(let position, let limit, _): due.append(.read(position.sequence, limit: limit))
+            case .readAgain(let ids): due.append(.readAgain(ids))
+            case .readKeptBack: due.append(.push(.keptBackRead(KeptBackPage(isAny: true))))
+            case .judge(let documents): due.append(.push(.judged(documents.map { _ in verdict() })))
+            case .list(let kept):
+                for each in kept { settled.insert(each.document.version) }
+                due.append(.push(.listed(kept.map(\.document.id))))
+            case .offer(let list, let documents):
+                for document in documents {
+                    if underWay[document.id] != nil { failure = "two revisions of \(document.id) are under way" }
+                    underWay[document.id] = document.version
+                    lastOffered[document.id] = document.version
+                }
+                var answers: [OfferAnswer] = []
+                for document in documents {
+                    let answer: OfferAnswer =
+                        switch Int.random(in: 0..<10, using: &random) {
+                        case 0: .has
+                        case 1: .declined
+                        case 2: .conflict(current: rev("1-x"))
+                        case 3: .refused(http(chance(50) ? 503 : 403))
+                        default: .wanted(known: [])
+                        }
+                    answers.append(answer)
+                    switch answer {
+                    case .wanted: continue
+                    case .has: peer[document.id] = document.version
+                    case .declined: settled.insert(document.version)
+                    case .refused(let error) where error.code != 503: settled.insert(document.version)
+                    case .refused, .conflict: break
+                    }
+                    underWay[document.id] = nil
+                }
+                due.append(.push(.answered(list, answers)))
+            case .compare(let questions): due.append(.compare(questions))
+            case .send(let document):
+                underWay[document.id] = nil
+                let code = chance(50) ? 503 : 413
+                if chance(80) {
+                    peer[document.id] = document.version
+                    due.append(.push(.acknowledged(document.id)))
+                } else {
+                    if code == 413 { settled.insert(document.version) }
+                    due.append(.push(.refused(document.id, http(code))))
+                }
+            case .note(let batch): due.append(.push(.noted(batch)))
+            case .startRetryTimer: due.append(.push(.retryIsDue))
+            case .unlist, .announceCaughtUp, .report: break
+            }
+        }
+
+        mutating func perform(_ action: PullAction) {
+            switch action {
+            case .readList:
+                let rows = (0..<Int.random(in: 0...3, using: &random)).map { _ -> RowResult<OfferedRow> in
+                    remote += 1
+                    if chance(5) {
+                        here.insert(remote)
+                        return .bad("no id", sequence: RemoteSequence(json: "\(remote)"))
+                    }
+                    return .row(row(Int(remote), "d\(Int.random(in: 0..<12, using: &random))", "\(remote)-x", flags: chance(10) ? 2 : 0))
+                }
+                due.append(.pull(.listRead(.success(.offered(rows)))))
+            case .findMissing(let offers):
+                var needs: [RevisionNeed] = []
+                for (id, version) in offers {
+                    let sequence = UInt64(version.generation)
+                    guard chance(80) else {
+                        here.insert(sequence)
+                        needs.append(.have)
+                        continue
+                    }
+                    needs.append(.need(ancestors: []))
+                    asked.append((sequence, id.text))
+                }
+                due.append(.pull(.missing(needs)))
+            case .answerChanges:
+                for (sequence, id) in asked {
+                    if chance(90) {
+                        due.append(.pull(.arrived(received(Int(sequence), id, "\(sequence)-x"))))
+                    } else {
+                        here.insert(sequence)
+                        due.append(.pull(.withdrawn(RemoteSequence(json: "\(sequence)"))))
+                    }
+                }
+                asked = []
+            case .check(let batch, let revisions):
+                let outcomes = revisions.map { revision -> CheckOutcome in
+                    let sequence = Int(revision.sequence?.json ?? "") ?? 0
+                    let blobs = chance(20) ? [BlobReference(digest: digest(1), length: 1, contentType: nil)] : []
+                    return .checked(checked(sequence, revision.id.text, revision.revision.text, blobs: blobs))
+                }
+                due.append(.pull(.insertion(.checked(batch, outcomes))))
+            case .fetchBlobs(let fetch, _): due.append(.pull(.insertion(.blobsFetched(fetch, chance(80) ? nil : http(413)))))
+            case .judge(let batch, let revisions):
+                due.append(.pull(.insertion(.judged(batch, revisions.map { _ in verdict() }, plugin: "f", version: "1"))))
+            case .keep(let batch, let held):
+                for each in held { here.insert(each.revision.sequence?.integer ?? 0) }
+                due.append(.pull(.insertion(.kept(batch))))
+            case .store(let batch, let revisions, _, _):
+                for each in revisions { here.insert(each.revision.sequence?.integer ?? 0) }
+                let outcomes = revisions.map { each -> StoreOutcome in
+                    .stored(
+                        chance(30)
+                            ? .insertedConflict(local: each.revision.revision, remote: each.revision.revision, sequence: nil)
+                            : .inserted(sequence: 1))
+                }
+                due.append(.pull(.insertion(.stored(batch, outcomes))))
+            case .takeAway(let removals):
+                for each in removals { here.insert(each.sequence?.integer ?? 0) }
+                due.append(.pull(.takenAway(removals)))
+            case .decide(let ids):
+                due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
+            case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
+            case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
+            case .tellPush(let revisions): due.append(.push(.pulled(revisions)))
+            case .tellPushOfDecision: due.append(.push(.decided))
+            case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
+            case .fail(let error): failure = "\(error)"
+            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn: break
+            }
+        }
+
+        // MARK: What must hold
+
+        mutating func check() {
+            let (ledger, counts) = (push.ledger, push.ledger.counts)
+            if counts.completed > counts.total || pull.counts.completed > pull.counts.total { failure = "more was completed than begun" }
+            if ledger.inFlight > push.settings.limits.revisionsInFlight { failure = "\(ledger.inFlight) revisions are in flight" }
+            if [ledger.active, ledger.waiting, ledger.inFlight, ledger.bytesAtHand, ledger.listing].contains(where: { $0 < 0 }) {
+                failure = "a count is negative"
+            }
+            for (id, row) in rows where row.sequence <= ledger.completedThrough && !isDone(id, row.version) {
+                failure = "sequence \(row.sequence) of \(id) is claimed, and the peer does not have it"
+            }
+            let through = pull.tracker?.completedThrough?.integer ?? 0
+            while claimed < through, failure == nil {
+                claimed += 1
+                if !here.contains(claimed) { failure = "the peer's \(through) is claimed, and \(claimed) is not here" }
+            }
+        }
+
+        func isDone(_ id: DocumentID, _ version: Version) -> Bool { peer[id] == version || settled.contains(version) }
+
+        /// Nothing new happens; what is under way comes to its end.
+        mutating func settle() {
+            due.append(.push(.throttled(false)))
+            var steps = 0
+            while failure == nil {
+                if due.isEmpty {
+                    if pull.isCaughtUp { break }
+                    offer()
+                }
+                step()
+                steps += 1
+                if steps > 50_000 { failure = "it does not come to an end" }
+            }
+            guard failure == nil else { return }
+            // Of several such events the last to come counts.
+            due.append(.push(.throttled(false)))
+            while !due.isEmpty, failure == nil { step() }
+        }
+    }
+
+    @Test func everythingThatBeginsEnds() {
+        let first = UInt64.random(in: 0..<1 << 32)
+        for seed in first..<first + 60 {
+            var world = World(seed: seed)
+            var events = 0
+            while events < 200, world.failure == nil {
+                if world.due.isEmpty || world.chance(25) {
+                    world.happen()
+                    events += 1
+                } else {
+                    world.step()
+                }
+            }
+            world.settle()
+            let (push, pull) = (world.push, world.pull)
+            let ledger = push.ledger
+            #expect(world.failure == nil, "seed \(seed)")
+            #expect(ledger.active == 0 && ledger.waiting == 0 && ledger.inFlight == 0 && ledger.inFlightBytes == 0, "seed \(seed)")
+            #expect(ledger.bytesAtHand == 0 && ledger.listing == 0 && ledger.counts.completed == ledger.counts.total, "seed \(seed)")
+            #expect(push.isIdle && ledger.completedThrough == world.newest, "seed \(seed)")
+            #expect(pull.isComplete && pull.bufferedBytes == 0 && pull.counts.completed == pull.counts.total, "seed \(seed)")
+            #expect(pull.tracker?.completedThrough?.integer ?? 0 == world.remote && pull.tracker?.outstanding == 0, "seed \(seed)")
+            if world.failure != nil || !push.isIdle || !pull.isComplete { return }
+        }
+    }
+}
