@@ -179,8 +179,7 @@ struct PushMachine {
         review.accept(next: page.next)
         hasKeptBack = hasKeptBack || page.isAny
         if !page.settled.isEmpty { actions.append(.unlist(page.settled)) }
-        // What lies beyond the position is about to be read anyway.
-        let known = page.documents.filter { $0.sequence <= feed.position.sequence }
+        let known = page.documents.filter { $0.sequence <= feed.position.sequence }  // The others are about to be read anyway.
         for document in known { ledger.read(document.sequence) }
         if !known.isEmpty { nextPage = PushPage(documents: known) }
     }
@@ -343,8 +342,8 @@ struct PushMachine {
     }
 
     private mutating func hold(_ id: DocumentID, _ version: Version, _ actions: inout [PushAction]) {
-        let parent = settings.limits.has(.staleMark) ? ledger.phase(of: id)?.document?.history.first : nil
-        if settings.style == .propose { acknowledged.add(id, parent ?? version) }
+        let stale = settings.limits.has(.staleMark) ? ledger.phase(of: id)?.document?.history.first : nil
+        if settings.style == .propose { acknowledged.add(id, stale ?? version) }
         if settings.pulls { actions.append(.tellPull(id, version)) }
         ledger.finish(id, peerVersion: version)
         // It changes fast: what the peer holds is to be known to the store before it is pruned there.

@@ -149,7 +149,7 @@ import Testing
         mutating func perform(_ action: PushAction) {
             switch action {
             case .read(let position, let limit, _): due.append(.read(position.sequence, limit: limit))
-            case .readAgain(let ids): due.append(.readAgain(ids))
+            case .readAgain(let wanted): due.append(.readAgain(wanted.map(\.0)))
             case .readKeptBack: due.append(.push(.keptBackRead(KeptBackPage(isAny: true))))
             case .judge(let documents): due.append(.push(.judged(documents.map { _ in verdict() })))
             case .list(let kept):
@@ -195,6 +195,7 @@ import Testing
                 }
             case .note(let batch): due.append(.push(.noted(batch)))
             case .startRetryTimer: due.append(.push(.retryIsDue))
+            case .tellPull(let id, let version): due.append(.pull(.pushed(id, version)))
             case .unlist, .announceCaughtUp, .report: break
             }
         }
@@ -267,7 +268,7 @@ import Testing
             case .tellPushOfDecision: due.append(.push(.decided))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"
-            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn: break
+            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .comeBackLater: break
             }
         }
 
