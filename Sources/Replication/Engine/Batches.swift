@@ -14,6 +14,7 @@ struct ArrivalQueue {
         bytes += revision.body.readableBytes
     }
 
+    func hasAny(where isFree: (DocumentID) -> Bool) -> Bool { revisions.contains { isFree($0.id) } }
     func contains(_ id: DocumentID) -> Bool { revisions.contains { $0.id == id } }
 
     /// Takes those at the front whose document is free; the others keep their places.

@@ -125,7 +125,8 @@ struct InsertionMachine {
             || !expectsMore && batches.running == 0
         {
             begin(&actions)
-        } else if !flushIsScheduled {
+        } else if !flushIsScheduled, arrivals.hasAny(where: { !batches.hold($0) }) {
+            // What waits for another of its document goes on when that one ends, not by time.
             flushIsScheduled = true
             actions.append(.startFlushTimer)
         }

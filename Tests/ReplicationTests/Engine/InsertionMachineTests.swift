@@ -77,6 +77,15 @@ import Testing
         #expect(pull.machine.isDrained && pull.through == "3" && pull.machine.bufferedBytes == 0)
     }
 
+    @Test func nobodyLooksByTheClockWhetherABlobHasCome() {
+        var pull = batch(checked(1, "a", blobs: [blob()]))
+        let fetch = pull.fetch
+        pull.offer(row(2, "a", "2-b"), row(3, "b"))
+        #expect(pull.on(.arrived(received(2, "a", "2-b"))) == [])
+        #expect(pull.on(.blobsFetched(fetch, nil)) == ["store a@1-a"])
+        #expect(pull.on(.stored(pull.batch, [.stored(.alreadyPresent)])).last == "flush timer")
+    }
+
     @Test func laterRevisionsGoOnWhenTheBlobsOfTheFirstCannotBeHad() {
         var pull = batch(checked(1, "a", blobs: [blob(1)]), checked(2, "a", "2-b", blobs: [blob(2)]), checked(3, "a", "3-c"))
         #expect(pull.last.map(\.words) == ["fetch a@1-a"])
