@@ -79,7 +79,7 @@ public struct DocumentAccess: Sendable {
         }
         if let revision = object["_rev"], !revision.isNull {
             guard let text = revision.asString else { throw AgentError(.invalid, "_rev is a string") }
-            do { parts.revision = try RevisionID(text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
+            do { parts.revision = try RevisionID(known: text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
         }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         for key in ["_id", "_rev", "_deleted"] { object[key] = nil }
@@ -96,7 +96,7 @@ public struct DocumentAccess: Sendable {
         }
         var revision = parts.revision
         if let parent {
-            do { revision = try RevisionID(parent) } catch { throw AgentError(.invalid, "\(error)") }
+            do { revision = try RevisionID(known: parent) } catch { throw AgentError(.invalid, "\(error)") }
         }
         return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision)
     }
@@ -131,7 +131,7 @@ public struct DocumentAccess: Sendable {
         guard let current, !current.isDeleted else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
         var parent = current.revision
         if let revision {
-            do { parent = try RevisionID(revision) } catch { throw AgentError(.invalid, "\(error)") }
+            do { parent = try RevisionID(known: revision) } catch { throw AgentError(.invalid, "\(error)") }
         }
         return try await save(id, Array("{}".utf8), isDeleted: true, parent: parent)
     }

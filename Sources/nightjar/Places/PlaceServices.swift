@@ -51,7 +51,7 @@ struct PlaceServices: PluginServices {
             else { throw PluginServiceRefusal("the agent's answer is no document") }
             for name in ["_id", "_rev", "_deleted"] { object[name] = nil }
             return PolicyDocument(
-                id: try DocumentID(id), revision: try RevisionID(revision), isDeleted: false, body: JSONValue.object(object).serialize())
+                id: try DocumentID(id), revision: try RevisionID(known: revision), isDeleted: false, body: JSONValue.object(object).serialize())
         } catch let refusal as PluginServiceRefusal {
             throw refusal
         } catch {
