@@ -23,6 +23,7 @@ public final class Database: Sendable {
     private let reads = JobQueue<Job<Session>>()
     private let known: Mutex<[CollectionName: Collection]>
     private let signals: ChangeSignals
+    private let damaged = DamagedDocuments()
     private let isClosed = Atomic(false)
 
     /// Opens a database, or creates it if the folder or the file is absent; the folder's parent must exist.
@@ -41,7 +42,7 @@ public final class Database: Sendable {
         lock = try Self.takeLock(folder, environment.files)
         blobs = try BlobStore(folder: folder + "/blobs", database: name, options: options, environment: environment)
         let path = folder + "/db.sqlite3"
-        let session = try Opening.writerSession(path: path, options: options, environment: environment)
+        let session = try Opening.writerSession(path: path, options: options, environment: environment, damagedDocuments: damaged)
         let signals = ChangeSignals()
         self.signals = signals
         let facts = try Self.facts(session)
@@ -55,7 +56,8 @@ public final class Database: Sendable {
         let workers = environment.workers
         do {
             for number in 0..<max(options.readers, 1) {
-                let session = try Session(path: path, writer: false, options: options, vfs: environment.sqliteVFS)
+                let session = try Session(
+                    path: path, writer: false, options: options, vfs: environment.sqliteVFS, damagedDocuments: damaged)
                 session.idHash = facts.idHash
                 let reader = Reader(session: session, queue: reads, number: number)
                 reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
@@ -205,6 +207,9 @@ public final class Database: Sendable {
     public func statistics() async throws -> [CollectionStatistics] {
         try await read { transaction in try transaction.statistics() }
     }
+
+    /// Documents that cannot be read, as far as they were met since the start; at most `StoreLimits.damagedDocuments`.
+    public var damagedDocuments: [DamagedDocument] { damaged.all }
 
     /// Size of the database file and its log, without blobs.
     public func sizeBytes() -> Int64 {

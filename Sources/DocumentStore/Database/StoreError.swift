@@ -31,6 +31,8 @@ public enum StoreError: Error, Sendable, Equatable {
     case checkpointConflict(id: String, current: String?)
     /// No such document.
     case notFound(id: DocumentID)
+    /// What is stored of this document cannot be read; others are not concerned.
+    case documentDamaged(id: DocumentID, detail: String)
 
     /// The collection was not made by this database.
     case unknownCollection(CollectionName)
@@ -92,6 +94,8 @@ extension StoreError: CustomStringConvertible {
             "\(id) is at \(current ?? "no token"), not at the token given"
         case .notFound(let id):
             "document \(id) does not exist"
+        case .documentDamaged(let id, let detail):
+            "what is stored of document \(id) is damaged (\(detail)): save it anew on top of its current revision, delete it, or purge it"
         case .unknownCollection(let name):
             "collection \(name) does not exist in this database"
         case .tooManyCollections(let limit):

@@ -79,7 +79,8 @@ extension WriteTransaction {
             if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
             return .alreadyPresent
         }
-        var tree = try tree(of: row, id)
+        // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
+        var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
         if tree.contains(new.revision) {
             if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
             return .alreadyPresent
@@ -115,6 +116,7 @@ extension WriteTransaction {
         }
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
+        if isRebuilt { session.damagedDocuments.forget(collection.name, id) }
         if let sides = record?.sides(tree, remotes) {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
         }

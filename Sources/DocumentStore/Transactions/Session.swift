@@ -4,6 +4,7 @@ import SQLite
 /// One thread's connection with its prepared statements, and the translation of SQLite's errors.
 final class Session {
     let connection: Connection
+    let damagedDocuments: DamagedDocuments
     let options: DatabaseOptions
     private var tables: [CollectionTables?] = []
     /// The first failure of SQLite itself in the running job. A job that swallowed one
@@ -20,8 +21,9 @@ final class Session {
     let begin: Statement
     let commit: Statement
 
-    init(path: String, writer: Bool, options: DatabaseOptions, vfs: String?) throws(StoreError) {
+    init(path: String, writer: Bool, options: DatabaseOptions, vfs: String?, damagedDocuments: DamagedDocuments) throws(StoreError) {
         self.options = options
+        self.damagedDocuments = damagedDocuments
         do {
             connection = try Connection(
                 path: path, mode: writer ? .readWriteCreate : .readOnly, vfs: vfs,
