@@ -219,6 +219,21 @@ static int bad(reader *r, const uint8_t *p, const char *reason) {
     return luaL_error(r->L, "%s: %s at byte %d", r->what, reason, (int)(p - r->start) + 1);
 }
 
+// Unlike in a document's body, which was checked before it was stored.
+static const uint8_t *lone_surrogate(const uint8_t *p, const uint8_t *end) {
+    for (; p < end; p++) {
+        if (*p != '\\') continue;
+        const uint8_t *escape = p++;
+        if (p >= end || *p != 'u') continue;
+        int unit = hex4(p + 1, end);
+        if (unit < 0xD800 || unit > 0xDFFF) continue;
+        int low = unit <= 0xDBFF && end - p >= 11 && p[5] == '\\' && p[6] == 'u' ? hex4(p + 7, end) : -1;
+        if (low < 0xDC00 || low > 0xDFFF) return escape;
+        p += 10;
+    }
+    return NULL;
+}
+
 static const uint8_t *read_string(reader *r, const uint8_t *p) {
     bool escaped = false;
     const uint8_t *close = nj_string_end(p + 1, r->end, &escaped);
@@ -229,6 +244,8 @@ static const uint8_t *read_string(reader *r, const uint8_t *p) {
         if (p[1 + i] < 0x20) bad(r, p + 1 + i, "control character in a string");
     }
     if (!nj_is_utf8(p + 1, length)) bad(r, p, "string is not valid UTF-8");
+    const uint8_t *lone = escaped ? lone_surrogate(p + 1, close) : NULL;
+    if (lone != NULL) bad(r, lone, "half of a surrogate pair");
     if (!escaped) lua_pushlstring(r->L, (const char *)p + 1, length);
     else if (!push_escaped(r->L, r->S, p + 1, close)) bad(r, p, "bad escape in a string");
     return close + 1;

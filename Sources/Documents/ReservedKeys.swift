@@ -8,9 +8,9 @@ public enum ReservedKeys {
 
     /// All reserved keys in their order.
     public static func all(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [String] {
-        let found = try JSONScanner.scanDocument(body, known: scan)
+        let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.hasReservedKeys else { return [] }
-        let members = try JSONValue(parsing: body).asObject?.members ?? []
+        let members = try JSONValue(stored: body).asObject?.members ?? []
         return members.map(\.key).filter { $0.utf8.first == 0x5F }
     }
 
@@ -18,9 +18,9 @@ public enum ReservedKeys {
     /// stay. Entries that mirror an inline blob (`blob_/pointer`, and `blob_<digit>…` of 2.0) go; if such an entry
     /// names another digest than the blob at its pointer, its digest, length and type are put into the blob first.
     public static func strip(from body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
-        let found = try JSONScanner.scanDocument(body, known: scan)
+        let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.hasReservedKeys else { return body }
-        guard case .object(var root) = try JSONValue(parsing: body) else { return body }
+        guard case .object(var root) = try JSONValue(stored: body) else { return body }
         var kept: JSONValue?
         if case .object(let attachments)? = root["_attachments"] {
             var genuine: [JSONObject.Member] = []
@@ -61,8 +61,8 @@ public enum LegacyAttachments {
     /// The body with a top-level `_attachments` that mirrors each inline blob, as a stub of the given generation.
     /// Other entries of `_attachments` stay. The body itself if it has no inline blob.
     public static func add(to body: [UInt8], generation: UInt64, scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
-        let found = try JSONScanner.scanDocument(body, known: scan)
-        guard found.mayHoldBlobs, case .object(var root) = try JSONValue(parsing: body) else { return body }
+        let found = try JSONScanner.scanDocument(stored: body, known: scan)
+        guard found.mayHoldBlobs, case .object(var root) = try JSONValue(stored: body) else { return body }
         var entries: [JSONObject.Member] = []
         BlobReferences.visit(.object(root), pointer: "", skippingAttachments: true) { pointer, blob in
             guard BlobReference(blob) != nil else { return }

@@ -37,6 +37,7 @@ struct RevisionTests {
         .init("a string that is not UTF-8", 400) { Peer.revision("b10", bytes: Array("{\"a\":\"".utf8) + [0xC3, 0x28] + Array("\"}".utf8)) },
         .init("UTF-16 surrogates in UTF-8", 400) { Peer.revision("b11", bytes: Array("{\"a\":\"".utf8) + [0xED, 0xA0, 0x80] + Array("\"}".utf8)) },
         .init("a raw control character", 400) { Peer.revision("b12", "1-aa", "{\"a\":\"\u{1}\"}") },
+        .init("a key that appears twice", 400) { Peer.revision("b14", "1-aa", #"{"owner":"ann","n":{"x":1},"owner":"eve"}"#) },
         .init("a delta that nobody announced", 422) {
             var request = Peer.revision("b13", "2-bb", "{\"a\":[2]}", history: "1-aa")
             request.properties.append("deltaSrc", "1-aa")

@@ -83,7 +83,7 @@ struct Rehearsal: Sendable {
         case .merged: "merged"
         case .delete, .failed: "delete"
         }
-        let candidate: JSONValue? = if let made { try JSONValue(parsing: made) } else { JSONValue?.none }
+        let candidate: JSONValue? = if let made { try JSONValue(stored: made) } else { JSONValue?.none }
         let differences = FieldDifference.between(ConflictText.document(result), candidate)
         return outcome(differences.isEmpty ? .same : .differs(differences), word)
     }
