@@ -11,7 +11,7 @@ import Testing
         ("{\"a\":01}", .badNumber, 6), ("{\"a\":-}", .badNumber, 6), ("{\"a\":1.}", .badNumber, 7), ("{\"a\":.5}", .unexpectedCharacter, 5),
         ("{\"a\":tru}", .badLiteral, 5), ("{\"a\":\"\\x\"}", .badEscape, 6), ("{\"a\":\"\\ud800\"}", .loneSurrogate, 6),
         ("{\"a\":\"\n\"}", .controlCharacter, 6), ("{} x", .trailingText, 3), ("{\"a\":NaN}", .unexpectedCharacter, 5),
-        ("\u{FEFF}{}", .rootNotObject, 0), (#"{"a":1,"a":1}"#, .duplicateKey, 7), (#"{"x":[{"b":1,"a":2,"\u0061":3}]}"#, .duplicateKey, 20),
+        ("\u{FEFF}{}", .rootNotObject, 0), (#"{"a":1,"a":1}"#, .duplicateKey, 7), (#"{"x":[{"b":1,"a":2,"\u0061":3}]}"#, .duplicateKey, 19),
     ])
     func errorsTellKindAndPlace(text: String, kind: JSONError.Kind, offset: Int) {
         let error = #expect(throws: JSONError.self) { try scan(text) }

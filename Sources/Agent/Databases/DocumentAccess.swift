@@ -77,10 +77,12 @@ public struct DocumentAccess: Sendable {
             guard let text = id.asString else { throw AgentError(.invalid, "_id is a string") }
             parts.id = text
         }
-        if let revision = object["_rev"], !revision.isNull {
+        if object["_rev"]?.isNull == true { object["_rev"] = nil }
+        if let revision = object["_rev"] {
             guard let text = revision.asString else { throw AgentError(.invalid, "_rev is a string") }
             do { parts.revision = try RevisionID(known: text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
         }
+        if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         for key in ["_id", "_rev", "_deleted"] { object[key] = nil }
         parts.body = JSONValue.object(object).serialize()
