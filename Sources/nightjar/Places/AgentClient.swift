@@ -126,6 +126,7 @@ struct AgentClient: Sendable {
             throw AgentError(.failed, "the agent on \(socket) wants its admin token: name the configuration that holds it with --config")
         case 404: throw AgentError(.notFound, reason)
         case 409: throw AgentError(.conflict, reason)
+        case 413: throw AgentError(.tooLarge, reason)
         default: throw AgentError(.failed, reason)
         }
     }
