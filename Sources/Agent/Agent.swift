@@ -126,6 +126,7 @@ public actor Agent {
         var options = DatabaseOptions()
         options.historyDepth = wanted.history.revisions
         options.conflictHistory = wanted.history.conflicts
+        options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let database = try Database.open(
             folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
         shared.withLock { $0.databases[wanted.name.value] = database }

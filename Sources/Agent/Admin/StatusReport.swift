@@ -148,6 +148,7 @@ extension Agent {
             do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {
                 reasons.append("database \(database.name): \(error)")
             }
+            reasons += database.fileProblems().map { "database \(database.name): \($0)" }
             for damaged in database.damagedDocuments {
                 reasons.append("database \(database.name), collection \(damaged.collection): " +
                     "\(StoreError.documentDamaged(id: damaged.id, detail: damaged.detail))")

@@ -7,11 +7,11 @@ import SQLite
 /// Opens or creates the database file: finds out what it is before changing anything.
 enum Opening {
     static func writerSession(
-        path: String, options: DatabaseOptions, environment: Environment, damagedDocuments: DamagedDocuments
+        path: String, options: DatabaseOptions, environment: Environment, problems: DatabaseProblems
     ) throws(StoreError) -> Session {
         try checkHeader(path, environment.files)
         let session = try Session(
-            path: path, writer: true, options: options, vfs: environment.sqliteVFS, damagedDocuments: damagedDocuments)
+            path: path, writer: true, options: options, vfs: environment.sqliteVFS, problems: problems)
         let connection = session.connection
         do {
             let application = try connection.integer("PRAGMA application_id") ?? 0

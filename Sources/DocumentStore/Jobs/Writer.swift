@@ -8,6 +8,7 @@ import SQLite
 /// is closed where it was used, not where the last closure goes.
 final class Writer: @unchecked Sendable {
     private let session: Session
+    private let file: DatabaseFile
     private let queue: JobQueue<WriteJob>
     private let time: any TimeSource
     private let state = WriterState()
@@ -15,10 +16,11 @@ final class Writer: @unchecked Sendable {
     private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
 
     init(
-        session: Session, queue: JobQueue<WriteJob>, time: any TimeSource,
+        session: Session, file: DatabaseFile, queue: JobQueue<WriteJob>, time: any TimeSource,
         onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
     ) throws(StoreError) {
         self.session = session
+        self.file = file
         self.queue = queue
         self.time = time
         self.onCommit = onCommit
@@ -75,6 +77,8 @@ final class Writer: @unchecked Sendable {
             }
             let news = try writeCounters()
             try flushIndexes()
+            // What goes into a file that nobody will find again is not stored.
+            try file.check()
             try session.run(session.commit)
             if !news.isEmpty { onCommit(news) }
             for job in done { job.commit() }

@@ -116,7 +116,7 @@ extension WriteTransaction {
         }
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
-        if isRebuilt { session.damagedDocuments.forget(collection.name, id) }
+        if isRebuilt { session.problems.forget(collection.name, id) }
         if let sides = record?.sides(tree, remotes) {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
         }

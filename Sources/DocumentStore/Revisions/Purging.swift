@@ -25,7 +25,7 @@ extension WriteTransaction {
         counters.isChanged = true
         state.counters[collection.id] = counters
         state.rows += 1
-        session.damagedDocuments.forget(collection.name, id)
+        session.problems.forget(collection.name, id)
         return true
     }
 

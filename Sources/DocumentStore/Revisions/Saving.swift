@@ -50,7 +50,7 @@ extension WriteTransaction {
         let record = previous?.still(tree, remotes)
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
-        if isRebuilt { session.damagedDocuments.forget(collection.name, id) }
+        if isRebuilt { session.problems.forget(collection.name, id) }
         return SavedRevision(revision: new.revision, sequence: sequence ?? SequenceNumber(row.sequence))
     }
 

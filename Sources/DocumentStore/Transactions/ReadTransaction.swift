@@ -156,7 +156,7 @@ public class ReadTransaction {
     @discardableResult
     public final func setAside(_ collection: Collection, _ error: StoreError) -> Bool {
         guard case .documentDamaged(let id, let detail) = error else { return false }
-        session.damagedDocuments.note(collection.name, id, detail)
+        session.problems.note(collection.name, id, detail)
         return true
     }
 
