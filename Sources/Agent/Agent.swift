@@ -135,6 +135,7 @@ public actor Agent {
         options.historyDepth = wanted.history.revisions
         options.conflictHistory = wanted.history.conflicts
         options.maxBlobBytes = UInt64(replicationLimits.maximumBlobBytes)
+        options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let database = try Database.open(
             folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
         shared.withLock { $0.databases[wanted.name.value] = database }

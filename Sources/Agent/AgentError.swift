@@ -9,6 +9,8 @@ public struct AgentError: Error, Sendable, CustomStringConvertible {
         case conflict
         /// The request makes no sense.
         case invalid
+        /// The request is larger than a limit.
+        case tooLarge
         /// Something failed.
         case failed
     }

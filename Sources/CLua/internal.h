@@ -193,6 +193,7 @@ lua_Integer nj_document_length(lua_State *L, uint64_t handle);
 typedef enum { NJ_VALUE = 0, NJ_RETURNED, NJ_GIVEN } nj_role;
 void nj_encode(lua_State *L, nj_state *S, int index, nj_buffer *out, size_t most, const char *what, nj_role role);
 void nj_decode(lua_State *L, nj_state *S, nj_bytes text, const char *what);
+void nj_decode_stored(lua_State *L, nj_state *S, nj_bytes text, const char *what); // a part of a document
 void nj_push_value(lua_State *L, nj_state *S, const uint8_t *p, const uint8_t *end, uint64_t handle);
 int nj_unescape(const uint8_t **p, const uint8_t *end, uint8_t out[4]);
 bool nj_push_number(lua_State *L, const uint8_t *p, const uint8_t *end, const uint8_t **after);

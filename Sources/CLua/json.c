@@ -213,10 +213,25 @@ typedef struct {
     const uint8_t *start, *end;
     const char *what;
     int nodes;
+    bool is_stored; // a document's body: it was checked at the door, by the rules of then
 } reader;
 
 static int bad(reader *r, const uint8_t *p, const char *reason) {
     return luaL_error(r->L, "%s: %s at byte %d", r->what, reason, (int)(p - r->start) + 1);
+}
+
+static const uint8_t *lone_surrogate(const uint8_t *p, const uint8_t *end) {
+    for (; p < end; p++) {
+        if (*p != '\\') continue;
+        const uint8_t *escape = p++;
+        if (p >= end || *p != 'u') continue;
+        int unit = hex4(p + 1, end);
+        if (unit < 0xD800 || unit > 0xDFFF) continue;
+        int low = unit <= 0xDBFF && end - p >= 11 && p[5] == '\\' && p[6] == 'u' ? hex4(p + 7, end) : -1;
+        if (low < 0xDC00 || low > 0xDFFF) return escape;
+        p += 10;
+    }
+    return NULL;
 }
 
 static const uint8_t *read_string(reader *r, const uint8_t *p) {
@@ -229,6 +244,8 @@ static const uint8_t *read_string(reader *r, const uint8_t *p) {
         if (p[1 + i] < 0x20) bad(r, p + 1 + i, "control character in a string");
     }
     if (!nj_is_utf8(p + 1, length)) bad(r, p, "string is not valid UTF-8");
+    const uint8_t *lone = escaped && !r->is_stored ? lone_surrogate(p + 1, close) : NULL;
+    if (lone != NULL) bad(r, lone, "half of a surrogate pair");
     if (!escaped) lua_pushlstring(r->L, (const char *)p + 1, length);
     else if (!push_escaped(r->L, r->S, p + 1, close)) bad(r, p, "bad escape in a string");
     return close + 1;
@@ -288,8 +305,12 @@ static const uint8_t *read_value(reader *r, const uint8_t *p, int depth) {
     }
 }
 
-void nj_decode(lua_State *L, nj_state *S, nj_bytes text, const char *what) {
-    reader r = {L, S, text.bytes, (const uint8_t *)text.bytes + text.length, what, 0};
+static void decode(lua_State *L, nj_state *S, nj_bytes text, const char *what, bool is_stored) {
+    reader r = {L, S, text.bytes, (const uint8_t *)text.bytes + text.length, what, 0, is_stored};
     const uint8_t *p = nj_space(read_value(&r, r.start, 0), r.end);
     if (p < r.end) bad(&r, p, "more text after the value");
 }
+
+void nj_decode(lua_State *L, nj_state *S, nj_bytes text, const char *what) { decode(L, S, text, what, false); }
+
+void nj_decode_stored(lua_State *L, nj_state *S, nj_bytes text, const char *what) { decode(L, S, text, what, true); }

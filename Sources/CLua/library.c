@@ -132,7 +132,7 @@ static void copy_table(lua_State *L, nj_state *S, int table, int depth, int *nod
             lua_replace(L, -3);
             lua_pop(L, 1);
         } else if (nj_is_document(L, -1)) {
-            nj_decode(L, S, nj_slice(L, (uint64_t)(uintptr_t)lua_touserdata(L, -1)), "copy");
+            nj_decode_stored(L, S, nj_slice(L, (uint64_t)(uintptr_t)lua_touserdata(L, -1)), "copy");
             lua_remove(L, -2);
         }
         lua_pushvalue(L, -2);
@@ -146,7 +146,7 @@ void nj_copy(lua_State *L, int index) {
     int nodes = 0;
     index = lua_absindex(L, index);
     if (nj_is_document(L, index)) {
-        nj_decode(L, S, nj_slice(L, (uint64_t)(uintptr_t)lua_touserdata(L, index)), "copy");
+        nj_decode_stored(L, S, nj_slice(L, (uint64_t)(uintptr_t)lua_touserdata(L, index)), "copy");
     } else if (nj_is_readonly(L, index)) {
         nj_push_readonly_table(L, index);
         copy_table(L, S, lua_gettop(L), 0, &nodes);

@@ -17,8 +17,21 @@ const char nj_key_environment = 0, nj_key_modules = 0, nj_key_array = 0, nj_key_
 // each make one spends little of the instruction count.
 enum { NJ_LARGE_BLOCK = 64 << 10 };
 
+// Where the keys of a table all meet in one place, which whole numbers and fractions can be chosen to do, moving them into another
+// block costs the square of their number in one instruction: 0.05 s with as many keys as this, 2 s with those that fit into a block of 1 MiB.
+enum { NJ_KEY_BYTES = 24 };
+
+// The places for a table's keys are a power of two of them, in a block that is always made anew. (An array that is made with 1.5 times a
+// power of two of elements at once, 24,576 or more, looks the same, and is refused too.)
+static bool holds_too_many_keys(const void *block, size_t kind, size_t size) {
+    if (block != NULL || kind != 0 || size <= (size_t)NJ_MOST_KEYS * NJ_KEY_BYTES || size % NJ_KEY_BYTES != 0) return false;
+    size_t places = size / NJ_KEY_BYTES;
+    return (places & (places - 1)) == 0;
+}
+
 static void *allocate(void *context, void *block, size_t old, size_t new) {
     nj_state *S = context;
+    bool is_refused = holds_too_many_keys(block, old, new);
     if (block == NULL) old = 0; // then it carries the kind of object
     if (new == 0) {
         free(block);
@@ -26,7 +39,7 @@ static void *allocate(void *context, void *block, size_t old, size_t new) {
         return NULL;
     }
     if (new > old && !S->unlimited) {
-        if (new > (size_t)S->limits.block || S->used - old + new > (size_t)S->limits.memory) {
+        if (is_refused || new > (size_t)S->limits.block || S->used - old + new > (size_t)S->limits.memory) {
             S->refused = true;
             // Lua collects all garbage before it gives up, and goes on without the block where it can: once its table of texts is
             // as large as a block, every new text costs that.
@@ -206,10 +219,10 @@ int nj_end(nj_state *S, int status, int kind_of_error) {
         return kind_of_error;
     }
     if (S->limit == NJ_MEMORY || status == LUA_ERRMEM) {
-        char text[160];
+        char text[200];
         int n = snprintf(
-            text, sizeof text, "not enough memory (limits: %lld bytes in all, %lld in one block)",
-            (long long)S->limits.memory, (long long)S->limits.block);
+            text, sizeof text, "not enough memory (limits: %lld bytes in all, %lld in one block, %d keys in one table besides its sequence)",
+            (long long)S->limits.memory, (long long)S->limits.block, NJ_MOST_KEYS);
         nj_set_message(S, S->where, text, (size_t)n);
         S->exhausted = true;
         return NJ_MEMORY;

@@ -52,9 +52,9 @@ public enum BlobReferences {
     /// Inline `{"@type":"blob",…}` objects anywhere, then entries of a top-level `_attachments`; each digest once.
     /// Entries without a valid digest are data like any other and are passed over. `scan`, if the caller has it, saves a pass.
     public static func find(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [BlobReference] {
-        let found = try JSONScanner.scanDocument(body, known: scan)
+        let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.mayHoldBlobs else { return [] }
-        let root = try JSONValue(parsing: body)
+        let root = try JSONValue(stored: body)
         var seen: Set<BlobDigest> = []
         var references: [BlobReference] = []
         visit(root, pointer: "", skippingAttachments: true) { _, object in

@@ -1,8 +1,7 @@
 import Encodings
 
 /// The canonical form of a document's body, over which revision digests are taken (replication.md section 7):
-/// no white space; the keys of each object in ascending order of their UTF-8 bytes; of equal keys only the last
-/// member; numbers as written; strings with the escapes `\" \\ \n \r \t`, `\u00xx` in lowercase for other
+/// no white space; the keys of each object in ascending order of their UTF-8 bytes; numbers as written; strings with the escapes `\" \\ \n \r \t`, `\u00xx` in lowercase for other
 /// control characters and DEL, and all else as plain UTF-8.
 public enum CanonicalJSON {
     /// The canonical form; the body itself if it is canonical already. `scan`, if the caller has it, saves a pass.
@@ -10,7 +9,7 @@ public enum CanonicalJSON {
         if let scan, scan.isCanonical { return body }
         if scan == nil, try JSONScanner.scanDocument(body).isCanonical { return body }
         return try body.withRawBytes { (raw) throws(JSONError) -> [UInt8] in
-            guard let walker = try JSONWalker.walk(raw, rootMustBeObject: true, recording: true) else {
+            guard let walker = try JSONWalker.walk(raw, rootMustBeObject: true, recording: true, keysMayRepeat: scan != nil) else {
                 throw JSONError(.unexpectedEnd, offset: 0, in: raw)
             }
             return CanonicalWriter.write(walker)

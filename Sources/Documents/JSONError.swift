@@ -3,7 +3,7 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     public enum Kind: UInt8, Error, Sendable {
         case unexpectedEnd, unexpectedCharacter, expectedKey, expectedColon, expectedCommaOrEnd
         case badNumber, badLiteral, badEscape, loneSurrogate, controlCharacter, badUTF8
-        case tooDeep, tooLarge, rootNotObject, trailingText
+        case tooDeep, tooLarge, rootNotObject, trailingText, duplicateKey
     }
 
     public let kind: Kind
@@ -13,9 +13,12 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     public let line: Int
     /// In bytes, from 1.
     public let column: Int
+    /// The key that appears twice, escaped and cut for a log line; nil for other kinds.
+    public let key: String?
 
-    init(_ kind: Kind, offset: Int, in bytes: UnsafeRawBufferPointer) {
+    init(_ kind: Kind, offset: Int, in bytes: UnsafeRawBufferPointer, key: String? = nil) {
         self.kind = kind
+        self.key = key
         self.offset = offset
         var line = 1
         var lineStart = 0
@@ -49,6 +52,7 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
         case .tooDeep: "arrays and objects are nested deeper than depth = \(JSONLimits.depth)"
         case .tooLarge: "the text is larger than textBytes = \(JSONLimits.textBytes)"
         case .rootNotObject: "a document's body must be a JSON object"
+        case .duplicateKey: "the key \(key ?? "") appears twice in one object; readers differ in which of the two counts"
         case .trailingText: "nothing may follow the JSON value"
         }
     }

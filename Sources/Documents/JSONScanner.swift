@@ -18,11 +18,18 @@ public struct DocumentScan: Sendable, Equatable {
     }
 }
 
-/// Checks JSON text strictly (RFC 8259; UTF-8; whole surrogate pairs; nesting to `JSONLimits.depth`) without allocating.
+/// Checks JSON text strictly: RFC 8259; UTF-8; whole surrogate pairs; nesting to `JSONLimits.depth`; no key twice in one object.
+///
+/// This is the door of every way in. What is stored already is read by the same rules but the last: an older version may have let two
+/// equal keys pass, and of those the last counts.
 public enum JSONScanner {
     /// Checks a document's body: one object and nothing else but white space.
     public static func scanDocument(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> DocumentScan {
-        guard let walker = try JSONWalker.walk(bytes, rootMustBeObject: true, recording: false) else {
+        try scan(bytes, keysMayRepeat: false)
+    }
+
+    private static func scan(_ bytes: UnsafeRawBufferPointer, keysMayRepeat: Bool) throws(JSONError) -> DocumentScan {
+        guard let walker = try JSONWalker.walk(bytes, rootMustBeObject: true, recording: false, keysMayRepeat: keysMayRepeat) else {
             throw JSONError(.unexpectedEnd, offset: 0, in: bytes)
         }
         return walker.documentScan
@@ -32,15 +39,17 @@ public enum JSONScanner {
         try bytes.withRawBytes { (raw) throws(JSONError) in try scanDocument(raw) }
     }
 
-    /// The scan the caller has, or else a new one.
-    static func scanDocument(_ bytes: [UInt8], known: DocumentScan?) throws(JSONError) -> DocumentScan {
+    /// The scan the caller has, or else one of a body that is stored.
+    static func scanDocument(stored bytes: [UInt8], known: DocumentScan?) throws(JSONError) -> DocumentScan {
         if let known { return known }
-        return try scanDocument(bytes)
+        return try bytes.withRawBytes { (raw) throws(JSONError) in try scan(raw, keysMayRepeat: true) }
     }
 
     /// Checks any one JSON value.
-    public static func checkValue(_ bytes: UnsafeRawBufferPointer) throws(JSONError) {
-        guard try JSONWalker.walk(bytes, rootMustBeObject: false, recording: false) != nil else {
+    public static func checkValue(_ bytes: UnsafeRawBufferPointer) throws(JSONError) { try checkValue(bytes, keysMayRepeat: false) }
+
+    static func checkValue(_ bytes: UnsafeRawBufferPointer, keysMayRepeat: Bool) throws(JSONError) {
+        guard try JSONWalker.walk(bytes, rootMustBeObject: false, recording: false, keysMayRepeat: keysMayRepeat) != nil else {
             throw JSONError(.unexpectedEnd, offset: 0, in: bytes)
         }
     }

@@ -10,7 +10,7 @@ public indirect enum JSONValue: Sendable {
     case array([JSONValue])
     case object(JSONObject)
 
-    /// Reads one JSON value and nothing else.
+    /// Reads one JSON value and nothing else, by the rules of ``JSONScanner``.
     public init(parsing bytes: UnsafeRawBufferPointer) throws(JSONError) {
         try JSONScanner.checkValue(bytes)
         self = JSONReader.read(bytes)
@@ -18,6 +18,14 @@ public indirect enum JSONValue: Sendable {
 
     public init(parsing bytes: [UInt8]) throws(JSONError) {
         self = try bytes.withRawBytes { (raw) throws(JSONError) in try JSONValue(parsing: raw) }
+    }
+
+    /// Reads a body that is stored: two equal keys, which an older version accepted, are no error. The last one counts.
+    public init(stored bytes: [UInt8]) throws(JSONError) {
+        self = try bytes.withRawBytes { (raw) throws(JSONError) in
+            try JSONScanner.checkValue(raw, keysMayRepeat: true)
+            return JSONReader.read(raw)
+        }
     }
 
     public init(parsing text: String) throws(JSONError) { try self.init(parsing: Array(text.utf8)) }

@@ -23,12 +23,19 @@ struct JSONWalker {
     var growth = 0
     let recording: Bool
     var containers: ContiguousArray<Container> = []
+    let keysMayRepeat: Bool
+    /// Of all objects that the walk is in, innermost last; those of one object without its nested ones.
+    private var keys: ContiguousArray<ObjectKey> = []
+    /// What `.duplicateKey` names.
+    private var duplicate: UnsafeBufferPointer<UInt8>?
 
-    private init(start: UnsafePointer<UInt8>, count: Int, recording: Bool) {
+    private init(start: UnsafePointer<UInt8>, count: Int, recording: Bool, keysMayRepeat: Bool) {
         self.start = start
         end = start + count
         p = start
         self.recording = recording
+        self.keysMayRepeat = keysMayRepeat
+        if !keysMayRepeat { keys.reserveCapacity(32) }
     }
 
     var documentScan: DocumentScan {
@@ -36,14 +43,16 @@ struct JSONWalker {
     }
 
     /// Walks the whole text. nil if there is none at all.
-    static func walk(_ bytes: UnsafeRawBufferPointer, rootMustBeObject: Bool, recording: Bool) throws(JSONError) -> JSONWalker? {
+    static func walk(
+        _ bytes: UnsafeRawBufferPointer, rootMustBeObject: Bool, recording: Bool, keysMayRepeat: Bool
+    ) throws(JSONError) -> JSONWalker? {
         guard bytes.count <= JSONLimits.textBytes else { throw JSONError(.tooLarge, offset: JSONLimits.textBytes, in: bytes) }
         guard let base = bytes.assumingMemoryBound(to: UInt8.self).baseAddress else { return nil }
-        var walker = JSONWalker(start: base, count: bytes.count, recording: recording)
+        var walker = JSONWalker(start: base, count: bytes.count, recording: recording, keysMayRepeat: keysMayRepeat)
         do throws(Problem) {
             try walker.text(rootMustBeObject: rootMustBeObject)
         } catch {
-            throw JSONError(error, offset: walker.p - base, in: bytes)
+            throw JSONError(error, offset: walker.p - base, in: bytes, key: walker.duplicate.map { quoted(ObjectKey.plain($0)) })
         }
         return walker
     }
@@ -164,6 +173,9 @@ struct JSONWalker {
             return
         }
         var previous = UnsafeBufferPointer<UInt8>(start: nil, count: 0)
+        let firstKey = keys.count
+        /// Keys that ascend as they are written are all different.
+        var ascends = true
         while true {
             guard p < end else { throw .unexpectedEnd }
             guard p.pointee == 0x22 else { throw .expectedKey }
@@ -173,10 +185,13 @@ struct JSONWalker {
             if escaped {
                 isCanonical = false
                 mayHoldBlobs = true
-            } else if isCanonical, previous.baseAddress != nil, compareBytes(previous, key) >= 0 {
+                ascends = false
+            } else if ascends, previous.baseAddress != nil, compareBytes(previous, key) >= 0 {
                 isCanonical = false
+                ascends = false
             }
             previous = key
+            if !keysMayRepeat { keys.append(ObjectKey(key, from: start, isEscaped: escaped)) }
             noteKey(key, depth: depth)
             skipSpace()
             guard p < end else { throw .unexpectedEnd }
@@ -190,6 +205,10 @@ struct JSONWalker {
                 p += 1
                 skipSpace()
             } else if p.pointee == 0x7D {
+                if !keysMayRepeat {
+                    if !ascends { try refuseDuplicates(from: firstKey) }
+                    keys.removeSubrange(firstKey...)
+                }
                 p += 1
                 close(record)
                 return
@@ -197,6 +216,14 @@ struct JSONWalker {
                 throw .expectedCommaOrEnd
             }
         }
+    }
+
+    private mutating func refuseDuplicates(from first: Int) throws(Problem) {
+        guard let found = ObjectKey.duplicate(&keys, from: first, in: start) else { return }
+        let key = UnsafeBufferPointer(start: start + Int(found.start), count: Int(found.count))
+        duplicate = key
+        p = start + Int(found.start) - 1
+        throw .duplicateKey
     }
 
     @inline(__always)

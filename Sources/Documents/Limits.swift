@@ -5,8 +5,12 @@ public enum DocumentLimits {
     /// Longest digest of a revision id in hexadecimal digits. 32 and 40 are customary and Core's
     /// buffer takes 80; the rest is room for longer digests without letting ids grow without end.
     public static let revisionDigestDigits = 128
-    /// Largest generation: 2^53, beyond which JSON numbers lose whole values in most peers.
-    public static let revisionGeneration: UInt64 = 1 << 53
+    /// Largest generation of a revision that comes from elsewhere. Peers may read generations as JSON numbers, which most of them hold
+    /// exactly below 2^53; the room of a million is for edits and merges made here on top of what came in.
+    public static let revisionGeneration: UInt64 = (1 << 53) - 1 - 1_000_000
+    /// Largest generation that is read from a database. What is stored was accepted once, by whatever limit; this one only keeps
+    /// numbers within 63 bits.
+    public static let storedGeneration: UInt64 = 1 << 62
     /// Longest scope or collection name in bytes (Couchbase's rule).
     public static let collectionNameBytes = 251
     /// Most revisions one tree may hold. A tree is pruned to some 50 a branch, so this is many

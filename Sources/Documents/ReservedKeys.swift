@@ -8,19 +8,37 @@ public enum ReservedKeys {
 
     /// All reserved keys in their order.
     public static func all(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [String] {
-        let found = try JSONScanner.scanDocument(body, known: scan)
+        let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.hasReservedKeys else { return [] }
-        let members = try JSONValue(parsing: body).asObject?.members ?? []
+        let members = try JSONValue(stored: body).asObject?.members ?? []
         return members.map(\.key).filter { $0.utf8.first == 0x5F }
+    }
+
+    /// What is wrong with the reserved keys of a body from outside, for an error text; nil if nothing is. Those of peers are known by name,
+    /// and what says who or what a document is has its type: another reader could take it for something else than we do.
+    public static func problem(in root: JSONObject) -> String? {
+        for member in root.members where member.key.utf8.first == 0x5F {
+            let expected: String
+            switch member.key {
+            case "_id", "_rev": if member.value.asString == nil { expected = "a string" } else { continue }
+            case "_deleted", "_removed": if member.value.asBool == nil { expected = "true or false" } else { continue }
+            case "_attachments", "_exp", "_cv", "_vv", "_revisions", "_purged": continue
+            // Sync Gateway's own.
+            case let key where key.utf8.starts(with: "_sync".utf8): continue
+            default: return "\(quoted(member.key.utf8)) is no key of a document: top-level keys that begin with _ are reserved"
+            }
+            return "\(member.key) must be \(expected)"
+        }
+        return nil
     }
 
     /// A peer's body without its reserved keys; the body itself if it has none. Genuine entries of `_attachments`
     /// stay. Entries that mirror an inline blob (`blob_/pointer`, and `blob_<digit>…` of 2.0) go; if such an entry
     /// names another digest than the blob at its pointer, its digest, length and type are put into the blob first.
     public static func strip(from body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
-        let found = try JSONScanner.scanDocument(body, known: scan)
+        let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.hasReservedKeys else { return body }
-        guard case .object(var root) = try JSONValue(parsing: body) else { return body }
+        guard case .object(var root) = try JSONValue(stored: body) else { return body }
         var kept: JSONValue?
         if case .object(let attachments)? = root["_attachments"] {
             var genuine: [JSONObject.Member] = []
@@ -61,8 +79,8 @@ public enum LegacyAttachments {
     /// The body with a top-level `_attachments` that mirrors each inline blob, as a stub of the given generation.
     /// Other entries of `_attachments` stay. The body itself if it has no inline blob.
     public static func add(to body: [UInt8], generation: UInt64, scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
-        let found = try JSONScanner.scanDocument(body, known: scan)
-        guard found.mayHoldBlobs, case .object(var root) = try JSONValue(parsing: body) else { return body }
+        let found = try JSONScanner.scanDocument(stored: body, known: scan)
+        guard found.mayHoldBlobs, case .object(var root) = try JSONValue(stored: body) else { return body }
         var entries: [JSONObject.Member] = []
         BlobReferences.visit(.object(root), pointer: "", skippingAttachments: true) { pointer, blob in
             guard BlobReference(blob) != nil else { return }

@@ -9,12 +9,22 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
 
     public var kind: Kind { generation == 0 ? .version : .tree }
 
-    /// Checks a tree revision: a decimal generation from 1 to 2^53 without leading zero, `-`, and an even
-    /// number, 2 to 128, of lowercase hexadecimal digits (replication.md section 7: Core refuses all else).
+    /// Checks a tree revision: a decimal generation from 1 to `DocumentLimits.revisionGeneration` without leading zero, `-`, and
+    /// an even number, 2 to 128, of lowercase hexadecimal digits (replication.md section 7: Core refuses all else).
     public init(_ text: some StringProtocol) throws(RevisionIDError) {
+        try self.init(text, largest: DocumentLimits.revisionGeneration)
+    }
+
+    /// As `init(_:)`, for a text that names a revision which is stored: it may have a greater generation, made by edits here or
+    /// accepted by an older version.
+    public init(known text: some StringProtocol) throws(RevisionIDError) {
+        try self.init(text, largest: DocumentLimits.storedGeneration)
+    }
+
+    private init(_ text: some StringProtocol, largest: UInt64) throws(RevisionIDError) {
         var owned = String(text)
         owned.makeContiguousUTF8()
-        switch owned.withBytes({ Self.check($0) }) {
+        switch owned.withBytes({ Self.check($0, largest: largest) }) {
         case .success(let generation): self.generation = generation
         case .failure(let error): throw error
         }
@@ -24,7 +34,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
     /// As `init(_:)`, from bytes.
     public init(utf8 bytes: UnsafeRawBufferPointer) throws(RevisionIDError) {
         let generation: UInt64
-        switch Self.check(bytes.assumingMemoryBound(to: UInt8.self)) {
+        switch Self.check(bytes.assumingMemoryBound(to: UInt8.self), largest: DocumentLimits.revisionGeneration) {
         case .success(let value): generation = value
         case .failure(let error): throw error
         }
@@ -72,21 +82,27 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         var number: UInt64 = 0
         for byte in bytes {
             if byte == 0x2D { return number }
-            guard byte >= 0x30, byte <= 0x39, number <= DocumentLimits.revisionGeneration else { return 0 }
-            number = number * 10 + UInt64(byte - 0x30)
+            guard byte >= 0x30, byte <= 0x39, append(byte, to: &number, largest: DocumentLimits.storedGeneration) else { return 0 }
         }
         return 0
     }
 
-    private static func check(_ bytes: UnsafeBufferPointer<UInt8>) -> Result<UInt64, RevisionIDError> {
+    /// False, with the number as it was, if it would pass `largest`.
+    private static func append(_ digit: UInt8, to number: inout UInt64, largest: UInt64) -> Bool {
+        let digit = UInt64(digit - 0x30)
+        guard number <= (largest - digit) / 10 else { return false }
+        number = number * 10 + digit
+        return true
+    }
+
+    private static func check(_ bytes: UnsafeBufferPointer<UInt8>, largest: UInt64) -> Result<UInt64, RevisionIDError> {
         var generation: UInt64 = 0
         var at = 0
         while at < bytes.count, bytes[at] >= 0x30, bytes[at] <= 0x39 {
             if at == 0, bytes[0] == 0x30 { break }
-            generation = generation * 10 + UInt64(bytes[at] - 0x30)
-            guard generation <= DocumentLimits.revisionGeneration else {
-                return isVersion(bytes) ? .failure(.versionVectorsUnsupported(value: quoted(bytes)))
-                    : .failure(.badGeneration(value: quoted(bytes)))
+            guard append(bytes[at], to: &generation, largest: largest) else {
+                if isVersion(bytes) { return .failure(.versionVectorsUnsupported(value: quoted(bytes))) }
+                return .failure(.badGeneration(value: quoted(bytes)))
             }
             at += 1
         }
@@ -127,7 +143,7 @@ public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible
     public var description: String {
         switch self {
         case .badGeneration(let value):
-            "the revision id \(value) does not begin with a generation from 1 to \(DocumentLimits.revisionGeneration) and \"-\""
+            "the revision id \(value) does not begin with a generation from 1 to revisionGeneration = \(DocumentLimits.revisionGeneration) and \"-\""
         case .badDigestLength(let digits, let value):
             "the digest of revision id \(value) has \(digits) digits: it must have an even number, "
                 + "2 to revisionDigestDigits = \(DocumentLimits.revisionDigestDigits)"

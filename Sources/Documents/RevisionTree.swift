@@ -221,6 +221,8 @@ public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertib
     /// A step in the history does not go to a lower generation.
     case historyDoesNotDescend(child: RevisionID, parent: RevisionID)
     case historyTooLong(count: Int, limit: Int)
+    /// The tree could not be read again.
+    case generationTooHigh(RevisionID, limit: UInt64)
     case tooManyRevisions(count: Int, limit: Int)
     /// The stored bytes are not a tree: the database is damaged.
     case malformedEncoding(reason: String, offset: Int)
@@ -235,6 +237,8 @@ public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertib
         case .historyDoesNotDescend(let child, let parent):
             "the history goes from \(child) to \(parent), which is no lower generation: ancestors must come newest first"
         case .historyTooLong(let count, let limit): "the history has \(count) revisions, more than historyRevisions = \(limit)"
+        case .generationTooHigh(let revision, let limit):
+            "the revision \(revision) has a generation above storedGeneration = \(limit): purge the document and save it anew"
         case .tooManyRevisions(let count, let limit):
             "the document would have \(count) revisions, more than treeRevisions = \(limit): resolve its conflicts"
         case .malformedEncoding(let reason, let offset): "the stored revision tree is damaged at byte \(offset): \(reason)"

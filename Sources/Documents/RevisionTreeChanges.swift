@@ -10,6 +10,9 @@ extension RevisionTree {
         guard history.count <= DocumentLimits.historyRevisions else {
             throw .historyTooLong(count: history.count, limit: DocumentLimits.historyRevisions)
         }
+        guard revision.generation <= DocumentLimits.storedGeneration else {
+            throw .generationTooHigh(revision, limit: DocumentLimits.storedGeneration)
+        }
         let oldDigestCount = digests.count
         var chain: [Node] = []
         chain.reserveCapacity(history.count + 1)

@@ -40,7 +40,7 @@ extension RevisionTree {
             let distance = try reader.varint()
             guard distance < count - UInt64(index) else { throw reader.malformed("a parent outside the tree") }
             let generation = try reader.varint()
-            guard generation >= 1, generation <= DocumentLimits.revisionGeneration else { throw reader.malformed("generation \(generation)") }
+            guard generation >= 1, generation <= DocumentLimits.storedGeneration else { throw reader.malformed("generation \(generation)") }
             let length = Int(try reader.byte())
             guard length >= 1, length <= DocumentLimits.revisionDigestDigits / 2 else { throw reader.malformed("a digest of \(length) bytes") }
             let digest = try reader.take(length)

@@ -44,8 +44,11 @@ package struct FileFacts: Sendable, Equatable {
     /// Seconds since 1970 of the last change.
     package var modified: Int64
     package var isFolder: Bool
+    /// The same for one file as long as it exists, whatever its name.
+    package var identity: UInt64
 
-    package init(size: UInt64, modified: Int64, isFolder: Bool) {
+    package init(size: UInt64, modified: Int64, isFolder: Bool, identity: UInt64) {
+        self.identity = identity
         self.size = size
         self.modified = modified
         self.isFolder = isFolder

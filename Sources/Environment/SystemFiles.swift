@@ -37,7 +37,8 @@ package struct SystemFiles: FileSystem {
         var info = stat()
         guard stat(path, &info) == 0 else { throw .last(path) }
         return FileFacts(
-            size: UInt64(max(0, info.st_size)), modified: Int64(info.st_mtim.tv_sec), isFolder: info.st_mode & S_IFMT == S_IFDIR)
+            size: UInt64(max(0, info.st_size)), modified: Int64(info.st_mtim.tv_sec), isFolder: info.st_mode & S_IFMT == S_IFDIR,
+            identity: UInt64(info.st_ino))
     }
 
     package func touch(_ path: String) throws(FileError) {

@@ -4,8 +4,11 @@ import CLua
 public struct LuaLimits: Sendable, Equatable {
     /// Memory of the whole state (`memory`). 16 MiB holds the largest document a peer may send and a copy of it.
     public var memoryBytes = 16 << 20
-    /// The largest single string or table block (`block`). 1 MiB also bounds what one Lua instruction can cost (0.3 s at worst).
+    /// The largest single string or table block (`block`). What one Lua instruction can cost is bounded by it, and by the 8,192 keys that a
+    /// table may have besides its sequence: keys that collide on purpose take the square of their number (0.05 s).
     public var blockBytes = 1 << 20
+    /// Keys of one table besides its sequence (`keys of a table`).
+    public static let tableKeys = Int(NJ_MOST_KEYS)
     /// The longest source of a plugin or module (`source`). Compiling runs no hook, so its size is its only bound: 128 KiB take 0.03 s.
     public var sourceBytes = 128 << 10
     /// Load-time code of a plugin with its modules, and reading the returned table (`load`).

@@ -35,6 +35,22 @@ import Testing
         }
     }
 
+    @Test(arguments: Place.allCases) func whatADocumentSaysOfItselfIsChecked(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let wrong = [
+            (#"{"_deleted":"true"}"#, "_deleted must be true or false"), (#"{"_deleted":null}"#, "_deleted must be true or false"),
+            (#"{"_id":7}"#, "_id"), (#"{"_rev":7}"#, "_rev"), (#"{"_owner":"ann"}"#, "_owner"), (#"{"a":1,"b":2,"a":3}"#, #"the key "a" appears twice"#),
+        ]
+        for (body, words) in wrong {
+            let outcome = try await documents.run("doc", "put", "main", "a", body)
+            #expect(outcome.status == 1 && outcome.errors.contains(words), "\(body): \(outcome)")
+            let imported = try await documents.run("import", "main", input: .text("\(body)\n{\"_id\":\"good\"}\n"))
+            #expect(imported.errors.contains("line 1: ") && imported.errors.contains(words), "\(body): \(imported)")
+        }
+        #expect(try await documents.run("doc", "list", "main").lines.count == 1)
+        #expect(try await documents.run("doc", "put", "main", "a", #"{"_rev":null,"_deleted":false,"n":1}"#).status == 0)
+    }
+
     @Test(arguments: Place.allCases) func theListLeavesTombstonesOut(_ place: Place) async throws {
         let documents = try await Documents.at(place)
         for id in ["a", "b", "c"] { #expect(try await documents.run("doc", "put", "main", id, "{}").status == 0) }

@@ -42,6 +42,38 @@ import Testing
         #expect(try await documents.run("doc", "list", "main").lines.count == 4)
     }
 
+    @Test(arguments: Place.allCases) func aLineThatIsTooLongFailsAlone(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let long = "{\"_id\":\"long\",\"text\":\"\(String(repeating: "x", count: 25 << 20))\"}"
+        for (input, saved, number) in [
+            ("{\"_id\":\"a\"}\n\(long)\n{\"_id\":\"b\"}\n{\"_id\":\"c\"}", 3, 2), ("{\"_id\":\"d\"}\n\n\(long)", 1, 3), ("\(long)\n{\"_id\":\"e\"}\n", 1, 1),
+        ] {
+            let outcome = try await documents.run("import", "main", input: .text(input))
+            #expect(outcome.status == 1)
+            #expect(outcome.output == "\(saved) saved, 0 unchanged, 0 conflicts, 1 failed\n", "\(outcome)")
+            #expect(outcome.errors.contains("line \(number): it is longer than max_import_line"), "\(outcome)")
+        }
+        #expect(try await documents.run("doc", "list", "main").lines.count == 5)
+        let put = try await documents.run("doc", "put", "main", "long", input: .text(long))
+        #expect(put.status == 1 && put.errors.contains("20971520") || put.errors.contains("max_body_bytes"), "\(put)")
+    }
+
+    @Test(arguments: Place.allCases) func anInterruptedImportIsRepeatedWithoutAConflict(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let first = try await documents.run("doc", "put", "main", "edited", #"{"n":1}"#, "--json")
+        let rev = try #require(try first.json["rev"]?.asString)
+        let lines = Self.lines(40) + "{\"_id\":\"edited\",\"_rev\":\"\(rev)\",\"n\":2}\n{\"_id\":\"gone\",\"_deleted\":true}\n"
+        let interrupted = lines.split(separator: "\n").prefix(20).joined(separator: "\n")
+        #expect(try await documents.run("import", "main", input: .text(interrupted)).output.hasPrefix("20 saved"))
+        let whole = try await documents.run("import", "main", input: .text(lines))
+        #expect(whole.output == "22 saved, 20 unchanged, 0 conflicts, 0 failed\n" && whole.status == 0, "\(whole)")
+        let again = try await documents.run("import", "main", input: .text(lines))
+        #expect(again.output == "0 saved, 42 unchanged, 0 conflicts, 0 failed\n" && again.status == 0, "\(again)")
+        // Another body for the same id still is a conflict.
+        let other = try await documents.run("import", "main", input: .text(#"{"_id":"doc-0","n":"other"}"#))
+        #expect(other.output == "0 saved, 0 unchanged, 1 conflicts, 0 failed\n", "\(other)")
+    }
+
     @Test(arguments: Place.allCases) func largeDocumentsAndNoDocumentsWork(_ place: Place) async throws {
         let documents = try await Documents.at(place)
         let none = try await documents.run("import", "main")

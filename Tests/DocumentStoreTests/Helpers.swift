@@ -1,6 +1,7 @@
 import DocumentStore
 import Documents
 import Glibc
+import SQLite
 import Testing
 
 /// A database in a folder of its own, and a few words less for each test.
@@ -12,6 +13,22 @@ struct Store {
     init(_ options: DatabaseOptions = .init()) throws {
         folder = try temporaryFolder() + "/test.nightjar"
         database = try Database.open(folder: folder, name: "test", options: options)
+    }
+
+    /// Opens what an earlier one left.
+    init(folder: String) throws {
+        self.folder = folder
+        database = try Database.open(folder: folder, name: "test")
+    }
+
+    /// Closes the database and changes its file by hand.
+    func alter(_ sql: String, _ bytes: [UInt8]? = nil) throws {
+        database.close()
+        let connection = try Connection(path: folder + "/db.sqlite3", mode: .readWrite)
+        defer { connection.close() }
+        let statement = try connection.prepare(sql)
+        if let bytes { statement.bind(1, bytes) }
+        try statement.runOnce()
     }
 
     func save(_ id: String, _ body: String, deleted: Bool = false, parent: RevisionID? = nil) async throws -> SavedRevision {

@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "1-ab", "12-0123456789abcdef0123456789abcdef", "9007199254740992-00", "3-faded000" + "00112233aabbccdd",
+        "1-ab", "12-0123456789abcdef0123456789abcdef", "9007199253740991-00", "3-faded000" + "00112233aabbccdd",
         "1-" + String(repeating: "a", count: 128),
     ])
     func treeRevisionsAreKeptAsTheyAre(text: String) throws {
@@ -54,11 +54,29 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "-", "1", "1-", "-ab", "0-ab", "01-ab", "1-a", "1-AB", "1-abc", "1-xy", "1-ab ", " 1-ab", "9007199254740993-ab",
+        "", "-", "1", "1-", "-ab", "0-ab", "01-ab", "1-a", "1-AB", "1-abc", "1-xy", "1-ab ", " 1-ab", "9007199253740992-ab", "9007199254740992-ab",
         "99999999999999999999-ab", "1-" + String(repeating: "a", count: 130), "1--ab", "é-ab", "1-ab\n", "+1-ab",
     ])
     func otherRevisionsAreRefused(text: String) {
         #expect(throws: RevisionIDError.self) { try RevisionID(text) }
+    }
+
+    @Test func whatIsStoredMayHaveAGreaterGeneration() throws {
+        for text in ["9007199253740992-ab", "9007199254740992-ab", "4611686018427387904-ab"] {
+            let revision = try RevisionID(known: text)
+            #expect(revision == RevisionID(stored: text))
+            #expect(revision.generation == RevisionID(stored: text).generation && revision.kind == .tree)
+            let tree = try RevisionTree(revision)
+            #expect(try RevisionTree(decoding: tree.encode()) == tree)
+        }
+        for text in ["4611686018427387905-ab", "18446744073709551615-ab", "99999999999999999999-ab"] {
+            #expect(throws: RevisionIDError.self) { try RevisionID(known: text) }
+            #expect(RevisionID(stored: text).generation == 0)
+        }
+        let last = try RevisionID(known: "4611686018427387904-ab")
+        var tree = try RevisionTree(last)
+        let next = RevisionDigest.revision(parent: last, deleted: false, canonicalBody: Array("{}".utf8))
+        #expect(throws: RevisionTreeError.generationTooHigh(next, limit: DocumentLimits.storedGeneration)) { try tree.insert(next, history: [last]) }
     }
 
     @Test func versionsAreRecognisedAndRefused() {

@@ -25,8 +25,8 @@ import Documents
         #expect(composed["e\u{301}"] == nil)
     }
 
-    @Test func theLastOfEqualKeysCounts() throws {
-        let value = try JSONValue(parsing: #"{"a":1,"b":2,"a":3}"#)
+    @Test func ofEqualKeysThatAreStoredTheLastCounts() throws {
+        let value = try JSONValue(stored: Array(#"{"a":1,"b":2,"a":3}"#.utf8))
         #expect(value["a"] == 3)
         #expect(value == ["b": 2, "a": 3])
         #expect(text(of: value.canonicalBytes()) == #"{"a":3,"b":2}"#)

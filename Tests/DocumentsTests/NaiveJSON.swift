@@ -55,7 +55,7 @@ indirect enum NaiveJSON: Equatable {
             if take("}", &rest) { return .object([]) }
             repeat {
                 skipSpace(&rest)
-                guard let key = string(&rest) else { return nil }
+                guard let key = string(&rest), !members.contains(where: { $0.key == key }) else { return nil }
                 skipSpace(&rest)
                 guard take(":", &rest) else { return nil }
                 skipSpace(&rest)
@@ -179,7 +179,7 @@ struct JSONMaker {
         for index in 0..<count {
             if index > 0 { out.append(UInt8(ascii: ",")) }
             space(&out)
-            string(&out, key: true)
+            string(&out, key: true, mark: random.chance(20) ? nil : index)
             space(&out)
             out.append(UInt8(ascii: ":"))
             space(&out)
@@ -208,7 +208,7 @@ struct JSONMaker {
         }
     }
 
-    private mutating func string(_ out: inout [UInt8], key: Bool) {
+    private mutating func string(_ out: inout [UInt8], key: Bool, mark: Int? = nil) {
         out.append(UInt8(ascii: "\""))
         if key, random.chance(10) {
             out += Array(["@type", "_attachments", "_id", "\\u005fx", "a\\u0062c"][random.below(5)].utf8)
@@ -218,6 +218,8 @@ struct JSONMaker {
             "\\u001f", "\\u0009", "\\u00e9", "\\uD83D\\uDE00", "\\u007f", "\u{7F}", "\u{FFFF}", "\u{10FFFF}", "{", "]", ",", " ",
         ]
         for _ in 0..<random.below(key ? 4 : 12) { out += Array(pieces[random.chance(3) ? random.below(pieces.count) : random.below(5)].utf8) }
+        // So that most keys of an object differ.
+        if let mark { out += Array("\(mark)".utf8) }
         out.append(UInt8(ascii: "\""))
     }
 

@@ -37,6 +37,11 @@ struct RevisionTests {
         .init("a string that is not UTF-8", 400) { Peer.revision("b10", bytes: Array("{\"a\":\"".utf8) + [0xC3, 0x28] + Array("\"}".utf8)) },
         .init("UTF-16 surrogates in UTF-8", 400) { Peer.revision("b11", bytes: Array("{\"a\":\"".utf8) + [0xED, 0xA0, 0x80] + Array("\"}".utf8)) },
         .init("a raw control character", 400) { Peer.revision("b12", "1-aa", "{\"a\":\"\u{1}\"}") },
+        .init("a key that appears twice", 400) { Peer.revision("b14", "1-aa", #"{"owner":"ann","n":{"x":1},"owner":"eve"}"#) },
+        .init("_deleted that is no boolean", 400) { Peer.revision("b15", "1-aa", #"{"_deleted":"false"}"#) },
+        .init("_id that is no string", 400) { Peer.revision("b16", "1-aa", #"{"_id":7}"#) },
+        .init("_removed that is no boolean", 400) { Peer.revision("b17", "1-aa", #"{"_removed":1}"#) },
+        .init("a reserved key that nobody knows", 400) { Peer.revision("b18", "1-aa", #"{"a":1,"\u005fowner":"ann"}"#) },
         .init("a delta that nobody announced", 422) {
             var request = Peer.revision("b13", "2-bb", "{\"a\":[2]}", history: "1-aa")
             request.properties.append("deltaSrc", "1-aa")
@@ -61,6 +66,7 @@ struct RevisionTests {
         .init("generation 0", 400) { Peer.revision("r2", "0-aa") },
         .init("a negative generation", 400) { Peer.revision("r3", "-1-aa") },
         .init("a generation beyond 2^53", 400) { Peer.revision("r4", "99999999999999999999999999-aa") },
+        .init("a generation beyond revisionGeneration", 400) { Peer.revision("r11", "\(DocumentLimits.revisionGeneration + 1)-aa") },
         .init("an uppercase digest", 400) { Peer.revision("r5", "1-AA") },
         .init("a digest of odd length", 400) { Peer.revision("r6", "1-abc") },
         .init("an empty digest", 400) { Peer.revision("r7", "1-") },

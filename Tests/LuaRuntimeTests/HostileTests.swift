@@ -45,7 +45,7 @@ struct HostileTests {
         "local t = {} for i = 1, 30000 do t[i] = 'x' end while true do table.concat(t) end",
         "local t = {} for i = 1, 30000 do t[i] = i end while true do select('#', table.unpack(t)) end",
         "local t = {} for i = 1, 30000 do t[i] = false end for i = 1, 30000 do t[i] = nil end while true do next(t) end",
-        "local t = {} for i = 1, 2^40 do t[i * 32767] = 1 if i % 20000 == 0 then t = {} end end",
+        "local t = {} for i = 1, 2^40 do t[i * 32767] = 1 if i % 8000 == 0 then t = {} end end",
         "while true do nightjar.glob(('*a'):rep(500) .. 'b', ('a'):rep(100000)) end",
         "while true do nightjar.copy(doc) end", "while true do nightjar.json.decode('[1,2,3]') end",
         "while true do for k, v in pairs(doc) do end end", "while true do local x = doc.zzz end", "while true do local x = #doc.list + (doc.list[3000] or 0) + doc.list[1] end",
@@ -68,6 +68,28 @@ struct HostileTests {
         #expect(failed.kind == .timeout, "\(failed)")
         #expect(failed.message.hasPrefix("p.lua:") && failed.message.contains(" stopped after "), "\(failed)")
         #expect(clock.now - start < .seconds(20), "a hang")
+    }
+
+    /// Moving n keys that collide into another block looks at n² / 2 places, in one instruction: with this bound at 34 million.
+    @Test("a table has at most 8,192 keys besides its sequence", arguments: [
+        "k * 32767", "k * 16383", "k * 8191", "k * 65535", "k * 8191 + 0.5", "-k", "'k' .. k", "(1 << 40) + k",
+    ])
+    func keysOfATable(_ key: String) throws {
+        let call = LuaCallLimits(cpuMilliseconds: 20_000, instructions: 1 << 40)
+        func fill(_ count: Int) -> String { "local t = {} for k = 1, \(count) do t[\(key)] = true end return true" }
+        #expect(try run(fill(8_192), call: call))
+        let failed = try failure(fill(8_193), call: call)
+        #expect(failed.kind == .memory && failed.message.contains("8192 keys in one table"), "\(failed)")
+    }
+
+    @Test("sequences and lists of values are as long as block lets them be")
+    func longSequences() throws {
+        #expect(try run(
+            """
+            local t = {} for k = 1, 60000 do t[k] = k end
+            local packed = table.pack(table.unpack(t, 1, 20000))
+            return #t == 60000 and packed.n == 20000 and #nightjar.json.decode('[' .. ('1,'):rep(40000) .. '1]') == 40001
+            """, call: LuaCallLimits(cpuMilliseconds: 20_000, instructions: 1 << 40)))
     }
 
     @Test("memory is bounded and pcall cannot swallow it", arguments: [

@@ -32,7 +32,7 @@ struct BadInputTests {
     @Test func bodiesOfRevisions() async throws {
         let (database, peer) = try await session()
         let deep = String(repeating: "[", count: 200) + String(repeating: "]", count: 200)
-        for body in ["", "nonsense", "[1,2]", "7", "null", "{\"a\":}", "{\"a\":1", "{\"a\":\(deep)}", "{\"a\":1}x", "{'a':1}"] {
+        for body in ["", "nonsense", "[1,2]", "7", "null", "{\"a\":}", "{\"a\":1", "{\"a\":\(deep)}", "{\"a\":1}x", "{'a':1}", #"{"a":1,"\u0061":2}"#] {
             expect(await peer.ask("rev", rev("bad"), body), 400, "\(body.prefix(20))")
         }
         #expect(try await database.get("bad") == nil)
@@ -42,6 +42,24 @@ struct BadInputTests {
         #expect(await peer.ask("rev", rev("good"), "{\"ok\":true}")?.error == nil)
         #expect(try await database.body("good") == "{\"ok\":true}")
         #expect(try await database.get("tombstone")?.isDeleted == true)
+        #expect(await peer.isAlive())
+    }
+
+    @Test func reservedKeysOfBodies() async throws {
+        let (database, peer) = try await session()
+        for (body, word) in [
+            (#"{"_deleted":"yes"}"#, "_deleted"), (#"{"_deleted":null}"#, "_deleted"), (#"{"_id":{"x":1}}"#, "_id"), (#"{"_rev":2}"#, "_rev"),
+            (#"{"_removed":"true"}"#, "_removed"), (#"{"_owner":"ann"}"#, "_owner"), (#"{"\u005fowner":"ann"}"#, "_owner"),
+        ] {
+            let reply = await peer.ask("rev", rev("bad"), body)
+            expect(reply, 400, "\(body)")
+            #expect(reply?.error?.message.contains(word) == true, "\(body)")
+        }
+        #expect(try await database.get("bad") == nil)
+        // What Sync Gateway and Couchbase Lite write.
+        let known = #"{"_id":"good","_rev":"1-aa","_deleted":false,"_exp":1700000000,"_cv":"x","_vv":{},"_sync":{},"_sync_x":1,"_revisions":{},"_attachments":{},"a":1}"#
+        #expect(await peer.ask("rev", rev("good"), known)?.error == nil)
+        #expect(try await database.body("good") == #"{"a":1}"#)
         #expect(await peer.isAlive())
     }
 

@@ -334,6 +334,9 @@ private struct Difference {
         Difference(file: "", profile: "rev", reason: "deltas were not announced here, so the whole body is asked for") {
             $0.properties["deltaSrc"] != nil
         } holds: { refused(422, $0) },
+        Difference(file: "tree-probe-rev-underscore.jsonl", profile: "rev", reason: "reserved keys that nobody knows are refused, as at Sync Gateway") {
+            refused(400, $0)
+        },
         Difference(file: "tree-probe-changes-as-pusher.jsonl", profile: "changes", reason: "no conflicts are kept here, so changes must be proposed, as at Sync Gateway") {
             json($0.body)?.asArray?.isEmpty == false
         } holds: { refused(409, $0) },

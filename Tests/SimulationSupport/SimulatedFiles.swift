@@ -40,7 +40,7 @@ extension SimulatedDisk: FileSystem {
     package func facts(_ path: String) throws(FileError) -> FileFacts {
         try begin(.read, path)
         guard let node = node(path) else { throw FileError(path: path, number: ENOENT) }
-        return FileFacts(size: UInt64(node.bytes.count), modified: node.modified, isFolder: node.isFolder)
+        return FileFacts(size: UInt64(node.bytes.count), modified: node.modified, isFolder: node.isFolder, identity: 0)
     }
 
     package func touch(_ path: String) throws(FileError) {

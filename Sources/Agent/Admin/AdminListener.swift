@@ -47,6 +47,7 @@ struct AdminListener: Service {
             case .notFound: HTTPError(404, error.message)
             case .conflict: HTTPError(409, error.message)
             case .invalid, .configuration: HTTPError(400, error.message)
+            case .tooLarge: HTTPError(413, error.message)
             case .failed: HTTPError(500, error.message, error: "failed")
             }
         case let error as ConfigurationProblems: HTTPError(400, error.description, error: "configuration")

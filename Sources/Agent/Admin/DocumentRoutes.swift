@@ -48,7 +48,7 @@ struct DocumentRoutes: Sendable {
                 var counts = DocumentAccess.ImportCounts()
                 var lines = LineSplitter()
                 for try await part in request.body {
-                    try lines.append(part.readableBytesView)
+                    lines.append(part.readableBytesView)
                     while let batch = lines.take(500, isEnd: false) { try await access.importLines(batch, counts: &counts) }
                 }
                 while let batch = lines.take(500, isEnd: true) { try await access.importLines(batch, counts: &counts) }

@@ -56,6 +56,12 @@ extension Agent {
             "held": JSONOutput.number(statistics.reduce(0) { $0 + $1.held }),
             "unrouted": JSONOutput.number(statistics.reduce(0) { $0 + $1.unrouted }),
             "conflicts_decided": ConflictReports.json(history),
+            "damaged_documents": .array(
+                database.damagedDocuments.map {
+                    JSONOutput.object([
+                        "collection": .string($0.collection.description), "id": .string($0.id.text), "problem": .string($0.detail),
+                    ])
+                }),
         ])
     }
 
@@ -148,6 +154,11 @@ extension Agent {
         for database in databases {
             do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {
                 reasons.append("database \(database.name): \(error)")
+            }
+            reasons += database.fileProblems().map { "database \(database.name): \($0)" }
+            for damaged in database.damagedDocuments {
+                reasons.append("database \(database.name), collection \(damaged.collection): " +
+                    "\(StoreError.documentDamaged(id: damaged.id, detail: damaged.detail))")
             }
         }
         for replicator in replicators {

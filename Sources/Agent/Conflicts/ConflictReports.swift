@@ -124,7 +124,7 @@ enum ConflictReports {
     private static func body(_ kept: KeptBody?) -> JSONValue {
         switch kept {
         case nil: JSONOutput.object(["body": .null, "omitted": .null])
-        case .whole(let body): JSONOutput.object(["body": (try? JSONValue(parsing: body)) ?? .null, "omitted": .null])
+        case .whole(let body): JSONOutput.object(["body": (try? JSONValue(stored: body)) ?? .null, "omitted": .null])
         case .digest(let digest, let bytes):
             JSONOutput.object([
                 "body": .null,

@@ -77,10 +77,12 @@ public struct DocumentAccess: Sendable {
             guard let text = id.asString else { throw AgentError(.invalid, "_id is a string") }
             parts.id = text
         }
-        if let revision = object["_rev"], !revision.isNull {
+        if object["_rev"]?.isNull == true { object["_rev"] = nil }
+        if let revision = object["_rev"] {
             guard let text = revision.asString else { throw AgentError(.invalid, "_rev is a string") }
-            do { parts.revision = try RevisionID(text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
+            do { parts.revision = try RevisionID(known: text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
         }
+        if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         for key in ["_id", "_rev", "_deleted"] { object[key] = nil }
         parts.body = JSONValue.object(object).serialize()
@@ -96,7 +98,7 @@ public struct DocumentAccess: Sendable {
         }
         var revision = parts.revision
         if let parent {
-            do { revision = try RevisionID(parent) } catch { throw AgentError(.invalid, "\(error)") }
+            do { revision = try RevisionID(known: parent) } catch { throw AgentError(.invalid, "\(error)") }
         }
         return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision)
     }
@@ -131,7 +133,7 @@ public struct DocumentAccess: Sendable {
         guard let current, !current.isDeleted else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
         var parent = current.revision
         if let revision {
-            do { parent = try RevisionID(revision) } catch { throw AgentError(.invalid, "\(error)") }
+            do { parent = try RevisionID(known: revision) } catch { throw AgentError(.invalid, "\(error)") }
         }
         return try await save(id, Array("{}".utf8), isDeleted: true, parent: parent)
     }
@@ -221,13 +223,15 @@ public struct DocumentAccess: Sendable {
     ///
     /// A line without `_rev` is a new document. One with `_rev` continues that revision where it is the current one; where
     /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere. Where it
-    /// has moved on since, the resolver decides, if there is one.
-    public func importLines(_ lines: [[UInt8]], counts: inout ImportCounts) async throws {
+    /// has moved on since, the resolver decides, if there is one. A line that says what is stored already changes nothing, so that an
+    /// import that was interrupted can be repeated.
+    public func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
         var batch: [ImportLine] = []
         for line in lines {
             counts.lines += 1
-            if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
             do {
+                guard case .text(let line) = line else { throw LineSplitter.tooLong }
+                if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
                 let parts = try parts(line)
                 let id = try documentID(parts.id ?? Hex.encode(randomBytes(16)))
                 batch.append(
@@ -277,26 +281,33 @@ public struct DocumentAccess: Sendable {
 
     private static func store(_ line: ImportLine, _ collection: Collection, _ transaction: WriteTransaction) throws -> LineResult {
         do throws(StoreError) {
-            if line.revision == nil {
+            let current = try transaction.document(collection, line.id)
+            if let current, current.isDeleted == line.isDeleted, isSame(current.body, line.body) { return .unchanged }
+            guard let revision = line.revision else {
                 _ = try transaction.save(collection, id: line.id, body: line.body, deleted: line.isDeleted, parent: nil)
                 return .saved
             }
-            guard let revision = line.revision else { return .unchanged }
-            guard let current = try transaction.document(collection, line.id) else {
+            guard current != nil else {
                 let incoming = IncomingRevision(
                     id: line.id, revision: revision, history: [], isDeleted: line.isDeleted, body: line.body)
                 _ = try transaction.insert(incoming, into: collection, conflicts: .refuse)
                 return .saved
             }
-            if current.revision == revision, current.isDeleted == line.isDeleted, current.body == line.body { return .unchanged }
             _ = try transaction.save(collection, id: line.id, body: line.body, deleted: line.isDeleted, parent: revision)
             return .saved
         } catch .conflict(_, let current) {
             return .conflict("document \"\(line.id)\" exists\(current.map { " at revision \($0)" } ?? "")")
         } catch {
-            guard error.kind == .invalid else { throw error }
+            guard error.kind == .invalid || error.kind == .tooLarge else { throw error }
             return .failed("\(error)")
         }
+    }
+
+    /// As JSON, however it is written.
+    private static func isSame(_ stored: [UInt8], _ body: [UInt8]) -> Bool {
+        if stored == body { return true }
+        guard let one = try? JSONValue(stored: stored), let two = try? JSONValue(stored: body) else { return false }
+        return one == two
     }
 }
 
@@ -306,7 +317,8 @@ extension StoreError {
         switch self {
         case .conflict, .conflictMoved, .checkpointConflict: .conflict
         case .notFound, .unknownCollection: .notFound
-        case .bodyTooLarge, .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: .invalid
+        case .bodyTooLarge: .tooLarge
+        case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: .invalid
         default: .failed
         }
     }

@@ -46,73 +46,107 @@ public enum DocumentLines {
     }
 }
 
-/// Cuts a stream of bytes into lines.
+/// A line of an import.
+public enum ImportedLine: Sendable, Equatable {
+    case text([UInt8])
+    /// It was longer than ``LineSplitter/maximumLine``; its bytes were thrown away.
+    case tooLong
+}
+
+/// Cuts a stream of bytes into lines. Of one that is too long nothing is kept; the others are not concerned.
 public struct LineSplitter: Sendable {
     /// `max_import_line`: bytes of one line, the largest document and room for its ids.
     public static let maximumLine = StoreLimits.maxBodyBytes + 4096
     /// With more than this waiting, lines are given although they do not fill a batch.
     static let batchBytes = 8 << 20
 
+    private struct End {
+        /// Where the line break is.
+        var at: Int
+        var isTooLong: Bool
+    }
+
     private var bytes: [UInt8] = []
     /// Where the first line begins that has not been given.
     private var start = 0
-    /// Where its line break is, and the following ones. Each byte is looked at once.
-    private var breaks: [Int] = []
-    private var nextBreak = 0
+    /// The ends of complete lines. Each byte is looked at once.
+    private var ends: [End] = []
+    private var nextEnd = 0
+    /// The line that is not complete yet is too long already.
+    private var isSkipping = false
 
     public init() {}
 
-    public mutating func append(_ more: some Swift.Collection<UInt8>) throws(AgentError) {
+    public mutating func append(_ more: some Swift.Collection<UInt8>) {
         if start > 1 << 20, start > bytes.count / 2 {
             bytes.removeFirst(start)
-            breaks = breaks[nextBreak...].map { $0 - start }
-            nextBreak = 0
+            ends = ends[nextEnd...].map { End(at: $0.at - start, isTooLong: $0.isTooLong) }
+            nextEnd = 0
             start = 0
         }
-        let old = bytes.count
+        var old = bytes.count
         bytes.append(contentsOf: more)
+        if isSkipping {
+            let lineBreak = bytes[old...].firstIndex(of: UInt8(ascii: "\n"))
+            bytes.removeSubrange(old..<(lineBreak ?? bytes.count))
+            guard lineBreak != nil else { return }
+            isSkipping = false
+            ends.append(End(at: old, isTooLong: true))
+            old += 1
+        }
         bytes.withUnsafeBytes { buffer in
             guard let base = buffer.baseAddress else { return }
             var at = old
             while at < buffer.count, let found = memchr(base + at, Int32(UInt8(ascii: "\n")), buffer.count - at) {
-                at = base.distance(to: UnsafeRawPointer(found))
-                breaks.append(at)
+                at = base.distance(to: found)
+                ends.append(End(at: at, isTooLong: false))
                 at += 1
             }
         }
-        let open = bytes.count - (nextBreak < breaks.count ? breaks[breaks.count - 1] + 1 : start)
-        guard open <= Self.maximumLine else {
-            throw AgentError(.invalid, "a line is longer than max_import_line (\(Self.maximumLine) bytes)")
-        }
+        let open = nextEnd < ends.count ? ends[ends.count - 1].at + 1 : start
+        guard bytes.count - open > Self.maximumLine else { return }
+        bytes.removeSubrange(open...)
+        isSkipping = true
     }
 
     /// Up to `limit` lines. Before the end only whole batches are given; nil when there is nothing to give.
-    public mutating func take(_ limit: Int, isEnd: Bool) -> [[UInt8]]? {
-        guard isEnd || breaks.count - nextBreak >= limit || bytes.count - start > Self.batchBytes else { return nil }
-        var lines: [[UInt8]] = []
-        while lines.count < limit, nextBreak < breaks.count {
-            lines.append(Array(bytes[start..<breaks[nextBreak]]))
-            start = breaks[nextBreak] + 1
-            nextBreak += 1
-        }
-        if isEnd, lines.count < limit, start < bytes.count {
-            lines.append(Array(bytes[start...]))
+    public mutating func take(_ limit: Int, isEnd: Bool) -> [ImportedLine]? {
+        guard isEnd || ends.count - nextEnd >= limit || bytes.count - start > Self.batchBytes else { return nil }
+        var lines: [ImportedLine] = []
+        while lines.count < limit, nextEnd < ends.count { lines.append(next()) }
+        guard isEnd, lines.count < limit else { return lines.isEmpty ? nil : lines }
+        if isSkipping {
+            isSkipping = false
+            lines.append(.tooLong)
+        } else if start < bytes.count {
+            lines.append(.text(Array(bytes[start...])))
             start = bytes.count
         }
         return lines.isEmpty ? nil : lines
     }
 
     /// Every line that is complete.
-    package mutating func takeAll() -> [[UInt8]] {
-        let count = breaks.count - nextBreak
+    ///
+    /// - Throws: ``AgentError`` where one was too long.
+    package mutating func takeAll() throws(AgentError) -> [[UInt8]] {
         var lines: [[UInt8]] = []
-        lines.reserveCapacity(count)
-        while nextBreak < breaks.count {
-            lines.append(Array(bytes[start..<breaks[nextBreak]]))
-            start = breaks[nextBreak] + 1
-            nextBreak += 1
+        lines.reserveCapacity(ends.count - nextEnd)
+        while nextEnd < ends.count {
+            guard case .text(let line) = next() else { throw Self.tooLong }
+            lines.append(line)
         }
+        guard !isSkipping else { throw Self.tooLong }
         return lines
+    }
+
+    static var tooLong: AgentError { AgentError(.tooLarge, "it is longer than max_import_line (\(maximumLine) bytes)") }
+
+    private mutating func next() -> ImportedLine {
+        let end = ends[nextEnd]
+        let line: ImportedLine = end.isTooLong ? .tooLong : .text(Array(bytes[start..<end.at]))
+        start = end.at + 1
+        nextEnd += 1
+        return line
     }
 }
 

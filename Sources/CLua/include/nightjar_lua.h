@@ -41,6 +41,7 @@ typedef struct {
 } nj_document;
 
 enum { NJ_HOOKS = 6, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3, NJ_HOOK_CERTIFICATE = 4, NJ_HOOK_SYNC = 5 };
+enum { NJ_MOST_KEYS = 8192 };       // of a table, besides its sequence
 enum { NJ_DEEPEST_RESULT = 128 }; // conversions recurse in C
 enum { NJ_MAX_LOOKUPS = 56 }; // of 64 document slots in a handle; the rest are the call's own
 

@@ -14,12 +14,17 @@ public final class BlobReader: @unchecked Sendable {
     private let file: any OpenFile
     private let path: String
     private let digest: BlobDigest
+    /// Told what is known of the file when it was read: that it was altered, or nil when it is right.
+    private let judged: @Sendable (StoreError?) -> Void
     private let lock = Mutex(())
     private let hasher = SHA1Hasher()
     /// Bytes that went into the hasher: all before this offset.
     private var hashed: UInt64 = 0
 
-    init(path: String, digest: BlobDigest, _ files: any FileSystem) throws(StoreError) {
+    init(
+        path: String, digest: BlobDigest, _ files: any FileSystem, judged: @escaping @Sendable (StoreError?) -> Void
+    ) throws(StoreError) {
+        self.judged = judged
         self.path = path
         self.digest = digest
         do throws(FileError) {
@@ -49,7 +54,10 @@ public final class BlobReader: @unchecked Sendable {
             }
         }
         if let failure { throw StoreError(failure) }
-        guard bytes.count == wanted else { throw altered }
+        guard bytes.count == wanted else {
+            judged(altered)
+            throw altered
+        }
         try check(bytes, at: offset)
         return bytes
     }
@@ -57,18 +65,20 @@ public final class BlobReader: @unchecked Sendable {
     private var altered: StoreError { .blobAltered(digest: digest.text, path: path) }
 
     private func check(_ bytes: [UInt8], at offset: UInt64) throws(StoreError) {
-        let isRight = lock.withLock { _ in
+        let isRight: Bool? = lock.withLock { _ in
             if offset == 0, hashed > 0 {
                 _ = hasher.finalize() // from the beginning again
                 hashed = 0
             }
-            guard offset == hashed else { return true }
+            guard offset == hashed else { return nil }
             hasher.update(bytes)
             hashed += UInt64(bytes.count)
-            guard hashed == size else { return true }
+            guard hashed == size else { return nil }
             hashed = 0
             return hasher.finalize() == digest.bytes
         }
+        guard let isRight else { return }
+        judged(isRight ? nil : altered)
         guard isRight else { throw altered }
     }
 }

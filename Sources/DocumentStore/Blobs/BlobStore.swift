@@ -8,6 +8,7 @@ import Synchronization
 public final class BlobStore: Sendable {
     let folder: String
     let files: any FileSystem
+    private let problems: DatabaseProblems
     private let database: String
     private let environment: Environment
     private let limit: Atomic<UInt64>
@@ -20,9 +21,10 @@ public final class BlobStore: Sendable {
     private static let workerCount = 2
     private static let temporaryPrefix = "incoming-"
 
-    init(folder: String, database: String, options: DatabaseOptions, environment: Environment) throws(StoreError) {
+    init(folder: String, database: String, options: DatabaseOptions, environment: Environment, problems: DatabaseProblems) throws(StoreError) {
         self.folder = folder
         self.database = database
+        self.problems = problems
         self.environment = environment
         files = environment.files
         limit = Atomic(options.maxBlobBytes)
@@ -116,8 +118,11 @@ public final class BlobStore: Sendable {
     /// Opens the blob for reading in pieces; it stays readable even if it is removed meanwhile.
     /// - Throws: `StoreError.blobMissing`.
     public func reader(_ digest: BlobDigest) throws(StoreError) -> BlobReader {
-        try BlobReader(path: path(digest), digest: digest, files)
+        try BlobReader(path: path(digest), digest: digest, files) { [problems] in problems.note(digest, $0) }
     }
+
+    /// The blob was written anew.
+    func isRight(_ digest: BlobDigest) { problems.note(digest, nil) }
 
     // MARK: writing
 

@@ -79,6 +79,7 @@ public final class BlobWriter: @unchecked Sendable {
             try store.files.syncFolder(store.folder)
         }
         self.file = nil
+        store.isRight(digest)
         return digest
     }
 

@@ -82,7 +82,7 @@ extension ReadTransaction {
         let id = DocumentID(stored: statement.text(1))
         var remoteRevision: RevisionID?
         if let remote {
-            remoteRevision = try remotes(statement, 5, id.text).revision(remote, current: revision)
+            remoteRevision = remotes(statement, 5).revision(remote, current: revision)
         }
         let body = includeBodies ? statement.blob(6) : nil
         return ChangeRow(
@@ -118,19 +118,24 @@ extension ReadTransaction {
             }
             defer { find.reset() }
             needs.append(
-                columnEquals(find, 1, revision) ? .have : try need(revision, row(find, place, id), id, maxAncestors))
+                columnEquals(find, 1, revision) ? .have : try need(collection, revision, row(find, place, id), id, maxAncestors))
         }
         return needs
     }
 
     private func need(
-        _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int
+        _ collection: Collection, _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int
     ) throws(StoreError) -> RevisionNeed {
         if row.remotes.entries.contains(where: { $0.revision == revision }) { return .have }
         guard row.tree != nil else {
             return .need(ancestors: row.revision.generation < revision.generation ? [row.revision] : [])
         }
-        let tree = try tree(of: row, id)
+        let tree: RevisionTree
+        do throws(StoreError) { tree = try self.tree(collection, of: row, id) } catch {
+            // What it had is not known; the revision that comes may repair it.
+            guard case .documentDamaged = error else { throw error }
+            return .need(ancestors: row.revision.generation < revision.generation ? [row.revision] : [])
+        }
         if tree.contains(revision) { return .have }
         // The current revision first: its body is certainly stored, so it is the best base.
         var ancestors: [RevisionID] = []

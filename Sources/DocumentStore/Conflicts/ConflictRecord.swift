@@ -65,16 +65,25 @@ struct ConflictRecord: Equatable {
 }
 
 extension ReadTransaction {
-    /// The two sides of an unresolved conflict with their bodies; `nil` if there is none.
+    /// The two sides of an unresolved conflict with their bodies; `nil` if there is none, or if the document is damaged.
     public final func conflict(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Conflict? {
+        do throws(StoreError) {
+            return try readConflict(collection, id)
+        } catch {
+            guard setAside(collection, error) else { throw error }
+            return nil
+        }
+    }
+
+    private func readConflict(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Conflict? {
         guard let row = try row(collection, id), row.isConflicted else { return nil }
-        let tree = try tree(of: row, id)
+        let tree = try tree(collection, of: row, id)
         var remotes = row.remotes
         remotes.spellOut(row.revision)
         guard let record = try conflictRecord(collection, id), let sides = record.sides(tree, remotes) else { return nil }
         func side(_ leaf: RevisionTree.Leaf) throws(StoreError) -> Conflict.Side {
             guard let body = try body(collection, id, leaf.revision, row: row) ?? (leaf.isDeleted ? Array("{}".utf8) : nil) else {
-                throw session.damaged("document \(id) lacks the body of revision \(leaf.revision)")
+                throw .documentDamaged(id: id, detail: "the body of revision \(leaf.revision) is missing")
             }
             return Conflict.Side(revision: leaf.revision, isDeleted: leaf.isDeleted, body: body)
         }

@@ -14,7 +14,7 @@ extension WriteTransaction {
         resolution: Resolution
     ) throws(StoreError) -> SavedRevision {
         guard let row = try row(collection, id) else { throw .conflictMoved(id: id, local: nil, remote: nil) }
-        var tree = try tree(of: row, id)
+        var tree = try tree(collection, of: row, id)
         var remotes = row.remotes
         remotes.spellOut(row.revision)
         guard let record = try conflictRecord(collection, id), let sides = record.sides(tree, remotes) else {
@@ -45,7 +45,7 @@ extension WriteTransaction {
         var isDeleted = false
         func winner(_ side: RevisionTree.Leaf) throws(StoreError) -> [UInt8] {
             guard let body = try body(collection, id, side.revision, row: row) ?? (side.isDeleted ? Array("{}".utf8) : nil) else {
-                throw session.damaged("document \(id) lacks the body of revision \(side.revision)")
+                throw .documentDamaged(id: id, detail: "the body of revision \(side.revision) is missing")
             }
             return body
         }

@@ -10,7 +10,7 @@ extension ReadTransaction {
         _ collection: Collection, id: DocumentID, body: [UInt8], deleted: Bool, parent: RevisionID
     ) throws(StoreError) -> Conflict? {
         guard let row = try row(collection, id), row.revision != parent else { return nil }
-        let tree = try tree(of: row, id)
+        let tree = try tree(collection, of: row, id)
         guard tree.contains(parent) else { return nil }
         let ancestor = tree.commonAncestor(of: row.revision, and: parent)
         guard let local = try self.body(collection, id, row.revision, row: row) else { return nil }

@@ -23,11 +23,14 @@ public final class Database: Sendable {
     private let reads = JobQueue<Job<Session>>()
     private let known: Mutex<[CollectionName: Collection]>
     private let signals: ChangeSignals
+    private let problems: DatabaseProblems
+    private let file: DatabaseFile
     private let isClosed = Atomic(false)
 
     /// Opens a database, or creates it if the folder or the file is absent; the folder's parent must exist.
     /// Blocks; not for event loops.
     /// - Throws: `StoreError.locked`, `.notADatabase`, `.schemaTooNew`, `.corrupt`, `.folder`, `.diskFull`.
+    ///   `.fileGone` where there was a database before and its file is not there any more, or empty.
     public static func open(
         folder: String, name: String, options: DatabaseOptions = .init(), environment: Environment = .system
     ) throws(StoreError) -> Database {
@@ -38,10 +41,14 @@ public final class Database: Sendable {
         self.name = name
         self.folder = folder
         self.environment = environment
-        lock = try Self.takeLock(folder, environment.files)
-        blobs = try BlobStore(folder: folder + "/blobs", database: name, options: options, environment: environment)
+        let problems = DatabaseProblems(report: options.onProblem)
+        self.problems = problems
         let path = folder + "/db.sqlite3"
-        let session = try Opening.writerSession(path: path, options: options, environment: environment)
+        try DatabaseFile.refuseIfLost(path, folder: folder, environment.files)
+        lock = try Self.takeLock(folder, environment.files)
+        blobs = try BlobStore(folder: folder + "/blobs", database: name, options: options, environment: environment, problems: problems)
+        let session = try Opening.writerSession(path: path, options: options, environment: environment, problems: problems)
+        file = try DatabaseFile(path, folder: folder, environment.files, problems)
         let signals = ChangeSignals()
         self.signals = signals
         let facts = try Self.facts(session)
@@ -55,12 +62,13 @@ public final class Database: Sendable {
         let workers = environment.workers
         do {
             for number in 0..<max(options.readers, 1) {
-                let session = try Session(path: path, writer: false, options: options, vfs: environment.sqliteVFS)
+                let session = try Session(
+                    path: path, writer: false, options: options, vfs: environment.sqliteVFS, problems: problems)
                 session.idHash = facts.idHash
                 let reader = Reader(session: session, queue: reads, number: number)
                 reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
             }
-            let writer = try Writer(session: session, queue: writes, environment: environment) { signals.committed($0) }
+            let writer = try Writer(session: session, file: file, queue: writes, environment: environment) { signals.committed($0) }
             writes.add(try workers.start(name: "write \(name)") { writer.turn() })
         } catch let error as StoreError {
             throw error
@@ -212,6 +220,15 @@ public final class Database: Sendable {
 
     public func statistics() async throws -> [CollectionStatistics] {
         try await read { transaction in try transaction.statistics() }
+    }
+
+    /// Documents that cannot be read, as far as they were met since the start; at most `StoreLimits.damagedDocuments`.
+    public var damagedDocuments: [DamagedDocument] { problems.documents }
+
+    /// What is wrong with the database's file and its blobs now, as far as it was met since the start. Looks for the file; blocks.
+    public func fileProblems() -> [StoreError] {
+        _ = try? file.check()
+        return problems.files
     }
 
     /// Size of the database file and its log, without blobs.

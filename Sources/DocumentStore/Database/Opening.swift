@@ -6,9 +6,12 @@ import SQLite
 
 /// Opens or creates the database file: finds out what it is before changing anything.
 enum Opening {
-    static func writerSession(path: String, options: DatabaseOptions, environment: Environment) throws(StoreError) -> Session {
+    static func writerSession(
+        path: String, options: DatabaseOptions, environment: Environment, problems: DatabaseProblems
+    ) throws(StoreError) -> Session {
         try checkHeader(path, environment.files)
-        let session = try Session(path: path, writer: true, options: options, vfs: environment.sqliteVFS)
+        let session = try Session(
+            path: path, writer: true, options: options, vfs: environment.sqliteVFS, problems: problems)
         let connection = session.connection
         do {
             let application = try connection.integer("PRAGMA application_id") ?? 0

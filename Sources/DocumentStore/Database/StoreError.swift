@@ -14,6 +14,9 @@ public enum StoreError: Error, Sendable, Equatable {
     case notADatabase(path: String, detail: String)
     /// The file was written by a newer version; nothing was changed.
     case schemaTooNew(path: String, found: Int, supported: Int)
+    /// The file that held the database is not there any more, or empty. `sign` is the file that tells that it was: nil under a running
+    /// agent.
+    case fileGone(path: String, sign: String?)
     /// The file is damaged.
     case corrupt(path: String, detail: String)
     /// No room on the disk. The transaction was undone; later ones work when there is room.
@@ -31,6 +34,8 @@ public enum StoreError: Error, Sendable, Equatable {
     case checkpointConflict(id: String, current: String?)
     /// No such document.
     case notFound(id: DocumentID)
+    /// What is stored of this document cannot be read; others are not concerned.
+    case documentDamaged(id: DocumentID, detail: String)
 
     /// The collection was not made by this database.
     case unknownCollection(CollectionName)
@@ -77,7 +82,14 @@ extension StoreError: CustomStringConvertible {
         case .schemaTooNew(let path, let found, let supported):
             "\(path) has schema version \(found), this program knows versions up to \(supported); use the newer program"
         case .corrupt(let path, let detail):
-            "\(path) is damaged (\(detail)); restore a copy, or remove it and replicate again"
+            "\(path) is damaged (\(detail)): stop the agent and restore a copy; or export what can be read, move the database's folder and "
+                + "the file FOLDER.known away, and replicate again"
+        case .fileGone(let path, nil):
+            "\(path) has disappeared or was replaced while it was open, nothing is written any more: put the file back, or stop the agent and "
+                + "restore a copy"
+        case .fileGone(let path, let sign?):
+            "\(path) is missing or empty, but there was a database: put it back or restore a copy (is its disk mounted?); to begin with an "
+                + "empty one, remove \(sign)"
         case .diskFull(let path, let detail):
             "no room for \(path) (\(detail)); nothing of this write was stored"
         case .inputOutput(let path, let detail):
@@ -92,6 +104,8 @@ extension StoreError: CustomStringConvertible {
             "\(id) is at \(current ?? "no token"), not at the token given"
         case .notFound(let id):
             "document \(id) does not exist"
+        case .documentDamaged(let id, let detail):
+            "what is stored of document \(id) is damaged (\(detail)): save it anew on top of its current revision, delete it, or purge it"
         case .unknownCollection(let name):
             "collection \(name) does not exist in this database"
         case .tooManyCollections(let limit):

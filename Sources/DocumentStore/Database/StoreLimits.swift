@@ -36,6 +36,8 @@ public enum StoreLimits {
     /// Bytes of a body kept in the conflict history; of a larger one its digest and size are. An entry has up to five
     /// bodies, so 1,000 entries take 160 MB at worst, and about 1 MB with documents as gateways have them.
     public static let maxHistoryBodyBytes = 32 << 10
+    /// Damaged documents of one database that are named in its state.
+    public static let damagedDocuments = 100
     /// Decided conflicts kept of one database.
     public static let conflictHistory = 1000
     /// Seconds an unreferenced blob is left alone: the revision that needs it may

@@ -8,6 +8,7 @@ import SQLite
 /// is closed where it was used, not where the last closure goes.
 final class Writer: @unchecked Sendable {
     private let session: Session
+    private let file: DatabaseFile
     private let queue: JobQueue<WriteJob>
     private let environment: Environment
     #if DEBUG
@@ -19,10 +20,11 @@ final class Writer: @unchecked Sendable {
     private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
 
     init(
-        session: Session, queue: JobQueue<WriteJob>, environment: Environment,
+        session: Session, file: DatabaseFile, queue: JobQueue<WriteJob>, environment: Environment,
         onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
     ) throws(StoreError) {
         self.session = session
+        self.file = file
         self.queue = queue
         self.environment = environment
         self.onCommit = onCommit
@@ -79,6 +81,8 @@ final class Writer: @unchecked Sendable {
             }
             let news = try writeCounters()
             try flushIndexes()
+            // What goes into a file that nobody will find again is not stored.
+            try file.check()
             if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
             try session.run(session.commit)
             if !news.isEmpty { onCommit(news) }

@@ -40,6 +40,7 @@ extension WriteTransaction {
         case .present(let row):
             return try insert(new, incoming, row, collection, tables, conflicts)
         case .absent(let slot):
+            try checkGeneration(incoming)
             var flags: Int64 = incoming.isDeleted ? DocumentFlags.deleted : 0
             if !digests.isEmpty { flags |= DocumentFlags.blobs }
             let sequence = try insertNew(
@@ -48,6 +49,15 @@ extension WriteTransaction {
                 remotes: incoming.remote.map { KnownRemotes.current($0) } ?? KnownRemotes.none, body: body)
             if !digests.isEmpty { try addBlobs(tables, id, digests) }
             return .inserted(sequence: SequenceNumber(sequence))
+        }
+    }
+
+    /// At the door only: a revision that is stored already stays welcome.
+    private func checkGeneration(_ incoming: IncomingRevision) throws(StoreError) {
+        guard incoming.revision.generation <= DocumentLimits.revisionGeneration else {
+            throw .historyInvalid(
+                id: incoming.id, revision: incoming.revision,
+                detail: "its generation is above revisionGeneration = \(DocumentLimits.revisionGeneration)")
         }
     }
 
@@ -69,11 +79,13 @@ extension WriteTransaction {
             if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
             return .alreadyPresent
         }
-        var tree = try tree(of: row, id)
+        // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
+        var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
         if tree.contains(new.revision) {
             if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
             return .alreadyPresent
         }
+        try checkGeneration(incoming)
         let ancestor = incoming.history.first { tree.contains($0) }
         let descends = ancestor == row.revision
         // What a passive side takes without a resolver, it takes with one as well.
@@ -104,6 +116,7 @@ extension WriteTransaction {
         }
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
+        if isRebuilt { session.problems.forget(collection.name, id) }
         if let sides = record?.sides(tree, remotes) {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
         }

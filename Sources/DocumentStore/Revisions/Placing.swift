@@ -66,7 +66,7 @@ extension WriteTransaction {
         // Lite; branches that came without a remote have no local side, there the deterministic winner is read.
         let local = record?.remoteID == nil ? nil : record?.sides(tree, remotes)?.local
         guard let winner = local ?? leaves.first else {
-            throw session.damaged("document \(id) has no revisions")
+            throw .documentDamaged(id: id, detail: "its revision tree is empty")
         }
         guard leaves.count <= StoreLimits.maxBranches else {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxBranches)
@@ -80,7 +80,11 @@ extension WriteTransaction {
             winnerBody = new?.body
         } else if winner.revision != row.revision {
             winnerBody = try body(collection, id, winner.revision, row: row) ?? (winner.isDeleted ? Array("{}".utf8) : nil)
-            if winnerBody == nil { throw session.damaged("document \(id) lacks the body of revision \(winner.revision)") }
+            if winnerBody == nil {
+                let error = StoreError.documentDamaged(id: id, detail: "the body of revision \(winner.revision) is missing")
+                setAside(collection, error)
+                throw error
+            }
         }
         let blobs = try blobReferences(collection, id, row, leaves, new)
 

@@ -25,6 +25,7 @@ extension WriteTransaction {
         counters.isChanged = true
         state.counters[collection.id] = counters
         state.rows += 1
+        session.problems.forget(collection.name, id)
         return true
     }
 

@@ -9,6 +9,8 @@ extension WriteTransaction {
     ///   - parent: the revision that was edited, which must be the current one. `nil`: the document must not
     ///     exist, or be a tombstone, whose child the revision then is.
     /// - Throws: `StoreError.conflict` with the current revision; `.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`.
+    ///
+    /// A damaged document is repaired by it: its other branches and its ancestors are given up.
     @discardableResult
     public func save(
         _ collection: Collection, id: DocumentID, body: [UInt8], deleted: Bool = false, parent: RevisionID?
@@ -40,7 +42,7 @@ extension WriteTransaction {
         let new = NewRevision(
             revision: RevisionDigest.revision(parent: row.revision, deleted: deleted, canonicalBody: canonical),
             isDeleted: deleted, body: body, hasBlobs: !digests.isEmpty)
-        var tree = try tree(of: row, id)
+        var (tree, isRebuilt) = try treeToWrite(collection, row, id)
         try add(new, history: [row.revision], to: &tree, id)
         var remotes = row.remotes
         remotes.spellOut(row.revision)
@@ -48,7 +50,18 @@ extension WriteTransaction {
         let record = previous?.still(tree, remotes)
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
+        if isRebuilt { session.problems.forget(collection.name, id) }
         return SavedRevision(revision: new.revision, sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+
+    /// The tree that a new revision is added to. Of a damaged one nothing is left but the current revision, which is in the row.
+    func treeToWrite(_ collection: Collection, _ row: Row, _ id: DocumentID) throws(StoreError) -> (tree: RevisionTree, isRebuilt: Bool) {
+        do throws(StoreError) {
+            return (try tree(collection, of: row, id), false)
+        } catch {
+            guard case .documentDamaged = error, let rebuilt = try? RevisionTree(row.revision, isDeleted: row.isDeleted) else { throw error }
+            return (rebuilt, true)
+        }
     }
 
     /// Checks size, form and reserved keys. Peers' bodies may keep genuine `_attachments`.

@@ -33,16 +33,16 @@ public struct ChangeRow: Sendable {
 
     /// Ancestors of `revision`, newest first, without itself, at most `limit`. When `downTo` is an
     /// ancestor it is the last one and included even beyond `limit`.
-    /// Throws `StoreError.corrupt` if the stored tree cannot be read.
+    /// Throws `StoreError.documentDamaged` if the stored tree cannot be read.
     public func history(limit: Int, downTo: RevisionID? = nil) throws(StoreError) -> [RevisionID] {
         guard let tree else { return [] }
-        let decoded = try StoredTree.decode(tree, only: revision, deleted: isDeleted)
+        let decoded = try StoredTree.decode(tree, id, only: revision, deleted: isDeleted)
         return decoded.history(of: revision, limit: limit, until: downTo.map { [$0] } ?? [])
     }
 
-    /// The revision tree. Throws `StoreError.corrupt` if the stored tree cannot be read.
+    /// The revision tree. Throws `StoreError.documentDamaged` if the stored tree cannot be read.
     public func revisionTree() throws(StoreError) -> RevisionTree {
-        try StoredTree.decode(tree, only: revision, deleted: isDeleted)
+        try StoredTree.decode(tree, id, only: revision, deleted: isDeleted)
     }
 }
 

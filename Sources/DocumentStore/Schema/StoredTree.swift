@@ -2,12 +2,18 @@ import Documents
 
 /// Revision trees as the `tree` column holds them: NULL while there is one revision only.
 enum StoredTree {
-    static func decode(_ bytes: [UInt8]?, only: RevisionID, deleted: Bool) throws(StoreError) -> RevisionTree {
+    static func decode(_ bytes: [UInt8]?, _ id: DocumentID, only: RevisionID, deleted: Bool) throws(StoreError) -> RevisionTree {
         do {
             guard let bytes else { return try RevisionTree(only, isDeleted: deleted) }
-            return try RevisionTree(decoding: bytes)
+            let tree = try RevisionTree(decoding: bytes)
+            guard tree.contains(only) else {
+                throw StoreError.documentDamaged(id: id, detail: "its revision tree lacks the current revision \(only)")
+            }
+            return tree
+        } catch let error as StoreError {
+            throw error
         } catch {
-            throw .corrupt(path: "revision tree at \(only)", detail: "\(error)")
+            throw .documentDamaged(id: id, detail: "\(error)")
         }
     }
 

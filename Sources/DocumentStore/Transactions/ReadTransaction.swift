@@ -45,7 +45,7 @@ public class ReadTransaction {
     /// The revision tree; `nil` if the document does not exist.
     public final func tree(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> RevisionTree? {
         guard let row = try row(collection, id) else { return nil }
-        return try tree(of: row, id)
+        return try tree(collection, of: row, id)
     }
 
     /// The body of one revision: the current one, another leaf, or a kept base. `nil` if it is not stored.
@@ -132,21 +132,32 @@ public class ReadTransaction {
             revision: RevisionID(stored: statement.text(1)),
             flags: statement.integer(2),
             tree: statement.blobIfPresent(3),
-            remotes: try remotes(statement, 4, id.text)
+            remotes: remotes(statement, 4)
         )
     }
 
+    /// A list that cannot be read counts as empty: what remotes have is asked of them again, and the next write replaces the list.
     @inline(__always)
-    final func remotes(_ statement: Statement, _ column: Int32, _ id: String) throws(StoreError) -> KnownRemotes {
-        do {
-            return try statement.withBlob(column) { (bytes) throws(DamagedColumn) in try KnownRemotes(bytes) }
+    final func remotes(_ statement: Statement, _ column: Int32) -> KnownRemotes {
+        do { return try statement.withBlob(column) { (bytes) throws(DamagedColumn) in try KnownRemotes(bytes) } } catch { return KnownRemotes() }
+    }
+
+    final func tree(_ collection: Collection, of row: Row, _ id: DocumentID) throws(StoreError) -> RevisionTree {
+        do throws(StoreError) {
+            return try StoredTree.decode(row.tree, id, only: row.revision, deleted: row.isDeleted)
         } catch {
-            throw session.damaged("the list of remotes of document \(id) cannot be read")
+            setAside(collection, error)
+            throw error
         }
     }
 
-    final func tree(of row: Row, _ id: DocumentID) throws(StoreError) -> RevisionTree {
-        try StoredTree.decode(row.tree, only: row.revision, deleted: row.isDeleted)
+    /// Notes a damaged document, so that the database's state names it. Other errors change nothing.
+    /// - Returns: the error said that a document is damaged.
+    @discardableResult
+    public final func setAside(_ collection: Collection, _ error: StoreError) -> Bool {
+        guard case .documentDamaged(let id, let detail) = error else { return false }
+        session.problems.note(collection.name, id, detail)
+        return true
     }
 
     final func body(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID, row: Row) throws(StoreError) -> [UInt8]? {

@@ -4,6 +4,7 @@ import SQLite
 /// One thread's connection with its prepared statements, and the translation of SQLite's errors.
 final class Session {
     let connection: Connection
+    let problems: DatabaseProblems
     let options: DatabaseOptions
     private var tables: [CollectionTables?] = []
     /// The first failure of SQLite itself in the running job. A job that swallowed one
@@ -20,8 +21,9 @@ final class Session {
     let begin: Statement
     let commit: Statement
 
-    init(path: String, writer: Bool, options: DatabaseOptions, vfs: String?) throws(StoreError) {
+    init(path: String, writer: Bool, options: DatabaseOptions, vfs: String?, problems: DatabaseProblems) throws(StoreError) {
         self.options = options
+        self.problems = problems
         do {
             connection = try Connection(
                 path: path, mode: writer ? .readWriteCreate : .readOnly, vfs: vfs,
@@ -95,12 +97,14 @@ final class Session {
 
     func note(_ error: SQLiteError) -> StoreError {
         let translated = StoreError(error, path: path)
+        if case .corrupt = translated { problems.note(translated) }
         if failure == nil { failure = translated }
         return translated
     }
 
     func damaged(_ what: String) -> StoreError {
         let error = StoreError.corrupt(path: path, detail: what)
+        problems.note(error)
         if failure == nil { failure = error }
         return error
     }

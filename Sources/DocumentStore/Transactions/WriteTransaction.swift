@@ -61,7 +61,7 @@ public final class WriteTransaction: ReadTransaction {
         }
         if row.isConflicted, let previous = try conflictRecord(tables.collection, id) {
             // The remote may have one of the two sides now.
-            var tree = try tree(of: row, id)
+            var tree = try tree(tables.collection, of: row, id)
             remotes.spellOut(row.revision)
             let record = previous.settled(&tree, remotes, newest: revision)
             _ = try place(tables.collection, id, row, &tree, nil, remotes: remotes, record: record, previous: previous)
@@ -76,7 +76,7 @@ public final class WriteTransaction: ReadTransaction {
         if row.flags & DocumentFlags.bodies != 0 && !row.isConflicted {
             // The base that was kept for the remote's previous revision may be of no use now.
             var needed = Set(remotes.entries.compactMap(\.revision))
-            for leaf in try tree(of: row, id).leaves { needed.insert(leaf.revision) }
+            for leaf in try tree(tables.collection, of: row, id).leaves { needed.insert(leaf.revision) }
             try dropBodies(tables, id, except: needed)
         }
     }

@@ -70,9 +70,7 @@ extension BLIPDialect {
                     code: 413,
                     message: "the checkpoint has \(body.count) bytes, max_checkpoint_bytes is \(limits.maximumCheckpointBytes)")
             }
-            guard (try? body.withUnsafeBytes({ bytes throws(JSONError) in try JSONScanner.scanDocument(bytes) })) != nil else {
-                throw .bad("a checkpoint is a JSON object")
-            }
+            do { _ = try JSONScanner.scanDocument(body) } catch { throw .bad("a checkpoint is a JSON object: \(error)") }
             // LiteCore always sends the property, empty for "none yet".
             let expected = properties[Property.rev].flatMap { $0.isEmpty ? nil : $0 }
             events.append(.passive(slot: slot, handle, .setCheckpoint(id: id, body: body, expectedRevision: expected)))

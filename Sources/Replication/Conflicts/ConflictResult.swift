@@ -24,7 +24,7 @@ public struct ConflictResult: Sendable {
     public func isSame(as other: ConflictResult) -> Bool {
         guard let body, let otherBody = other.body else { return body == nil && other.body == nil }
         if body == otherBody { return true }
-        guard let one = try? JSONValue(parsing: body), let two = try? JSONValue(parsing: otherBody) else { return false }
+        guard let one = try? JSONValue(stored: body), let two = try? JSONValue(stored: otherBody) else { return false }
         return one == two
     }
 }

@@ -36,7 +36,7 @@ struct FeedSource: Sendable {
             if known == change.revision || (activeOnly && isBacklog && change.isDeleted) || (skipsConflicts && change.hasConflict) {
                 continue
             }
-            page.documents.append(try document(change, peerVersion: known, historyLimit))
+            if let document = try document(transaction, change, peerVersion: known, historyLimit) { page.documents.append(document) }
         }
         return page
     }
@@ -52,7 +52,7 @@ struct FeedSource: Sendable {
             next: FeedPosition(found.place.sequence, channels: found.place), isEnd: found.isEnd, isBlocked: found.isBlocked,
             newest: found.newest)
         for row in found.rows {
-            var document = try document(row.change, peerVersion: nil, historyLimit)
+            guard var document = try document(transaction, row.change, peerVersion: nil, historyLimit) else { continue }
             document.sequence = row.sequence
             document.news = row.news
             document.event = row.event
@@ -71,7 +71,9 @@ struct FeedSource: Sendable {
         for (id, known) in wanted {
             let changes = try transaction.changes(collection, since: 0, limit: 1, includeBodies: true, ids: [id], remote: remote)
             guard let change = changes.first, !(skipsConflicts && change.hasConflict) else { continue }
-            documents.append(try document(change, peerVersion: known ?? change.remoteRevision, historyLimit))
+            if let document = try document(transaction, change, peerVersion: known ?? change.remoteRevision, historyLimit) {
+                documents.append(document)
+            }
         }
         return documents
     }
@@ -99,7 +101,12 @@ struct FeedSource: Sendable {
     func compare(
         _ transaction: ReadTransaction, _ id: DocumentID, _ version: Version, with current: Version
     ) throws(StoreError) -> Comparison {
-        guard let tree = try transaction.tree(collection, id) else { return .older }
+        let stored: RevisionTree?
+        do throws(StoreError) { stored = try transaction.tree(collection, id) } catch {
+            guard case .documentDamaged = error else { throw error }
+            return .unknown
+        }
+        guard let tree = stored else { return .older }
         let ancestors = tree.ancestors(of: version)
         if let at = ancestors.firstIndex(of: current) { return .newer(history: Array(ancestors[...at])) }
         if tree.ancestors(of: current).contains(version) { return .older }
@@ -107,8 +114,23 @@ struct FeedSource: Sendable {
         return .unknown
     }
 
-    private func document(_ change: ChangeRow, peerVersion: Version?, _ historyLimit: Int) throws(StoreError) -> OutgoingDocument {
-        var history = try change.history(limit: historyLimit, downTo: peerVersion)
+    /// Nil for a damaged document: it is set aside, and the feed goes on behind it.
+    private func document(
+        _ transaction: ReadTransaction, _ change: ChangeRow, peerVersion: Version?, _ historyLimit: Int
+    ) throws(StoreError) -> OutgoingDocument? {
+        do throws(StoreError) {
+            return OutgoingDocument(
+                sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted, hasBlobs: change.hasBlobs,
+                body: change.body ?? [], history: try history(change, downTo: peerVersion, historyLimit), peerVersion: peerVersion)
+        } catch {
+            guard transaction.setAside(collection, error) else { throw error }
+            return nil
+        }
+    }
+
+    /// Ancestors, down to what the peer holds.
+    private func history(_ change: ChangeRow, downTo peerVersion: Version?, _ limit: Int) throws(StoreError) -> [Version] {
+        var history = try change.history(limit: limit, downTo: peerVersion)
         if let peerVersion, let oldest = history.last, oldest.generation > peerVersion.generation, !history.contains(peerVersion),
             try !change.revisionTree().contains(peerVersion)
         {
@@ -116,8 +138,6 @@ struct FeedSource: Sendable {
             // accept the gap, as pruned histories have it.
             history.append(peerVersion)
         }
-        return OutgoingDocument(
-            sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted, hasBlobs: change.hasBlobs,
-            body: change.body ?? [], history: history, peerVersion: peerVersion)
+        return history
     }
 }

@@ -20,8 +20,11 @@ enum RevisionChecking {
                 throw MessageError.bad("the body of document \(revision.id) is refused: \(error)")
             }
             if scan.mayHoldBlobs || scan.hasReservedKeys {
-                if scan.hasReservedKeys, case .object(let object)? = try? JSONValue(parsing: body), case .bool(true)? = object["_removed"] {
-                    isRemoval = true
+                if scan.hasReservedKeys, case .object(let object)? = try? JSONValue(parsing: body) {
+                    if let problem = ReservedKeys.problem(in: object) {
+                        throw MessageError.bad("the body of document \(revision.id) is refused: \(problem)")
+                    }
+                    if case .bool(true)? = object["_removed"] { isRemoval = true }
                 }
                 do {
                     if scan.hasReservedKeys { body = try ReservedKeys.strip(from: body) }

@@ -17,7 +17,7 @@ extension StoreError {
     var concernsOneDocument: Bool {
         switch self {
         case .conflict, .conflictMoved, .notFound, .bodyTooLarge, .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches,
-            .blobMissing:
+            .blobMissing, .documentDamaged:
             true
         default: false
         }

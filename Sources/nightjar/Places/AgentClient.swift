@@ -64,7 +64,7 @@ struct AgentClient: Sendable {
         _ method: String, _ path: String, body: [UInt8]? = nil, timeout: TimeAmount? = .seconds(60)
     ) async throws -> JSONValue {
         let answer = try await bytes(method, path, body: body, timeout: timeout)
-        do { return try JSONValue(parsing: answer) } catch { throw unexpected("\(error)") }
+        do { return try JSONValue(stored: answer) } catch { throw unexpected("\(error)") }
     }
 
     /// Sends a request and gives the answer's body.
@@ -126,6 +126,7 @@ struct AgentClient: Sendable {
             throw AgentError(.failed, "the agent on \(socket) wants its admin token: name the configuration that holds it with --config")
         case 404: throw AgentError(.notFound, reason)
         case 409: throw AgentError(.conflict, reason)
+        case 413: throw AgentError(.tooLarge, reason)
         default: throw AgentError(.failed, reason)
         }
     }

@@ -237,7 +237,7 @@ enum DocumentPlace: Sendable {
             var counts = DocumentAccess.ImportCounts()
             var lines = LineSplitter()
             while let piece = try next() {
-                try lines.append(piece.readableBytesView)
+                lines.append(piece.readableBytesView)
                 while let batch = lines.take(500, isEnd: false) { try await access.importLines(batch, counts: &counts) }
             }
             while let batch = lines.take(500, isEnd: true) { try await access.importLines(batch, counts: &counts) }

@@ -9,8 +9,8 @@ final class LineReader: Sendable {
     /// Gives the lines that are complete.
     func append(_ piece: ByteBuffer, _ each: ([UInt8]) throws -> Void) throws {
         let complete = try lines.withLock { lines in
-            try lines.append(piece.readableBytesView)
-            return lines.takeAll()
+            lines.append(piece.readableBytesView)
+            return try lines.takeAll()
         }
         for line in complete { try each(line) }
     }

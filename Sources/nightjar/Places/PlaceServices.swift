@@ -47,11 +47,11 @@ struct PlaceServices: PluginServices {
 
     private static func document(_ json: [UInt8]) throws(PluginServiceRefusal) -> PolicyDocument {
         do {
-            guard case .object(var object) = try JSONValue(parsing: json), let id = object["_id"]?.asString, let revision = object["_rev"]?.asString
+            guard case .object(var object) = try JSONValue(stored: json), let id = object["_id"]?.asString, let revision = object["_rev"]?.asString
             else { throw PluginServiceRefusal("the agent's answer is no document") }
             for name in ["_id", "_rev", "_deleted"] { object[name] = nil }
             return PolicyDocument(
-                id: try DocumentID(id), revision: try RevisionID(revision), isDeleted: false, body: JSONValue.object(object).serialize())
+                id: try DocumentID(id), revision: try RevisionID(known: revision), isDeleted: false, body: JSONValue.object(object).serialize())
         } catch let refusal as PluginServiceRefusal {
             throw refusal
         } catch {

@@ -39,7 +39,7 @@ final class ListPrinter: Sendable {
     }
 
     private func text(_ row: [UInt8]) throws -> [UInt8] {
-        let value = try JSONValue(parsing: row)
+        let value = try JSONValue(stored: row)
         let isDeleted = value["deleted"]?.asBool == true
         return Array(
             "\(TextTable.printable(value["id"]?.asString ?? ""))\t\(value["rev"]?.asString ?? "")\(isDeleted ? "\tdeleted" : "")\n".utf8)

@@ -14,6 +14,10 @@ enum StatusText {
         let pending = rows(status, "databases").reduce(0) { $0 + ($1["conflicts_pending"]?.asInt64 ?? 0) }
         text += "\nconflicts pending: \(pending)\n"
         for database in rows(status, "databases") {
+            for damaged in rows(database, "damaged_documents") {
+                text += "damaged, and left out of replication until it is saved, deleted or purged: document \(string(damaged["id"])) of "
+                    + "\(string(database["name"])), collection \(string(damaged["collection"])): \(string(damaged["problem"]))\n"
+            }
             guard let unrouted = database["unrouted"]?.asInt64, unrouted > 0 else { continue }
             text += "in no channel, because sync failed: \(unrouted) documents (nightjar doc unrouted \(string(database["name"])))\n"
         }

@@ -83,7 +83,7 @@ struct Rehearsal: Sendable {
         case .merged: "merged"
         case .delete, .failed: "delete"
         }
-        let candidate: JSONValue? = if let made { try JSONValue(parsing: made) } else { JSONValue?.none }
+        let candidate: JSONValue? = if let made { try JSONValue(stored: made) } else { JSONValue?.none }
         let differences = FieldDifference.between(ConflictText.document(result), candidate)
         return outcome(differences.isEmpty ? .same : .differs(differences), word)
     }
@@ -101,10 +101,10 @@ struct Rehearsal: Sendable {
         return PolicyConflict(
             id: document, local: try side(local), remote: try side(remote), base: try side(conflict["base"]),
             localRevision: localRevision, remoteRevision: remoteRevision,
-            baseRevision: try conflict["base_rev"]?.asString.map { try RevisionID($0) })
+            baseRevision: try conflict["base_rev"]?.asString.map { try RevisionID(known: $0) })
     }
 
-    private static func revision(_ side: JSONValue) throws -> RevisionID? { try side["rev"]?.asString.map { try RevisionID($0) } }
+    private static func revision(_ side: JSONValue) throws -> RevisionID? { try side["rev"]?.asString.map { try RevisionID(known: $0) } }
 
     private static func context(_ conflict: JSONValue) throws -> PolicyContext {
         let place = conflict["place"]

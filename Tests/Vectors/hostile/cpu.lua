@@ -146,7 +146,7 @@ local s = ("a"):rep(900000) while true do local x = s .. "b" end
 --# cpu-73 colliding integer keys | timeout/memory/true
 local t = {} for k = 1, 1 << 20 do t[k * 32767] = true end return true
 --# cpu-74 colliding integer keys, again and again | timeout
-while true do local t = {} for k = 1, 20000 do t[k * 32767] = true end end
+while true do local t = {} for k = 1, 8000 do t[k * 32767] = true end end
 --# cpu-75 next over emptied places for ever | timeout
 local t = {} for i = 1, 30000 do t[i] = false end for i = 1, 30000 do t[i] = nil end while true do next(t) end
 --# cpu-76 utf8 over a long text for ever | timeout

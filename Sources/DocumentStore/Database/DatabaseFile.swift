@@ -1,0 +1,51 @@
+import Environment
+import Glibc
+
+/// The database's file on the disk, as opposed to the open one: SQLite goes on with a file that somebody has removed, and what is
+/// written then is lost.
+final class DatabaseFile: Sendable {
+    private let path: String
+    private let identity: UInt64
+    private let files: any FileSystem
+    private let problems: DatabaseProblems
+
+    /// The sign that there was a database. It stands beside the folder, so that it stays when the folder goes.
+    static func sign(_ folder: String) -> String { folder + ".known" }
+
+    /// - Throws: `StoreError.fileGone` where the file is missing or empty, and there is the sign that it was not.
+    static func refuseIfLost(_ path: String, folder: String, _ files: any FileSystem) throws(StoreError) {
+        guard (files.size(path) ?? 0) == 0, files.size(sign(folder)) != nil else { return }
+        throw .fileGone(path: path, sign: sign(folder))
+    }
+
+    /// Of a database that was opened or made now: the sign is set.
+    init(_ path: String, folder: String, _ files: any FileSystem, _ problems: DatabaseProblems) throws(StoreError) {
+        self.path = path
+        self.files = files
+        self.problems = problems
+        identity = try StoreError.ofFiles { () throws(FileError) in
+            let identity = try files.facts(path).identity
+            guard files.size(Self.sign(folder)) == nil else { return identity }
+            try files.syncFolder(folder)
+            do throws(FileError) { try files.open(Self.sign(folder), .create).sync() } catch {
+                guard error.number == EEXIST else { throw error }
+            }
+            try files.syncFolder(folder + "/..")
+            return identity
+        }
+    }
+
+    /// - Throws: `StoreError.fileGone` while the file at the path is not the one that is open.
+    func check() throws(StoreError) {
+        let found: UInt64?
+        do throws(FileError) { found = try files.facts(path).identity } catch {
+            // Anything else than that it is gone, SQLite will meet itself.
+            guard error.isMissing || error.number == ENOTDIR else { return }
+            found = nil
+        }
+        guard found != identity else { return problems.fileIsBack() }
+        let error = StoreError.fileGone(path: path, sign: nil)
+        problems.note(error)
+        throw error
+    }
+}

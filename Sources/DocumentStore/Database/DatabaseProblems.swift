@@ -1,0 +1,90 @@
+import Documents
+import Synchronization
+
+/// A document that cannot be read: it is left out of feeds and lists until it is saved, deleted or purged.
+public struct DamagedDocument: Sendable, Equatable {
+    public var collection: CollectionName
+    public var id: DocumentID
+    /// What is wrong with it.
+    public var detail: String
+}
+
+/// What is wrong with a database's files, as far as readers and the writer have met it. Not stored: whoever meets it again notes it again.
+final class DatabaseProblems: Sendable {
+    private struct Key: Hashable {
+        var collection: CollectionName
+        var id: DocumentID
+    }
+
+    private struct Met {
+        var documents: [Key: String] = [:]
+        var blobs: [BlobDigest: StoreError] = [:]
+        var file: StoreError?
+    }
+
+    private let met = Mutex(Met())
+    private let report: @Sendable (StoreError) -> Void
+
+    /// - Parameter report: told each problem when it is first met.
+    init(report: @escaping @Sendable (StoreError) -> Void) { self.report = report }
+
+    // MARK: Documents
+
+    /// Beyond `StoreLimits.damagedDocuments` no further ones are noted.
+    func note(_ collection: CollectionName, _ id: DocumentID, _ detail: String) {
+        let isNew = met.withLock { met in
+            let key = Key(collection: collection, id: id)
+            guard met.documents[key] != nil || met.documents.count < StoreLimits.damagedDocuments else { return false }
+            return met.documents.updateValue(detail, forKey: key) == nil
+        }
+        if isNew { report(.documentDamaged(id: id, detail: detail)) }
+    }
+
+    func forget(_ collection: CollectionName, _ id: DocumentID) {
+        met.withLock { met in
+            if !met.documents.isEmpty { met.documents[Key(collection: collection, id: id)] = nil }
+        }
+    }
+
+    /// In the order of collections and ids.
+    var documents: [DamagedDocument] {
+        met.withLock { $0.documents.map { DamagedDocument(collection: $0.key.collection, id: $0.key.id, detail: $0.value) } }
+            .sorted { ($0.collection.description, $0.id) < ($1.collection.description, $1.id) }
+    }
+
+    // MARK: Files
+
+    /// The database's file is damaged, or is not there any more.
+    func note(_ error: StoreError) {
+        let isNew = met.withLock { met in
+            defer { met.file = error }
+            return met.file == nil
+        }
+        if isNew { report(error) }
+    }
+
+    /// A file that was gone is there again.
+    func fileIsBack() {
+        met.withLock { met in
+            if case .fileGone? = met.file { met.file = nil }
+        }
+    }
+
+    /// A blob was read to its end. Beyond `StoreLimits.damagedDocuments` no further ones are noted.
+    func note(_ digest: BlobDigest, _ error: StoreError?) {
+        let isNew = met.withLock { met in
+            guard let error else {
+                if !met.blobs.isEmpty { met.blobs[digest] = nil }
+                return false
+            }
+            guard met.blobs[digest] != nil || met.blobs.count < StoreLimits.damagedDocuments else { return false }
+            return met.blobs.updateValue(error, forKey: digest) == nil
+        }
+        if isNew, let error { report(error) }
+    }
+
+    /// Of the database's file and its blobs.
+    var files: [StoreError] {
+        met.withLock { met in (met.file.map { [$0] } ?? []) + met.blobs.sorted { $0.key.hex < $1.key.hex }.map(\.value) }
+    }
+}
