@@ -47,6 +47,8 @@ public actor Agent {
     private var maintenance: Task<Void, Never>?
     private var securityWatch: Task<Void, Never>?
     private let channels: ChannelKeeper
+    /// Of all listeners: one password hash at a time.
+    private let logins = LoginQueue()
 
     /// - Parameter environment: where time and randomness come from, and where jobs run.
     public init(settings: AgentSettings, logs: LogSink, environment: Environment) {
@@ -178,7 +180,7 @@ public actor Agent {
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
             security: settings.disableTLS.value
                 ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: self.settings.data.value, time: environment.time)),
-            databases: { [weak self] in self?.database($0) }, environment: environment, logger: logs.logger(.listener))
+            databases: { [weak self] in self?.database($0) }, logins: logins, environment: environment, logger: logs.logger(.listener))
         do { try await listener.start(group: group) } catch {
             throw AgentError(.failed, "listener \"\(settings.name.value)\": \(error)")
         }

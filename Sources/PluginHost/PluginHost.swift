@@ -115,7 +115,7 @@ public final class PluginHost: Sendable {
                 guard fields.uses.count < most else { return .full }
                 fields.uses[number] = PluginRecord.Registration(
                     usedBy: usedBy, hook: hook, params: params, texts: preparation.texts, fileProblems: [:], versions: versions,
-                    breaker: record.newBreaker(), limits: limits)
+                    breaker: record.newBreaker(hook), limits: limits)
                 fields.prepared[number] = preparation.prepared
                 return .made
             }

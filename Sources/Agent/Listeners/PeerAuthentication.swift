@@ -1,6 +1,6 @@
+import Environment
 import Interfaces
 import Logging
-import NIOCore
 import Replication
 import Synchronization
 import TLS
@@ -19,14 +19,22 @@ final class PeerAuthentication: Sendable {
     private let listener: String
     private let policies: ListenerPolicies
     private let checksCertificates: Bool
-    private let logins = Mutex(LoginGuard())
+    private let queue: LoginQueue
+    private let failures = Mutex(LoginGuard())
+    private let time: any TimeSource
     private let logger: Logger
 
-    /// - Parameter checksCertificates: the TLS layer has held a shown certificate against the listener's `roots`.
-    init(listener: String, policies: ListenerPolicies, checksCertificates: Bool, logger: Logger) {
+    /// - Parameters:
+    ///   - checksCertificates: the TLS layer has held a shown certificate against the listener's `roots`.
+    ///   - queue: of all listeners of the agent.
+    init(
+        listener: String, policies: ListenerPolicies, checksCertificates: Bool, queue: LoginQueue, time: any TimeSource, logger: Logger
+    ) {
         self.listener = listener
         self.policies = policies
         self.checksCertificates = checksCertificates
+        self.queue = queue
+        self.time = time
         self.logger = logger
     }
 
@@ -52,21 +60,36 @@ final class PeerAuthentication: Sendable {
         return .accepted(.anonymous)
     }
 
-    /// Asks, unless too many logins from there have failed.
+    /// Asks when it is this login's turn, unless too many have failed. The guard is asked twice: a refusal that is certain costs no
+    /// place in the queue, and those that ran while this one waited may have been guesses.
     private func guarded(
         _ request: UpgradeRequest, user: String, _ ask: () async -> AuthenticationVerdict
     ) async -> Outcome {
-        let origin = request.origin
-        if let wait = logins.withLock({ $0.wait(origin, at: Self.now) }) { return .refused(Self.tooManyFailures(wait)) }
-        switch await ask() {
+        let login = LoginGuard.Login(user: user, origin: request.origin)
+        if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
+        do throws(LoginQueue.Refusal) {
+            return try await queue.run(login) {
+                if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
+                return judged(await ask(), login, request, user: user)
+            }
+        } catch {
+            guard case .full(let limit, let value) = error else { return .refused(.refuse(status: 503, reason: "the peer has gone")) }
+            return .refused(
+                .refuse(
+                    status: 503, reason: "as many logins wait as \(limit) (\(value)) allows; try again in 1 s", headers: ["Retry-After": "1"]))
+        }
+    }
+
+    private func judged(_ verdict: AuthenticationVerdict, _ login: LoginGuard.Login, _ request: UpgradeRequest, user: String) -> Outcome {
+        switch verdict {
         case .accepted(var principal):
-            logins.withLock { $0.succeeded(origin) }
+            failures.withLock { $0.succeeded(login, at: now) }
             if principal.name == nil { principal.name = user }
             return .accepted(principal)
         case .refused:
-            let wait = logins.withLock { $0.failed(origin, at: Self.now) }
+            let wait = failures.withLock { $0.failed(login, at: now) }
             logger.notice(
-                "login refused\(wait.map { "; logins from \(origin) are not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
+                "login refused\(wait.map { "; its next one is not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
                 metadata: ["user": "\(user)", "peer": "\(request.remoteAddress)"])
             return .refused(
                 policies.certificateAuthenticator == nil
@@ -79,6 +102,12 @@ final class PeerAuthentication: Sendable {
         }
     }
 
+    /// Seconds until this login is looked at; nil if it is now.
+    private func wait(_ login: LoginGuard.Login) -> Double? { failures.withLock { $0.wait(login, at: now) } }
+
+    /// Monotonic seconds.
+    private var now: Double { Double(time.monotonicNanoseconds()) / 1e9 }
+
     private static var loginRequired: UpgradeDecision {
         .refuse(
             status: 401, reason: "a user name and the right password are needed",
@@ -89,11 +118,8 @@ final class PeerAuthentication: Sendable {
     private static func tooManyFailures(_ wait: Double) -> UpgradeDecision {
         let seconds = Int(wait.rounded(.up))
         return .refuse(
-            status: 429, reason: "too many failed logins from this address; try again in \(seconds) s", headers: ["Retry-After": "\(seconds)"])
+            status: 429, reason: "too many failed logins of this user or from this address; try again in \(seconds) s", headers: ["Retry-After": "\(seconds)"])
     }
-
-    /// Monotonic seconds.
-    private static var now: Double { Double(NIODeadline.now().uptimeNanoseconds) / 1e9 }
 }
 
 extension PeerCertificate {

@@ -56,7 +56,7 @@ public final class PeerListener: ListenerDelegate {
 
     init(
         settings: ListenerSettings, policies: ListenerPolicies, security: ListenerSecurity?,
-        databases: @escaping @Sendable (String) -> Database?, environment: Environment, logger: Logger
+        databases: @escaping @Sendable (String) -> Database?, logins: LoginQueue, environment: Environment, logger: Logger
     ) {
         self.environment = environment
         self.settings = settings
@@ -67,7 +67,8 @@ public final class PeerListener: ListenerDelegate {
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
         authentication = PeerAuthentication(
-            listener: settings.name.value, policies: policies, checksCertificates: security?.checksClients ?? false, logger: logger)
+            listener: settings.name.value, policies: policies, checksCertificates: security?.checksClients ?? false, queue: logins,
+            time: environment.time, logger: logger)
     }
 
     /// Binds the port and begins to accept.

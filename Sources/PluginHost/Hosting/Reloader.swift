@@ -170,13 +170,13 @@ final class Reloader {
                 fields.inForce = version
                 fields.prepared = [:]
                 var listeners: [(EventHub<String>, String)] = []
-                for number in Array(fields.uses.keys) {
+                for (number, use) in fields.uses {
                     guard let preparation = preparations[number] else { continue }
                     fields.prepared[number] = preparation.prepared
                     fields.uses[number]?.texts = preparation.texts
                     fields.uses[number]?.fileProblems = preparation.fileProblems
-                    fields.uses[number]?.breaker = record.newBreaker()
-                    if let versions = fields.uses[number]?.versions { listeners.append((versions, preparation.prepared.version)) }
+                    fields.uses[number]?.breaker = record.newBreaker(use.hook)
+                    listeners.append((use.versions, preparation.prepared.version))
                 }
                 fields.generation += 1
                 fields.refused = nil
