@@ -34,6 +34,8 @@ public final class PeerListener: ListenerDelegate {
     private struct State {
         var connections: [Int: Connection] = [:]
         var next = 0
+        /// Bound before it may take peers: while a reload is prepared.
+        var isOpen = false
         var isStopping = false
     }
 
@@ -71,7 +73,7 @@ public final class PeerListener: ListenerDelegate {
             time: environment.time, logger: logger)
     }
 
-    /// Binds the port and begins to accept.
+    /// Binds the port; peers are asked to come back until ``open()``.
     public func start(group: any EventLoopGroup) async throws {
         var configuration = WebSocketListener.Configuration(interface: settings.interface?.value, port: settings.port.value)
         configuration.limits.maxConnections = settings.maxConnections
@@ -91,6 +93,9 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
+    /// Takes peers from now on.
+    func open() { state.withLock { $0.isOpen = true } }
+
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
     public func stop(code: UInt16) async {
         let bound = socket.withLock { $0 }
@@ -98,6 +103,8 @@ public final class PeerListener: ListenerDelegate {
         await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
         let sessions = state.withLock { $0.connections.values.map(\.session) }
         for session in sessions { await session.stop(code: code) }
+        // It knows this listener: without an end to that, what the listener uses of plugins would stay theirs.
+        socket.withLock { $0 = nil }
     }
 
     // MARK: - Status
@@ -120,6 +127,7 @@ public final class PeerListener: ListenerDelegate {
     // MARK: - Connections
 
     public func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
+        guard state.withLock({ $0.isOpen }) else { return .refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]) }
         let principal: Principal
         switch await authentication.authenticate(request) {
         case .accepted(let accepted): principal = accepted
