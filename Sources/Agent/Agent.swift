@@ -158,7 +158,7 @@ public actor Agent {
             services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
             versionsFolder: "\(settings.data.value)/plugin-versions", logger: logger, environment: environment)
         shared.withLock { $0.plugins = host }
-        await host.start()
+        await host.start(using: Set(ConfigurationCheck.uses(settings, []).map(\.0.plugin.value)))
         let events = host.events()
         pluginWatch = Task { [weak self] in
             for await event in events {

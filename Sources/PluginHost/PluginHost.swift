@@ -38,7 +38,13 @@ public final class PluginHost: Sendable {
     deinit { supervisor.post(.stop) }
 
     /// Loads every plugin and begins to watch the folder. What is wrong shows in `status()` and events; it does not throw.
-    public func start() async { _ = await reload() }
+    ///
+    /// - Parameter names: those that will be used. One whose file is gone is served as it was last; tests of others, if they have not
+    ///   passed before, run afterwards. Nil for all.
+    public func start(using names: Set<String>? = nil) async {
+        core.expected.withLock { $0 = names }
+        await withCheckedContinuation { supervisor.post(.start($0)) }
+    }
 
     /// Ends the threads. Calls that run finish, those that wait are refused.
     public func shutdown() async { await supervisor.stop() }
