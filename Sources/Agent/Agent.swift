@@ -48,6 +48,7 @@ public actor Agent {
     private var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
     private var securityWatch: Task<Void, Never>?
+    private var logWatch: Task<Void, Never>?
     private let channels: ChannelKeeper
     /// Of all listeners: one password hash at a time.
     private nonisolated let logins = LoginQueue()
@@ -83,6 +84,7 @@ public actor Agent {
             for replicator in settings.replicators { try await startReplicator(replicator) }
             try await keep(settings)
             maintenance = Task { [weak self] in await self?.maintain() }
+            logWatch = Task { [logs] in await logs.watchFolded() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             shared.withLock { $0.isReady = true }
         } catch {
@@ -101,6 +103,8 @@ public actor Agent {
         pluginWatch?.cancel()
         maintenance?.cancel()
         securityWatch?.cancel()
+        logWatch?.cancel()
+        defer { logs.reportFolded(all: true) }
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
         await Deadline.run(seconds: 4, environment.time) {

@@ -35,6 +35,9 @@ public final class PluginHost: Sendable {
         }
     }
 
+    /// `source` of the log lines that plugins write themselves; they have a limit of their own (`log lines`).
+    package static let logSource = "plugin"
+
     deinit { supervisor.post(.stop) }
 
     /// Loads every plugin and begins to watch the folder. What is wrong shows in `status()` and events; it does not throw.

@@ -120,7 +120,7 @@ final class PluginRecord: Sendable {
             if case .object(let members) = fields {
                 for member in members { metadata[member.key] = .string(member.value.text ?? member.value.json.text) }
             }
-            logger.log(level: level.swiftLogLevel, "\(message)", metadata: metadata)
+            logger.log(level: level.swiftLogLevel, "\(message)", metadata: metadata, source: PluginHost.logSource)
         }
     }
 
