@@ -19,6 +19,7 @@ public actor Agent {
     nonisolated let group: MultiThreadedEventLoopGroup
     nonisolated let startedAt: Int64
     nonisolated let environment: Environment
+    private nonisolated let descriptorLimit = DescriptorBudget.raisedLimit()
     private nonisolated let uptimeStart: UInt64
     nonisolated let shared: Mutex<Shared>
     nonisolated let meters = PluginMeters()
@@ -203,7 +204,7 @@ public actor Agent {
         let password = hook == .authenticatePassword ? settings.authenticator : nil
         let certificate = hook == .authenticateCertificate ? settings.authenticator : nil
         return PeerListener(
-            settings: settings,
+            settings: settings, share: DescriptorBudget(limit: descriptorLimit, settings: source.settings).share(of: settings),
             policies: ListenerPolicies(
                 authenticator: try password.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
                 certificateAuthenticator: try certificate.map { try source.certificateAuthenticator($0, usedBy: "\(name) authenticator") },
@@ -300,6 +301,9 @@ public actor Agent {
     public func retryConflicts() async {
         for keeper in keepers { await keeper.retry() }
     }
+
+    /// As the configuration in force shares them out.
+    nonisolated var descriptors: DescriptorBudget { DescriptorBudget(limit: descriptorLimit, settings: settings) }
 
     // MARK: - Finding things
 

@@ -40,14 +40,15 @@ public struct AdminServer: Sendable {
         }
         // Left by a process that was killed; the lock of the data folder keeps a second agent away.
         unlink(path)
-        let local = AdminListener(group: agent.group, logger: logger, respond: responder(access: nil)) {
+        let sockets = agent.descriptors.adminSockets
+        let local = AdminListener(group: agent.group, logger: logger, sockets: sockets, respond: responder(access: nil)) {
             [HTTPListener.Address(try SocketAddress(unixDomainSocketPath: path))]
         } onBound: { _ in
             chmod(path, 0o600)
             await onReady("unix:\(path)")
         }
         let access = AdminAccess(address: settings.admin.address.value, token: settings.admin.token?.value.revealed)
-        let tcp = AdminListener(group: agent.group, logger: logger, respond: responder(access: access)) {
+        let tcp = AdminListener(group: agent.group, logger: logger, sockets: sockets, respond: responder(access: access)) {
             try await ListenAddresses.resolve(interface: settings.admin.address.value, port: settings.admin.port.value)
         } onBound: { listener in
             let address = listener.boundAddresses.first

@@ -47,6 +47,8 @@ public final class PeerListener: ListenerDelegate {
 
     public let settings: ListenerSettings
     private let databases: @Sendable (String) -> Database?
+    /// What the descriptors of this process leave of its limits.
+    private let share: (connections: Int, http: Int)
     private let policies: ListenerPolicies
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
@@ -57,11 +59,12 @@ public final class PeerListener: ListenerDelegate {
     private let socket = Mutex<WebSocketListener?>(nil)
 
     init(
-        settings: ListenerSettings, policies: ListenerPolicies, security: ListenerSecurity?,
+        settings: ListenerSettings, share: (connections: Int, http: Int), policies: ListenerPolicies, security: ListenerSecurity?,
         databases: @escaping @Sendable (String) -> Database?, logins: LoginQueue, environment: Environment, logger: Logger
     ) {
         self.environment = environment
         self.settings = settings
+        self.share = share
         self.policies = policies
         self.security = security
         self.databases = databases
@@ -76,12 +79,18 @@ public final class PeerListener: ListenerDelegate {
     /// Binds the port; peers are asked to come back until ``open()``.
     public func start(group: any EventLoopGroup) async throws {
         var configuration = WebSocketListener.Configuration(interface: settings.interface?.value, port: settings.port.value)
-        configuration.limits.maxConnections = settings.maxConnections
+        configuration.limits.maxConnections = share.connections
+        configuration.limits.maxHTTPConnections = share.http
+        configuration.limits.http.maxHandshakes = min(configuration.limits.http.maxHandshakes, share.connections + share.http)
         configuration.limits.http.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
         configuration.limits.closeTime = .seconds(3)
         configuration.secureLayer = security?.layer
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
+        if share.connections < settings.maxConnections {
+            logger.warning(
+                "max_connections is \(share.connections) here, not \(settings.maxConnections): RLIMIT_NOFILE allows no more; raise it (LimitNOFILE= in systemd)")
+        }
         let addresses = bound.boundDescriptions.joined(separator: ", ")
         if let security {
             logger.info(
@@ -108,6 +117,9 @@ public final class PeerListener: ListenerDelegate {
     }
 
     // MARK: - Status
+
+    /// Connections that it takes.
+    public var maxConnections: Int { share.connections }
 
     /// `host:port` of each address in use.
     public var addresses: [String] { socket.withLock { $0?.boundDescriptions ?? [] } }
