@@ -36,6 +36,9 @@ import Testing
         #expect(again?.kind == .exists && again?.path == file)
         let other = try store.create(gateway, IdentityRequest(), replaces: true)
         #expect(try store.load(gateway).leaf == other.leaf && other.leaf != made.leaf)
+        #expect(other.leaf.pin == made.leaf.pin, "a renewal keeps the key")
+        #expect(try store.create(gateway, IdentityRequest(), replaces: true, newKey: true).leaf.pin != made.leaf.pin)
+        #expect(try store.create(gateway, IdentityRequest(key: .ed25519), replaces: true).leaf.pin != made.leaf.pin, "another kind is another key")
         #expect(try store.list().map(\.label) == [gateway])
         try store.remove(gateway)
         #expect(fileError { try store.remove(gateway) }?.kind == .missing)
@@ -190,6 +193,7 @@ import Testing
         }
         #expect(reason.contains("expires at"))
         #expect(renewed.identity.leaf != first.identity.leaf && renewed.identity.leaf.notAfter > end)
+        #expect(renewed.identity.leaf.pin == first.identity.leaf.pin, "who has pinned it still knows it")
         // A clock that is back in the past takes the fingerprint from nobody.
         clock.now = 0
         #expect(try store.anonymous().event == .kept)
