@@ -80,6 +80,13 @@ public struct AdminServer: Sendable {
             },
             .get("api/status") { _ in Answer.json(await agent.statusReport()) },
             .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { Agent.report($0) })) },
+            .post("api/disconnect/:who") { request in
+                let who = try request.parameters.require("who")
+                var count = 0
+                for listener in agent.listeners { count += await listener.disconnect(who) }
+                guard count > 0 else { throw AgentError(.notFound, "no peer is connected as user or from address \"\(who)\"") }
+                return Answer.json(JSONOutput.object(["disconnected": JSONOutput.number(count)]))
+            },
             .post("api/reload") { _ in
                 Answer.json(JSONOutput.object(["done": .array(try await reload().map { .string($0) })]))
             },

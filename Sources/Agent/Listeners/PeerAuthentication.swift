@@ -12,8 +12,15 @@ import Transport
 /// one of them vouches for it.
 final class PeerAuthentication: Sendable {
     enum Outcome: Sendable {
-        case accepted(Principal)
+        case accepted(Principal, Proof)
         case refused(UpgradeDecision)
+    }
+
+    /// What a peer has shown, kept as long as it is connected so that it can be judged again.
+    enum Proof: Sendable {
+        case nothing
+        case password(BasicCredentials)
+        case certificate([PeerCertificate])
     }
 
     private let listener: String
@@ -45,32 +52,54 @@ final class PeerAuthentication: Sendable {
                 logger.notice("a peer without a certificate is refused", metadata: ["peer": "\(request.remoteAddress)"])
                 return .refused(.refuse(status: 401, reason: "a client certificate is needed"))
             }
-            return await guarded(request, user: chain[0].commonName ?? chain[0].subject) {
-                await authenticator.authenticate(chain: chain.map { PeerCertificate($0) }, listener: listener, remote: request.remoteAddress)
+            let shown = chain.map { PeerCertificate($0) }
+            return await guarded(request, user: chain[0].commonName ?? chain[0].subject, .certificate(shown)) {
+                await authenticator.authenticate(chain: shown, listener: listener, remote: request.remoteAddress)
             }
         }
         if let authenticator = policies.authenticator {
             guard let credentials = request.basicCredentials else { return .refused(Self.loginRequired) }
-            return await guarded(request, user: credentials.username) {
+            return await guarded(request, user: credentials.username, .password(credentials)) {
                 await authenticator.authenticate(
                     username: credentials.username, password: credentials.password, listener: listener, remote: request.remoteAddress)
             }
         }
-        if checksCertificates, let leaf = chain.first { return .accepted(Principal(name: leaf.commonName ?? leaf.subject)) }
-        return .accepted(.anonymous)
+        if checksCertificates, let leaf = chain.first { return .accepted(Principal(name: leaf.commonName ?? leaf.subject), .nothing) }
+        return .accepted(.anonymous, .nothing)
+    }
+
+    /// A value each time that somebody who was let in may not be any more.
+    func changes() -> AsyncStream<String>? { policies.certificateAuthenticator?.versionChanges() ?? policies.authenticator?.versionChanges() }
+
+    /// Whether a peer that was let in would be let in again, as the same. One about whom the authenticator fails now would not.
+    func accepts(_ proof: Proof, as principal: Principal, remote: String) async -> Bool {
+        // In one line of the queue: new logins take turns with all that are judged again.
+        let login = LoginGuard.Login(user: "", origin: "judged again")
+        let verdict = try? await queue.run(login) { () -> AuthenticationVerdict in
+            switch (proof, policies.authenticator, policies.certificateAuthenticator) {
+            case (.password(let shown), let authenticator?, _):
+                await authenticator.authenticate(username: shown.username, password: shown.password, listener: listener, remote: remote)
+            case (.certificate(let chain), _, let authenticator?):
+                await authenticator.authenticate(chain: chain, listener: listener, remote: remote)
+            default: .accepted(principal)
+            }
+        }
+        guard case .accepted(var again) = verdict else { return false }
+        if again.name == nil { again.name = principal.name }
+        return again == principal
     }
 
     /// Asks when it is this login's turn, unless too many have failed. The guard is asked twice: a refusal that is certain costs no
     /// place in the queue, and those that ran while this one waited may have been guesses.
     private func guarded(
-        _ request: UpgradeRequest, user: String, _ ask: () async -> AuthenticationVerdict
+        _ request: UpgradeRequest, user: String, _ proof: Proof, _ ask: () async -> AuthenticationVerdict
     ) async -> Outcome {
         let login = LoginGuard.Login(user: user, origin: request.origin)
         if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
         do throws(LoginQueue.Refusal) {
             return try await queue.run(login) {
                 if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
-                return judged(await ask(), login, request, user: user)
+                return judged(await ask(), login, request, user: user, proof)
             }
         } catch {
             guard case .full(let limit, let value) = error else { return .refused(.refuse(status: 503, reason: "the peer has gone")) }
@@ -80,12 +109,14 @@ final class PeerAuthentication: Sendable {
         }
     }
 
-    private func judged(_ verdict: AuthenticationVerdict, _ login: LoginGuard.Login, _ request: UpgradeRequest, user: String) -> Outcome {
+    private func judged(
+        _ verdict: AuthenticationVerdict, _ login: LoginGuard.Login, _ request: UpgradeRequest, user: String, _ proof: Proof
+    ) -> Outcome {
         switch verdict {
         case .accepted(var principal):
             failures.withLock { $0.succeeded(login, at: now) }
             if principal.name == nil { principal.name = user }
-            return .accepted(principal)
+            return .accepted(principal, proof)
         case .refused:
             let wait = failures.withLock { $0.failed(login, at: now) }
             logger.notice(

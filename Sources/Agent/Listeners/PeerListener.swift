@@ -29,6 +29,8 @@ public final class PeerListener: ListenerDelegate {
     private struct Connection {
         var peer: Peer
         var session: ReplicationSession
+        var principal: Principal
+        var proof: PeerAuthentication.Proof
     }
 
     private struct State {
@@ -37,12 +39,18 @@ public final class PeerListener: ListenerDelegate {
         /// Bound before it may take peers: while a reload is prepared.
         var isOpen = false
         var isStopping = false
+        /// How often the authenticator has changed.
+        var generation = 0
+        var watch: Task<Void, Never>?
     }
 
     /// What an accepted request carries from the decision to the session.
     private struct Admission: Sendable {
         var database: Database
         var principal: Principal
+        var proof: PeerAuthentication.Proof
+        /// The authenticator's when it was asked.
+        var generation: Int
     }
 
     public let settings: ListenerSettings
@@ -103,12 +111,26 @@ public final class PeerListener: ListenerDelegate {
     }
 
     /// Takes peers from now on.
-    func open() { state.withLock { $0.isOpen = true } }
+    func open() {
+        // From now on: a change that comes before the first look at the stream waits in it.
+        let changes = authentication.changes()
+        let watch = changes.map { changes in
+            Task { [weak self] in for await _ in changes { await self?.judgeAgain() } }
+        }
+        state.withLock { state in
+            state.isOpen = true
+            state.watch = watch
+        }
+    }
 
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
     public func stop(code: UInt16) async {
         let bound = socket.withLock { $0 }
-        state.withLock { $0.isStopping = true }
+        state.withLock { state in
+            state.isStopping = true
+            state.watch?.cancel()
+            state.watch = nil
+        }
         await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
         let sessions = state.withLock { $0.connections.values.map(\.session) }
         for session in sessions { await session.stop(code: code) }
@@ -139,10 +161,12 @@ public final class PeerListener: ListenerDelegate {
     // MARK: - Connections
 
     public func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
-        guard state.withLock({ $0.isOpen }) else { return .refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]) }
+        let (isOpen, generation) = state.withLock { ($0.isOpen, $0.generation) }
+        guard isOpen else { return .refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]) }
         let principal: Principal
+        let proof: PeerAuthentication.Proof
         switch await authentication.authenticate(request) {
-        case .accepted(let accepted): principal = accepted
+        case .accepted(let accepted, let shown): (principal, proof) = (accepted, shown)
         case .refused(let decision): return decision
         }
         guard settings.databases.contains(where: { $0.value.utf8.elementsEqual(request.database.utf8) }),
@@ -150,7 +174,7 @@ public final class PeerListener: ListenerDelegate {
         else {
             return .refuse(status: 404, reason: "there is no database \"\(request.database)\" here")
         }
-        return .accept(context: Admission(database: database, principal: principal))
+        return .accept(context: Admission(database: database, principal: principal, proof: proof, generation: generation))
     }
 
     public func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
@@ -184,9 +208,55 @@ public final class PeerListener: ListenerDelegate {
             address: request.remoteAddress, user: admission.principal.name, since: environment.time.wallSeconds(),
             database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true, tls: request.securePeer?.summary,
             certificate: request.securePeer?.certificates.first.flatMap { try? Certificate(der: $0) })
-        state.withLock { $0.connections[key] = Connection(peer: peer, session: session) }
+        let isStale = state.withLock { state in
+            state.connections[key] = Connection(peer: peer, session: session, principal: admission.principal, proof: admission.proof)
+            return state.generation != admission.generation
+        }
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)"])
-        Task { await session.start() }
+        Task {
+            await session.start()
+            if isStale { await judgeAgain(key) }
+        }
+    }
+
+    // MARK: - Putting peers off
+
+    /// The authenticator, or what it goes by, is another one: whoever would not be let in any more, or as somebody else, has to log in
+    /// again.
+    private func judgeAgain() async {
+        let keys = state.withLock { state in
+            state.generation += 1
+            return state.connections.keys.sorted()
+        }
+        for key in keys where !Task.isCancelled { await judgeAgain(key) }
+    }
+
+    private func judgeAgain(_ key: Int) async {
+        guard let connection = state.withLock({ $0.connections[key] }) else { return }
+        guard await !authentication.accepts(connection.proof, as: connection.principal, remote: connection.peer.address) else { return }
+        guard !Task.isCancelled else { return }
+        logger.notice(
+            "a peer is put off: its login is not what it was", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
+        await connection.session.stop(code: 4001, reason: "log in again")
+    }
+
+    /// Ends the connections of a user, or those from an address, with or without its port. Their peers may come back and log in.
+    ///
+    /// - Returns: how many.
+    func disconnect(_ who: String) async -> Int {
+        let found = state.withLock { state in
+            state.connections.values.filter { connection in
+                let address = connection.peer.address
+                let host = String(address[..<(address.lastIndex(of: ":") ?? address.endIndex)])
+                let names: [String?] = [connection.peer.user, address, host, host.filter { $0 != "[" && $0 != "]" }]
+                return names.contains { $0?.utf8.elementsEqual(who.utf8) == true }
+            }
+        }
+        for connection in found {
+            logger.notice("a peer is put off by the operator", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
+            await connection.session.stop(code: 4001, reason: "disconnected by the operator")
+        }
+        return found.count
     }
 
     private func forget(_ key: Int, _ end: SessionEnd) {
