@@ -8,12 +8,14 @@
 -- Nobody's hash: an unknown name costs as much time as a wrong password, so names cannot be found out by timing.
 local nobody = "$scrypt$ln=15,r=8,p=1$bmlnaHRqYXIgbm9ib2R5IQ==$VGhpcyBpcyBub2JvZHkncyBrZXksIG5vIHBhc3N3b3I="
 
--- The rest of the line that begins with `name:`.
+-- The rest of the line that begins with `name:`, and where the line is for whoever has to repair it.
 local function entry(text, name)
   if name == "" or name:find("[:#%c]") then return nil end
   text = "\n" .. text:gsub("^\xEF\xBB\xBF", "") -- some editors begin a file with this mark
-  local _, stop = text:find("\n" .. name .. ":", 1, true)
-  return stop and (text:match("^[^\r\n]*", stop + 1):gsub("[ \t]+$", ""))
+  local start, stop = text:find("\n" .. name .. ":", 1, true)
+  if not start then return nil end
+  local _, line = text:sub(1, start):gsub("\n", "")
+  return text:match("^[^\r\n]*", stop + 1):gsub("[ \t]+$", ""), "line " .. line .. " of the file of users, user " .. name .. ": "
 end
 
 return {
@@ -22,16 +24,18 @@ return {
     file = { type = "file", required = true, doc = "path of the file of names and hashes" },
   },
   authenticate_password = function(username, password, ctx)
-    local found = entry(ctx.params.file, username)
+    local found, place = entry(ctx.params.file, username)
     if not found then
       nightjar.password.verify(password, nobody)
       return false
     end
     local hash, option = found:match("^([^:]*):?(.*)$")
     if option ~= "" and option ~= "read_only" then
-      error("user " .. username .. ": unknown option \"" .. option .. "\"; expected read_only")
+      error(place .. "unknown option \"" .. option .. "\"; expected read_only")
     end
-    if not nightjar.password.verify(password, hash) then return false end
+    local fine, right = pcall(nightjar.password.verify, password, hash)
+    if not fine then error(place .. tostring(right)) end
+    if not right then return false end
     return { name = username, read_only = option == "read_only" }
   end,
 }

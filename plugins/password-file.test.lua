@@ -26,6 +26,12 @@ return {
     t.fails(function() t.authenticate_password("carl", "correct horse", ctx) end)
     t.fails(function() t.authenticate_password("dora", "correct horse", ctx) end)
   end,
+  ["a broken line is named by its number"] = function(t)
+    for name, line in pairs { carl = 5, dora = 6 } do
+      local _, message = pcall(t.authenticate_password, name, "correct horse", ctx)
+      t.equal(tostring(message):find("line " .. line .. " of the file of users, user " .. name .. ": ", 1, true) ~= nil, true)
+    end
+  end,
   ["a byte order mark, blanks at the end and a second line for a name do no harm"] = function(t)
     local marked = { params = { file = "\xEF\xBB\xBFanna:" .. hash .. " \t\nanna:nonsense\nben:" .. hash .. ":read_only \n" } }
     t.equal(t.authenticate_password("anna", "correct horse", marked), { name = "anna", read_only = false })

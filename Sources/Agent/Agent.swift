@@ -19,6 +19,7 @@ public actor Agent {
     nonisolated let group: MultiThreadedEventLoopGroup
     nonisolated let startedAt: Int64
     nonisolated let environment: Environment
+    private nonisolated let descriptorLimit = DescriptorBudget.raisedLimit()
     private nonisolated let uptimeStart: UInt64
     nonisolated let shared: Mutex<Shared>
     nonisolated let meters = PluginMeters()
@@ -38,7 +39,9 @@ public actor Agent {
 
     nonisolated let conflicts = ConflictHub()
 
-    private let log: Logger
+    nonisolated let log: Logger
+    let reloads = Turns()
+    private(set) var isStopping = false
     /// Held until the process ends or the agent is released: longer than the admin socket exists.
     private var folderLock: DataFolderLock?
     private var keepers: [ConflictKeeper] = []
@@ -46,13 +49,16 @@ public actor Agent {
     private var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
     private var securityWatch: Task<Void, Never>?
+    private var logWatch: Task<Void, Never>?
     private let channels: ChannelKeeper
+    /// Of all listeners: one password hash at a time.
+    private nonisolated let logins = LoginQueue()
 
-    /// - Parameter environment: where time and randomness come from, and where jobs run.
     /// What is held in memory for peers, over all connections.
     nonisolated let memory: MemoryBudget
     private let replicationLimits: ReplicationLimits
 
+    /// - Parameter environment: where time and randomness come from, and where jobs run.
     public init(settings: AgentSettings, logs: LogSink, environment: Environment) {
         self.environment = environment
         uptimeStart = environment.time.monotonicNanoseconds()
@@ -82,12 +88,12 @@ public actor Agent {
             folderLock = try DataFolderLock(folder: settings.data.value)
             for database in settings.databases { try open(database, settings) }
             try await loadPlugins(settings)
-            try prepareConflictPolicies(settings)
+            try prepareConflictPolicies(settings, changed: [])
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
-            await startKeepers(settings)
-            try await channels.start(settings, policies(), databases: { self.database($0) }, logger: logs.logger(.listener))
+            try await keep(settings)
             maintenance = Task { [weak self] in await self?.maintain() }
+            logWatch = Task { [logs] in await logs.watchFolded() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             shared.withLock { $0.isReady = true }
         } catch {
@@ -98,6 +104,7 @@ public actor Agent {
 
     /// Stops everything within about five seconds: peers are asked to come back later (4001), databases are closed.
     public func stop() async {
+        isStopping = true
         let state = shared.withLock { state in
             state.isReady = false
             return state
@@ -105,6 +112,8 @@ public actor Agent {
         pluginWatch?.cancel()
         maintenance?.cancel()
         securityWatch?.cancel()
+        logWatch?.cancel()
+        defer { logs.reportFolded(all: true) }
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
         await Deadline.run(seconds: 4, environment.time) {
@@ -130,7 +139,12 @@ public actor Agent {
     /// Ends the event loops; the last call, after everything that uses them has stopped.
     public nonisolated func shutDownEventLoops() async { try? await group.shutdownGracefully() }
 
-    private func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {
+    func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {
+        let database = try makeDatabase(wanted, settings)
+        shared.withLock { $0.databases[wanted.name.value] = database }
+    }
+
+    nonisolated func makeDatabase(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws -> Database {
         var options = DatabaseOptions()
         options.historyDepth = wanted.history.revisions
         options.conflictHistory = wanted.history.conflicts
@@ -138,9 +152,14 @@ public actor Agent {
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let database = try Database.open(
             folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
-        shared.withLock { $0.databases[wanted.name.value] = database }
-        for collection in wanted.collections { _ = try database.createCollection(CollectionName(collection.value)) }
+        do {
+            for collection in wanted.collections { _ = try database.createCollection(CollectionName(collection.value)) }
+        } catch {
+            database.close()
+            throw error
+        }
         log.info("database open", metadata: ["database": "\(wanted.name.value)", "folder": "\(database.folder)"])
+        return database
     }
 
     private func loadPlugins(_ settings: AgentSettings) async throws {
@@ -154,7 +173,7 @@ public actor Agent {
             services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
             versionsFolder: "\(settings.data.value)/plugin-versions", logger: logger, environment: environment)
         shared.withLock { $0.plugins = host }
-        await host.start()
+        await host.start(using: Set(ConfigurationCheck.uses(settings, []).map(\.0.plugin.value)))
         let events = host.events()
         pluginWatch = Task { [weak self] in
             for await event in events {
@@ -171,14 +190,31 @@ public actor Agent {
         shared.withLock { PolicySource(settings: $0.settings, plugins: $0.plugins) }
     }
 
-    private func startListener(_ settings: ListenerSettings) async throws {
-        let source = policies()
+    func startListener(_ settings: ListenerSettings) async throws {
+        let listener = try makeListener(settings, policies())
+        try await bind(listener)
+        guard !isStopping else {
+            await listener.stop(code: 4001)
+            return
+        }
+        shared.withLock { $0.listeners.append(listener) }
+        listener.open()
+    }
+
+    func bind(_ listener: PeerListener) async throws {
+        do { try await listener.start(group: group) } catch {
+            throw AgentError(.failed, "listener \"\(listener.settings.name.value)\": \(error)")
+        }
+    }
+
+    /// Not bound yet.
+    nonisolated func makeListener(_ settings: ListenerSettings, _ source: PolicySource) throws -> PeerListener {
         let name = "listener \(settings.name.value)"
         let hook = settings.authenticatorHook(plugins?.list() ?? [])
         let password = hook == .authenticatePassword ? settings.authenticator : nil
         let certificate = hook == .authenticateCertificate ? settings.authenticator : nil
-        let listener = PeerListener(
-            settings: settings,
+        return PeerListener(
+            settings: settings, share: DescriptorBudget(limit: descriptorLimit, settings: source.settings).share(of: settings),
             policies: ListenerPolicies(
                 authenticator: try password.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
                 certificateAuthenticator: try certificate.map { try source.certificateAuthenticator($0, usedBy: "\(name) authenticator") },
@@ -187,25 +223,17 @@ public actor Agent {
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
             security: settings.disableTLS.value
-                ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: self.settings.data.value, time: environment.time)),
-            databases: { [weak self] in self?.database($0) }, limits: replicationLimits, memory: memory, environment: environment,
-            logger: logs.logger(.listener))
-        do { try await listener.start(group: group) } catch {
-            throw AgentError(.failed, "listener \"\(settings.name.value)\": \(error)")
-        }
-        shared.withLock { $0.listeners.append(listener) }
+                ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)),
+            databases: { [weak self] in self?.database($0) }, logins: logins, limits: replicationLimits, memory: memory,
+            environment: environment, logger: logs.logger(.listener))
     }
 
-    private func startReplicator(_ settings: ReplicatorSettings) async throws {
+    func startReplicator(_ settings: ReplicatorSettings) async throws {
         guard let database = database(settings.database.value) else {
             throw ConfigurationProblem(at: settings.database.position, "there is no database \"\(settings.database.value)\"")
         }
-        let logger = logs.logger(.replicator)
-        let security = try ReplicatorBuilding.security(
-            settings, dataFolder: self.settings.data.value, environment: environment, logger: logger)
-        let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: policies(), security: security, group: group, limits: replicationLimits, memory: memory,
-            environment: environment, logger: logger, conflictObserver: conflictObserver)
+        guard !isStopping else { return }
+        let (replicator, security) = try makeReplicator(settings, database: database, policies(), logger: logs.logger(.replicator))
         shared.withLock {
             $0.replicators.append(replicator)
             $0.replicatorSecurity[settings.name.value] = security
@@ -213,8 +241,20 @@ public actor Agent {
         await replicator.start()
     }
 
+    /// Not started yet.
+    nonisolated func makeReplicator(
+        _ settings: ReplicatorSettings, database: Database, _ source: PolicySource, logger: Logger
+    ) throws -> (Replicator, ReplicatorSecurity?) {
+        let security = try ReplicatorBuilding.security(
+            settings, dataFolder: source.settings.data.value, environment: environment, logger: logger)
+        let replicator = try ReplicatorBuilding.make(
+            settings, database: database, policies: source, security: security, group: group, limits: replicationLimits, memory: memory, environment: environment, logger: logger,
+            conflictObserver: conflictObserver)
+        return (replicator, security)
+    }
+
     /// Everything whose TLS files may change while it runs.
-    private nonisolated var tlsFiles: SecurityWatch {
+    nonisolated var tlsFiles: SecurityWatch {
         SecurityWatch(
             time: environment.time,
             listeners: { [weak self, logger = logs.logger(.listener)] in
@@ -253,17 +293,28 @@ public actor Agent {
 
     // MARK: - Conflicts
 
-    private func startKeepers(_ settings: AgentSettings) async {
+    /// Begins to look after pending conflicts, channels and what expires.
+    func keep(_ settings: AgentSettings) async throws {
         keepers = await makeKeepers(settings)
         for keeper in keepers { await keeper.retry() }
+        try await channels.start(settings, policies(), databases: { [weak self] in self?.database($0) }, logger: logs.logger(.listener))
         // Entries beyond the configured length are removed now, not with the next conflict.
         for database in databases { _ = try? await database.write { try $0.trimConflictHistory() } }
+    }
+
+    func stopKeeping() async {
+        for keeper in keepers { await keeper.stop() }
+        keepers = []
+        await channels.stop()
     }
 
     /// Tries pending conflicts again: a plugin changed, or the operator asked.
     public func retryConflicts() async {
         for keeper in keepers { await keeper.retry() }
     }
+
+    /// As the configuration in force shares them out.
+    nonisolated var descriptors: DescriptorBudget { DescriptorBudget(limit: descriptorLimit, settings: settings) }
 
     // MARK: - Finding things
 
@@ -290,82 +341,9 @@ public actor Agent {
         return found
     }
 
-    // MARK: - Reload
+    // MARK: - Parts that are replaced
 
-    /// Applies another configuration: what did not change goes on untouched.
-    ///
-    /// - Returns: what was done, a line each.
-    public func reload(_ new: AgentSettings) async throws -> [String] {
-        tlsFiles.refresh()
-        let obstacles = ConfigurationCheck.obstacles(new, environment)
-        guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
-        let report = try await ConfigurationCheck.run(new, environment)
-        if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
-        let old = settings
-        let change = new.difference(from: old)
-        guard !change.isEmpty else {
-            shared.withLock { $0.settings = new }
-            return ["nothing changed"]
-        }
-        var done: [String] = []
-        if !change.global.isDisjoint(with: [.data, .plugins, .admin, .limits]) || !change.pluginLimits.isEmpty {
-            log.warning("changes of data, plugins, admin, limits and plugin_limits take effect at the next start")
-            done.append("data, plugins, admin, limits, plugin_limits: at the next start")
-        }
-        if change.global.contains(.log) {
-            logs.apply(new.log)
-            done.append("log levels applied")
-        }
-        let touchedDatabases = Set(change.databases.removed + change.databases.changed.map(\.name))
-        let reopened = Set(
-            change.databases.removed
-                + change.databases.changed.filter { !Set($0.keys).isSubset(of: ["collections", "conflict_resolver"]) }.map(\.name))
-        var goneReplicators = Set(change.replicators.removed + change.replicators.changed.map(\.name))
-        for replicator in old.replicators where touchedDatabases.contains(replicator.database.value) {
-            goneReplicators.insert(replicator.name.value)
-        }
-        let otherResolvers = Set(change.databases.changed.filter { $0.keys.contains("conflict_resolver") }.map(\.name))
-        var goneListeners = Set(change.listeners.removed + change.listeners.changed.map(\.name))
-        // Their connections hold the database, or who decides its conflicts.
-        let touched = reopened.union(otherResolvers)
-        for listener in old.listeners where listener.databases.contains(where: { touched.contains($0.value) }) {
-            goneListeners.insert(listener.name.value)
-        }
-        for keeper in keepers { await keeper.stop() }
-        keepers = []
-        await channels.stop()
-        done += await stopReplicators(goneReplicators)
-        done += await stopListeners(goneListeners, removed: Set(change.listeners.removed))
-        for name in reopened {
-            shared.withLock { $0.databases.removeValue(forKey: name) }?.close()
-        }
-        shared.withLock { $0.settings = new }
-        for database in new.databases {
-            if let open = self.database(database.name.value) {
-                for collection in database.collections { _ = try open.createCollection(CollectionName(collection.value)) }
-            } else {
-                try open(database, new)
-                done.append("database \(database.name.value) opened")
-            }
-        }
-        try prepareConflictPolicies(new)
-        let listening = Set(listeners.map(\.settings.name.value))
-        for listener in new.listeners where !listening.contains(listener.name.value) {
-            try await startListener(listener)
-            done.append("listener \(listener.name.value) started")
-        }
-        let running = Set(replicators.map(\.configuration.name))
-        for replicator in new.replicators where !running.contains(replicator.name.value) {
-            try await startReplicator(replicator)
-            done.append("replicator \(replicator.name.value) started")
-        }
-        await startKeepers(new)
-        try await channels.start(new, policies(), databases: { self.database($0) }, logger: logs.logger(.listener))
-        for line in done { log.info("configuration reloaded: \(line)") }
-        return done
-    }
-
-    private func stopReplicators(_ names: Set<String>) async -> [String] {
+    func stopReplicators(_ names: Set<String>) async -> [String] {
         let gone = shared.withLock { state in
             let gone = state.replicators.filter { names.contains($0.configuration.name) }
             state.replicators.removeAll { names.contains($0.configuration.name) }
@@ -378,7 +356,7 @@ public actor Agent {
         return gone.map { "replicator \($0.configuration.name) stopped" }
     }
 
-    private func stopListeners(_ names: Set<String>, removed: Set<String>) async -> [String] {
+    func stopListeners(_ names: Set<String>, removed: Set<String>) async -> [String] {
         let gone = shared.withLock { state in
             let gone = state.listeners.filter { names.contains($0.settings.name.value) }
             state.listeners.removeAll { names.contains($0.settings.name.value) }

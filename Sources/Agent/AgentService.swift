@@ -40,7 +40,7 @@ public struct AgentService: Sendable {
         try await agent.start()
         let agent = agent
         let load = load
-        let admin = AdminServer(agent: agent) { try await agent.reload(try load()) }
+        let admin = AdminServer(agent: agent) { try await agent.reload(load) }
         let announcer = Announcer(expected: 2) { addresses in
             let listeners = agent.listeners.flatMap { listener in
                 listener.addresses.map { "\(listener.settings.name.value)=\($0)" }
@@ -93,7 +93,7 @@ private struct Reloading: Service {
     func run() async throws {
         for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
             do {
-                let done = try await agent.reload(try load())
+                let done = try await agent.reload(load)
                 logger.notice("SIGHUP: \(done.joined(separator: "; "))")
             } catch {
                 logger.error("SIGHUP: the configuration is refused, the old one stays in force: \(error)")

@@ -35,10 +35,19 @@ public final class PluginHost: Sendable {
         }
     }
 
+    /// `source` of the log lines that plugins write themselves; they have a limit of their own (`log lines`).
+    package static let logSource = "plugin"
+
     deinit { supervisor.post(.stop) }
 
     /// Loads every plugin and begins to watch the folder. What is wrong shows in `status()` and events; it does not throw.
-    public func start() async { _ = await reload() }
+    ///
+    /// - Parameter names: those that will be used. One whose file is gone is served as it was last; tests of others, if they have not
+    ///   passed before, run afterwards. Nil for all.
+    public func start(using names: Set<String>? = nil) async {
+        core.expected.withLock { $0 = names }
+        await withCheckedContinuation { supervisor.post(.start($0)) }
+    }
 
     /// Ends the threads. Calls that run finish, those that wait are refused.
     public func shutdown() async { await supervisor.stop() }
@@ -115,7 +124,7 @@ public final class PluginHost: Sendable {
                 guard fields.uses.count < most else { return .full }
                 fields.uses[number] = PluginRecord.Registration(
                     usedBy: usedBy, hook: hook, params: params, texts: preparation.texts, fileProblems: [:], versions: versions,
-                    breaker: record.newBreaker(), limits: limits)
+                    breaker: record.newBreaker(hook), limits: limits)
                 fields.prepared[number] = preparation.prepared
                 return .made
             }

@@ -120,4 +120,26 @@ struct ExpansionTests {
         }
         #expect(dumped.contains("(secret)"))
     }
+
+    /// Part of a password that was written out, and looks like a reference.
+    @Test func aSecretWithABraceInsideIsNotQuoted() {
+        for value in ["pre${hunter2}", "pre${hunter2}post", "${hunter-2}", "${hunter2", "x${file:hunter2}", "x${credential:hunter2}", "${A}${hunter2}"] {
+            for place in [
+                "authenticator: { username: u, password: \"\(value)\" }", "authenticator: { bearer: \"\(value)\" }",
+                "authenticator: { session: \"\(value)\" }", "headers: { X-Key: \"\(value)\" }",
+            ] {
+                let text = """
+                    databases: { main: {} }
+                    replicators:
+                      - { name: hub, database: main, target: "ws://hub/main", type: push, \(place) }
+                    """
+                let found = problems(text, environment: ["A": "a"])
+                #expect(!found.isEmpty, "\(place)")
+                for problem in found { #expect(!problem.description.contains("hunter"), "\(place): \(problem)") }
+            }
+        }
+        // What is nothing but a reference is named: else nobody could repair it.
+        let text = "admin: { token: \"${HUNTER}\" }\n"
+        #expect(problems(text).contains { $0.description.contains("HUNTER is not set") })
+    }
 }

@@ -78,15 +78,11 @@ import Testing
     }
 
     @Test func theEmbeddedDefaultTakesFoldersFromOptions() async throws {
-        // Its listener has a fixed port, which another program may have: then that is said.
+        // Its listener has a fixed port. Where another program has it, nothing is tested, and that is no success.
         let folder = try TemporaryFolder()
         let process = try Subprocess(
             try NightjarExecutable.path(), ["run", "--data", folder.path("d")], folder: folder.path)
-        let ready: String
-        do { ready = try await process.line(containing: "ready") } catch {
-            #expect(process.errors.contains("4984"), "\(error)")
-            return
-        }
+        let ready = try await process.line(containing: "ready")
         #expect(ready.contains("127.0.0.1:4984"))
         #expect(folder.exists("d/main.nightjar"))
         process.send(SIGTERM)

@@ -240,15 +240,4 @@ struct ConnectionTests {
         await client.close()
         await listener.drain(within: .seconds(1))
     }
-
-    @Test("a line about one limit is written once a minute and says how many were left out")
-    func foldedWarnings() {
-        let warnings = FoldedWarnings()
-        let start = NIODeadline.uptimeNanoseconds(1)
-        #expect(warnings.note("max_sockets", at: start) == 0)
-        for second in 1...50 { #expect(warnings.note("max_sockets", at: start + .seconds(Int64(second))) == nil) }
-        #expect(warnings.note("max_handshakes", at: start) == 0)
-        #expect(warnings.note("max_sockets", at: start + .seconds(60)) == 50)
-        #expect(warnings.note("max_sockets", at: start + .seconds(61)) == nil)
-    }
 }

@@ -62,12 +62,10 @@ struct HostileTests {
     ])
     func endless(_ body: String) throws {
         let document = "{\"a\":1,\"list\":[\(String(repeating: "1,", count: 3000))1]}"
-        let clock = ContinuousClock()
-        let start = clock.now
+        // That it ends is what is tested; a hang is the end of the whole run.
         let failed = try failure(body, on: document, call: Self.short)
         #expect(failed.kind == .timeout, "\(failed)")
         #expect(failed.message.hasPrefix("p.lua:") && failed.message.contains(" stopped after "), "\(failed)")
-        #expect(clock.now - start < .seconds(20), "a hang")
     }
 
     /// Moving n keys that collide into another block looks at n² / 2 places, in one instruction: with this bound at 34 million.

@@ -145,7 +145,8 @@ struct LargeDocumentTests {
 
     @Test("going through a document and asking for each name costs in proportion to its members")
     func grows() throws {
-        let (few, many) = (try charged(2_000), try charged(20_000))
+        // Instructions, not time; looks at the clock add a few, so the least of three is the call's own.
+        let (few, many) = (try (0..<3).map { _ in try charged(2_000) }.min() ?? 0, try (0..<3).map { _ in try charged(20_000) }.min() ?? .max)
         #expect(many < few * 13, "\(few), \(many)")
     }
 

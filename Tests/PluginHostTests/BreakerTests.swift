@@ -158,4 +158,21 @@ struct BreakerTests {
             #expect(await good.evaluate(batch, push).allSatisfy { $0 == .pass })
         }
     }
+
+    /// A broken line in a file of users must not become everybody's.
+    @Test func anAuthenticatorIsAlwaysAsked() async throws {
+        let folder = Folder()
+        folder.write("a.lua", "return { authenticate_password = function(name) if name == 'broken' then error('x') end return true end }")
+        try await withHost(folder.path) { host, _ in
+            let authenticator = try host.passwordAuthenticator(plugin: "a", usedBy: "listener edge authenticator")
+            for _ in 0..<60 {
+                guard case .failed = await authenticator.authenticate(username: "broken", password: "", listener: "edge", remote: "x") else {
+                    Issue.record("it must fail")
+                    return
+                }
+            }
+            #expect(await authenticator.authenticate(username: "ada", password: "", listener: "edge", remote: "x") == .accepted(Principal(name: "ada")))
+            #expect(host.status("a")?.notAsked == 0)
+        }
+    }
 }

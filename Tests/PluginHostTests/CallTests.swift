@@ -113,34 +113,6 @@ struct CallTests {
         }
     }
 
-    @Test func aSlowPluginDelaysOthersByTurnsOnly() async throws {
-        let folder = Folder()
-        folder.write("slow.lua", passes("(function() local n = 0 for i = 1, 2000000 do n = n + i end return true end)()"))
-        folder.write("fast.lua", passes("true"))
-        var limits = quick
-        limits.workers = 1
-        limits.turnMilliseconds = 1
-        limits.plugin.filter = LuaCallLimits(cpuMilliseconds: 5000, instructions: 100_000_000)
-        try await withHost(folder.path, limits: limits) { host, _ in
-            let slow = try host.filter("slow")
-            let fast = try host.filter("fast")
-            let order = Shared<[String]>([])
-            await withTaskGroup(of: Void.self) { group in
-                for _ in 0..<2 {
-                    group.addTask {
-                        _ = await slow.evaluate((0..<50).map { _ in document("{}") }, push)
-                        order.withLock { $0.append("slow") }
-                    }
-                }
-                group.addTask {
-                    for _ in 0..<3 { _ = await fast.judge("{}") }
-                    order.withLock { $0.append("fast") }
-                }
-            }
-            #expect(order.withLock { $0 } == ["fast", "slow", "slow"])
-        }
-    }
-
     @Test func limitsCanBeSetForAUse() async throws {
         let folder = Folder()
         folder.write("work.lua", passes("(function() for i = 1, 100000 do end return true end)()"))

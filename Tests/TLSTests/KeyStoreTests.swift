@@ -36,6 +36,9 @@ import Testing
         #expect(again?.kind == .exists && again?.path == file)
         let other = try store.create(gateway, IdentityRequest(), replaces: true)
         #expect(try store.load(gateway).leaf == other.leaf && other.leaf != made.leaf)
+        #expect(other.leaf.pin == made.leaf.pin, "a renewal keeps the key")
+        #expect(try store.create(gateway, IdentityRequest(), replaces: true, newKey: true).leaf.pin != made.leaf.pin)
+        #expect(try store.create(gateway, IdentityRequest(key: .ed25519), replaces: true).leaf.pin != made.leaf.pin, "another kind is another key")
         #expect(try store.list().map(\.label) == [gateway])
         try store.remove(gateway)
         #expect(fileError { try store.remove(gateway) }?.kind == .missing)
@@ -98,9 +101,14 @@ import Testing
         #expect(fileError { _ = try store.list() }?.kind == .loosePermissions)
         #expect(fileError { _ = try store.create(try Self.label("b"), IdentityRequest()) }?.kind == .loosePermissions)
         #expect(fileError { _ = try store.anonymous() }?.kind == .loosePermissions)
-        chmod(store.folder, 0o700)
-        // Only root can give a file away, so only root can try.
-        guard geteuid() == 0 else { return }
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root can give a file away")) func whatBelongsToAnotherUserIsRefused() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let label = try Self.label("a")
+        _ = try store.create(label, IdentityRequest())
+        let file = store.path(of: label)
         chown(file, 1234, 1234)
         let foreign = fileError { _ = try store.load(label) }
         #expect(foreign?.kind == .foreignOwner && foreign?.advice == "run: chown 0 \(file)")
@@ -110,8 +118,7 @@ import Testing
     }
 
     /// `sudo nightjar identity create` must not make a key that the agent cannot read.
-    @Test func rootWorksForTheAgentsUser() async throws {
-        guard geteuid() == 0 else { return }
+    @Test(.enabled(if: geteuid() == 0, "needs root")) func rootWorksForTheAgentsUser() async throws {
         func owner(_ path: String) -> uid_t {
             var facts = stat()
             return stat(path, &facts) == 0 ? facts.st_uid : 0
@@ -190,6 +197,7 @@ import Testing
         }
         #expect(reason.contains("expires at"))
         #expect(renewed.identity.leaf != first.identity.leaf && renewed.identity.leaf.notAfter > end)
+        #expect(renewed.identity.leaf.pin == first.identity.leaf.pin, "who has pinned it still knows it")
         // A clock that is back in the past takes the fingerprint from nobody.
         clock.now = 0
         #expect(try store.anonymous().event == .kept)

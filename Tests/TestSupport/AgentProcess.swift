@@ -15,14 +15,23 @@ public struct AgentProcess: Sendable {
     ///   - configuration: the text of `nightjar.yaml`; nil runs the embedded default, whose listener wants port 4984. Use port 0
     ///     for listeners and admin, so that agents of several tests do not meet.
     ///   - folder: kept by the agent; give the same one to run an agent on the data of one before.
+    ///   - descriptors: what `ulimit` is told first, such as `-n 128`.
     ///   - arguments: behind `run --config FILE`.
     public static func start(
-        _ configuration: String?, in folder: TemporaryFolder? = nil, arguments: [String] = [], environment: [String: String] = [:]
+        _ configuration: String?, in folder: TemporaryFolder? = nil, arguments: [String] = [], environment: [String: String] = [:],
+        descriptors: String? = nil
     ) async throws -> AgentProcess {
         let folder = try folder ?? TemporaryFolder()
         var all = ["run"]
         if let configuration { all += ["--config", try folder.write("nightjar.yaml", configuration)] }
-        let process = try Subprocess(try NightjarExecutable.path(), all + arguments, environment: environment, folder: folder.path)
+        let path = try NightjarExecutable.path()
+        let process =
+            if let descriptors {
+                try Subprocess(
+                    "/bin/sh", ["-c", "ulimit \(descriptors) && exec \"$@\"", "sh", path] + all + arguments, environment: environment, folder: folder.path)
+            } else {
+                try Subprocess(path, all + arguments, environment: environment, folder: folder.path)
+            }
         let ready = try await process.line(containing: "ready")
         return AgentProcess(process: process, folder: folder, ready: ready)
     }

@@ -63,8 +63,9 @@ public final class WebSocketProbe: Sendable {
                 bytes += part
             }
             let end = bytes.headEnd.map { $0 + 4 } ?? bytes.count
-            let answer = try HTTPProbe.parse(Array(bytes[..<end]) )
-            if answer.status != 101 { throw Refused(answer: try Self.rest(of: bytes, socket)) }
+            // The body of a refusal may come after its header.
+            if !bytes.starts(with: Array("HTTP/1.1 101 ".utf8)) { throw Refused(answer: try Self.rest(of: bytes, socket)) }
+            let answer = try HTTPProbe.parse(Array(bytes[..<end]))
             return WebSocketProbe(socket, Array(bytes[end...]), answer)
         }
     }

@@ -192,9 +192,14 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
     @Test func aForeignHostGetsNoCredentials() async throws {
         try await withListener { listener, delegate in
             let server = try await RawServer.answering("HTTP/1.1 302 Found\r\nLocation: ws://localhost:\(listener.port)/other\r\nContent-Length: 0\r\n\r\n")
-            let transport = try await client(server.port) { $0.credentials = .bearer("secret") }.connect()
+            let transport = try await client(server.port) { configuration in
+                configuration.credentials = .bearer("secret")
+                configuration.headers.add("X-Api-Key", "secret")
+            }.connect()
             let request = await delegate.nextTransport()?.request
             #expect(request?.headers.contains("Authorization") == false)
+            #expect(request?.headers.contains("X-Api-Key") == false)
+            #expect(request?.headers.contains("User-Agent") == true)
             transport.drop()
             await server.stop()
         }

@@ -2,39 +2,76 @@ import Testing
 import Transport
 
 @Suite struct LoginGuardTests {
+    private func login(_ user: String, _ origin: String) -> LoginGuard.Login { LoginGuard.Login(user: user, origin: origin) }
+
     @Test func afterSomeFailuresEachFurtherOneDoublesTheWait() {
         var limits = LoginGuard.Limits()
         limits.attempts = 3
         limits.longestWait = 10
         var guarding = LoginGuard(limits: limits)
-        for _ in 0..<3 { #expect(guarding.failed("10.0.0.7", at: 100) == nil) }
-        #expect(guarding.wait("10.0.0.7", at: 100) == nil)
-        #expect(guarding.failed("10.0.0.7", at: 100) == 1)
-        #expect(guarding.wait("10.0.0.7", at: 100.25) == 0.75)
-        #expect(guarding.wait("10.0.0.8", at: 100.25) == nil, "another address does not wait")
-        #expect(guarding.wait("10.0.0.7", at: 101) == nil)
-        #expect([2, 4, 8, 10, 10].allSatisfy { wait in guarding.failed("10.0.0.7", at: 101) == wait })
+        let ada = login("ada", "10.0.0.7")
+        for _ in 0..<3 { #expect(guarding.failed(ada, at: 100) == nil) }
+        #expect(guarding.wait(ada, at: 100) == nil)
+        #expect(guarding.failed(ada, at: 100) == 1)
+        #expect(guarding.wait(ada, at: 100.25) == 0.75)
+        #expect(guarding.wait(login("bob", "10.0.0.8"), at: 100.25) == nil, "another user at another address does not wait")
+        #expect(guarding.wait(ada, at: 101) == nil)
+        #expect([2, 4, 8, 10, 10].allSatisfy { wait in guarding.failed(ada, at: 101) == wait })
     }
 
-    @Test func aSuccessAndTimeForgive() {
+    @Test func guessesCountForTheUserWhereverTheyComeFrom() {
         var guarding = LoginGuard()
-        for _ in 0..<22 { _ = guarding.failed("a", at: 0) }
-        #expect(guarding.wait("a", at: 0) != nil)
-        guarding.succeeded("a")
-        #expect(guarding.wait("a", at: 0) == nil)
-        #expect(guarding.failed("a", at: 0) == nil)
+        for number in 0..<21 { _ = guarding.failed(login("ada", "10.0.0.\(number)"), at: 0) }
+        #expect(guarding.wait(login("ada", "10.0.9.9"), at: 0) != nil)
+        #expect(guarding.wait(login("bob", "10.0.9.9"), at: 0) == nil)
+    }
 
-        for _ in 0..<22 { _ = guarding.failed("b", at: 0) }
-        #expect(guarding.failed("b", at: 1000) == nil, "forgotten after login_memory")
+    @Test func guessesCountForTheAddressWhoeverIsGuessed() {
+        var guarding = LoginGuard()
+        for number in 0..<21 { _ = guarding.failed(login("user-\(number)", "10.0.0.7"), at: 0) }
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) != nil)
+        #expect(guarding.wait(login("ada", "10.0.0.8"), at: 0) == nil)
+    }
+
+    @Test func aSuccessOfOneUserForgivesNoGuessesAtAnother() {
+        var guarding = LoginGuard()
+        for _ in 0..<22 {
+            _ = guarding.failed(login("victim", "10.0.0.7"), at: 0)
+            guarding.succeeded(login("mallory", "10.0.0.7"), at: 0)
+        }
+        #expect(guarding.wait(login("victim", "10.0.0.7"), at: 0) != nil)
+        #expect(guarding.wait(login("other", "10.0.0.7"), at: 0) != nil, "nor those of the address")
+        #expect(guarding.wait(login("mallory", "10.0.0.7"), at: 0) == nil)
+    }
+
+    @Test func aUserWhoIsKnownAtAnAddressCannotBeLockedOutByOthers() {
+        var guarding = LoginGuard()
+        let ada = login("ada", "10.0.0.7")
+        guarding.succeeded(ada, at: 0)
+        for number in 0..<30 {
+            _ = guarding.failed(login("ada", "10.1.0.\(number)"), at: 0)
+            _ = guarding.failed(login("user-\(number)", "10.0.0.7"), at: 0)
+        }
+        #expect(guarding.wait(ada, at: 0) == nil)
+        for _ in 0..<21 { _ = guarding.failed(ada, at: 0) }
+        #expect(guarding.wait(ada, at: 0) != nil, "but guessed at it can be from there too")
+        guarding.succeeded(ada, at: 0)
+        #expect(guarding.failed(ada, at: 0) == nil, "and its own success forgives its own mistakes")
+    }
+
+    @Test func timeForgives() {
+        var guarding = LoginGuard()
+        for _ in 0..<22 { _ = guarding.failed(login("b", "b"), at: 0) }
+        #expect(guarding.failed(login("b", "b"), at: 1000) == nil, "forgotten after login_memory")
     }
 
     @Test func manyAddressesDoNotGrowItWithoutBound() {
         var limits = LoginGuard.Limits()
         limits.attempts = 0
-        limits.origins = 100
+        limits.entries = 100
         var guarding = LoginGuard(limits: limits)
-        for number in 0..<1000 { _ = guarding.failed("\(number)", at: Double(number) / 1000) }
-        let remembered = (0..<1000).filter { guarding.wait("\($0)", at: 1) != nil }
+        for number in 0..<1000 { _ = guarding.failed(login("\(number)", "\(number)"), at: Double(number) / 1000) }
+        let remembered = (0..<1000).filter { guarding.wait(login("\($0)", "\($0)"), at: 1) != nil }
         #expect(remembered.count <= 100)
         #expect(remembered.last == 999, "those that failed last are remembered")
     }

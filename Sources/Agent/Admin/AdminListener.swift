@@ -8,17 +8,21 @@ import ServiceLifecycle
 struct AdminListener: Service {
     let group: any EventLoopGroup
     let logger: Logger
+    let sockets: Int
     let respond: HTTPListener.Responder
     let addresses: @Sendable () async throws -> [HTTPListener.Address]
     /// Called once it accepts.
     let onBound: @Sendable (HTTPListener) async -> Void
 
+    /// `max_sockets` of one side, where there are descriptors enough.
+    static let maximumSockets = 128
+
     /// What one side holds at most. A person, a few commands and a scraper use it; a gateway has 256 MB.
-    static var limits: HTTPLimits {
+    static func limits(sockets: Int) -> HTTPLimits {
         var limits = HTTPLimits()
-        limits.maxSockets = 128
-        limits.maxConnectionsPerAddress = 128
-        limits.maxHandshakes = 64
+        limits.maxSockets = sockets
+        limits.maxConnectionsPerAddress = sockets
+        limits.maxHandshakes = max(2, sockets / 2)
         // Three documents of the largest size.
         limits.totalBodyBytes = 64 * 1024 * 1024
         return limits
@@ -30,7 +34,7 @@ struct AdminListener: Service {
 
     func run() async throws {
         var configuration = HTTPListener.Configuration()
-        configuration.limits = Self.limits
+        configuration.limits = Self.limits(sockets: sockets)
         configuration.explainFailure = Self.explain
         let listener = try await HTTPListener.bind(try await addresses(), configuration, group: group, logger: logger, respond: respond)
         await onBound(listener)

@@ -40,14 +40,15 @@ public struct AdminServer: Sendable {
         }
         // Left by a process that was killed; the lock of the data folder keeps a second agent away.
         unlink(path)
-        let local = AdminListener(group: agent.group, logger: logger, respond: responder(access: nil)) {
+        let sockets = agent.descriptors.adminSockets
+        let local = AdminListener(group: agent.group, logger: logger, sockets: sockets, respond: responder(access: nil)) {
             [HTTPListener.Address(try SocketAddress(unixDomainSocketPath: path))]
         } onBound: { _ in
             chmod(path, 0o600)
             await onReady("unix:\(path)")
         }
         let access = AdminAccess(address: settings.admin.address.value, token: settings.admin.token?.value.revealed)
-        let tcp = AdminListener(group: agent.group, logger: logger, respond: responder(access: access)) {
+        let tcp = AdminListener(group: agent.group, logger: logger, sockets: sockets, respond: responder(access: access)) {
             try await ListenAddresses.resolve(interface: settings.admin.address.value, port: settings.admin.port.value)
         } onBound: { listener in
             let address = listener.boundAddresses.first
@@ -79,6 +80,13 @@ public struct AdminServer: Sendable {
             },
             .get("api/status") { _ in Answer.json(await agent.statusReport()) },
             .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { Agent.report($0) })) },
+            .post("api/disconnect/:who") { request in
+                let who = try request.parameters.require("who")
+                var count = 0
+                for listener in agent.listeners { count += await listener.disconnect(who) }
+                guard count > 0 else { throw AgentError(.notFound, "no peer is connected as user or from address \"\(who)\"") }
+                return Answer.json(JSONOutput.object(["disconnected": JSONOutput.number(count)]))
+            },
             .post("api/reload") { _ in
                 Answer.json(JSONOutput.object(["done": .array(try await reload().map { .string($0) })]))
             },

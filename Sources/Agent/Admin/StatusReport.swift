@@ -17,6 +17,10 @@ extension Agent {
             "started_at": .string(Timestamp.format(startedAt)),
             "uptime_seconds": JSONOutput.number(Double(uptimeNanoseconds / 1_000_000) / 1_000),
             "resident_bytes": JSONOutput.number(System.residentBytes),
+            "descriptors": JSONOutput.object([
+                "limit": JSONOutput.number(descriptors.limit), "reserve": JSONOutput.number(descriptors.reserve),
+                "open": DescriptorBudget.open().map { JSONOutput.number($0) } ?? .null,
+            ]),
             "ready": .bool(isReady),
             "databases": .array(databases),
             "listeners": .array(listeners.map { Self.report($0) }),
@@ -77,6 +81,7 @@ extension Agent {
             "port": JSONOutput.number(listener.port),
             "tls": listener.security.map { report($0.identity) } ?? .null,
             "connections": JSONOutput.number(peers.count),
+            "max_connections": JSONOutput.number(listener.maxConnections),
             "active_connections": JSONOutput.number(peers.count { $0.isActive }),
             "peers": .array(
                 peers.map { peer in

@@ -1,6 +1,6 @@
+import Environment
 import Interfaces
 import Logging
-import NIOCore
 import Replication
 import Synchronization
 import TLS
@@ -12,21 +12,36 @@ import Transport
 /// one of them vouches for it.
 final class PeerAuthentication: Sendable {
     enum Outcome: Sendable {
-        case accepted(Principal)
+        case accepted(Principal, Proof)
         case refused(UpgradeDecision)
+    }
+
+    /// What a peer has shown, kept as long as it is connected so that it can be judged again.
+    enum Proof: Sendable {
+        case nothing
+        case password(BasicCredentials)
+        case certificate([PeerCertificate])
     }
 
     private let listener: String
     private let policies: ListenerPolicies
     private let checksCertificates: Bool
-    private let logins = Mutex(LoginGuard())
+    private let queue: LoginQueue
+    private let failures = Mutex(LoginGuard())
+    private let time: any TimeSource
     private let logger: Logger
 
-    /// - Parameter checksCertificates: the TLS layer has held a shown certificate against the listener's `roots`.
-    init(listener: String, policies: ListenerPolicies, checksCertificates: Bool, logger: Logger) {
+    /// - Parameters:
+    ///   - checksCertificates: the TLS layer has held a shown certificate against the listener's `roots`.
+    ///   - queue: of all listeners of the agent.
+    init(
+        listener: String, policies: ListenerPolicies, checksCertificates: Bool, queue: LoginQueue, time: any TimeSource, logger: Logger
+    ) {
         self.listener = listener
         self.policies = policies
         self.checksCertificates = checksCertificates
+        self.queue = queue
+        self.time = time
         self.logger = logger
     }
 
@@ -37,36 +52,75 @@ final class PeerAuthentication: Sendable {
                 logger.notice("a peer without a certificate is refused", metadata: ["peer": "\(request.remoteAddress)"])
                 return .refused(.refuse(status: 401, reason: "a client certificate is needed"))
             }
-            return await guarded(request, user: chain[0].commonName ?? chain[0].subject) {
-                await authenticator.authenticate(chain: chain.map { PeerCertificate($0) }, listener: listener, remote: request.remoteAddress)
+            let shown = chain.map { PeerCertificate($0) }
+            return await guarded(request, user: chain[0].commonName ?? chain[0].subject, .certificate(shown)) {
+                await authenticator.authenticate(chain: shown, listener: listener, remote: request.remoteAddress)
             }
         }
         if let authenticator = policies.authenticator {
             guard let credentials = request.basicCredentials else { return .refused(Self.loginRequired) }
-            return await guarded(request, user: credentials.username) {
+            return await guarded(request, user: credentials.username, .password(credentials)) {
                 await authenticator.authenticate(
                     username: credentials.username, password: credentials.password, listener: listener, remote: request.remoteAddress)
             }
         }
-        if checksCertificates, let leaf = chain.first { return .accepted(Principal(name: leaf.commonName ?? leaf.subject)) }
-        return .accepted(.anonymous)
+        if checksCertificates, let leaf = chain.first { return .accepted(Principal(name: leaf.commonName ?? leaf.subject), .nothing) }
+        return .accepted(.anonymous, .nothing)
     }
 
-    /// Asks, unless too many logins from there have failed.
+    /// A value each time that somebody who was let in may not be any more.
+    func changes() -> AsyncStream<String>? { policies.certificateAuthenticator?.versionChanges() ?? policies.authenticator?.versionChanges() }
+
+    /// Whether a peer that was let in would be let in again, as the same. One about whom the authenticator fails now would not.
+    func accepts(_ proof: Proof, as principal: Principal, remote: String) async -> Bool {
+        // In one line of the queue: new logins take turns with all that are judged again.
+        let login = LoginGuard.Login(user: "", origin: "judged again")
+        let verdict = try? await queue.run(login) { () -> AuthenticationVerdict in
+            switch (proof, policies.authenticator, policies.certificateAuthenticator) {
+            case (.password(let shown), let authenticator?, _):
+                await authenticator.authenticate(username: shown.username, password: shown.password, listener: listener, remote: remote)
+            case (.certificate(let chain), _, let authenticator?):
+                await authenticator.authenticate(chain: chain, listener: listener, remote: remote)
+            default: .accepted(principal)
+            }
+        }
+        guard case .accepted(var again) = verdict else { return false }
+        if again.name == nil { again.name = principal.name }
+        return again == principal
+    }
+
+    /// Asks when it is this login's turn, unless too many have failed. The guard is asked twice: a refusal that is certain costs no
+    /// place in the queue, and those that ran while this one waited may have been guesses.
     private func guarded(
-        _ request: UpgradeRequest, user: String, _ ask: () async -> AuthenticationVerdict
+        _ request: UpgradeRequest, user: String, _ proof: Proof, _ ask: () async -> AuthenticationVerdict
     ) async -> Outcome {
-        let origin = request.origin
-        if let wait = logins.withLock({ $0.wait(origin, at: Self.now) }) { return .refused(Self.tooManyFailures(wait)) }
-        switch await ask() {
+        let login = LoginGuard.Login(user: user, origin: request.origin)
+        if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
+        do throws(LoginQueue.Refusal) {
+            return try await queue.run(login) {
+                if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
+                return judged(await ask(), login, request, user: user, proof)
+            }
+        } catch {
+            guard case .full(let limit, let value) = error else { return .refused(.refuse(status: 503, reason: "the peer has gone")) }
+            return .refused(
+                .refuse(
+                    status: 503, reason: "as many logins wait as \(limit) (\(value)) allows; try again in 1 s", headers: ["Retry-After": "1"]))
+        }
+    }
+
+    private func judged(
+        _ verdict: AuthenticationVerdict, _ login: LoginGuard.Login, _ request: UpgradeRequest, user: String, _ proof: Proof
+    ) -> Outcome {
+        switch verdict {
         case .accepted(var principal):
-            logins.withLock { $0.succeeded(origin) }
+            failures.withLock { $0.succeeded(login, at: now) }
             if principal.name == nil { principal.name = user }
-            return .accepted(principal)
+            return .accepted(principal, proof)
         case .refused:
-            let wait = logins.withLock { $0.failed(origin, at: Self.now) }
+            let wait = failures.withLock { $0.failed(login, at: now) }
             logger.notice(
-                "login refused\(wait.map { "; logins from \(origin) are not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
+                "login refused\(wait.map { "; its next one is not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
                 metadata: ["user": "\(user)", "peer": "\(request.remoteAddress)"])
             return .refused(
                 policies.certificateAuthenticator == nil
@@ -79,6 +133,12 @@ final class PeerAuthentication: Sendable {
         }
     }
 
+    /// Seconds until this login is looked at; nil if it is now.
+    private func wait(_ login: LoginGuard.Login) -> Double? { failures.withLock { $0.wait(login, at: now) } }
+
+    /// Monotonic seconds.
+    private var now: Double { Double(time.monotonicNanoseconds()) / 1e9 }
+
     private static var loginRequired: UpgradeDecision {
         .refuse(
             status: 401, reason: "a user name and the right password are needed",
@@ -89,11 +149,8 @@ final class PeerAuthentication: Sendable {
     private static func tooManyFailures(_ wait: Double) -> UpgradeDecision {
         let seconds = Int(wait.rounded(.up))
         return .refuse(
-            status: 429, reason: "too many failed logins from this address; try again in \(seconds) s", headers: ["Retry-After": "\(seconds)"])
+            status: 429, reason: "too many failed logins of this user or from this address; try again in \(seconds) s", headers: ["Retry-After": "\(seconds)"])
     }
-
-    /// Monotonic seconds.
-    private static var now: Double { Double(NIODeadline.now().uptimeNanoseconds) / 1e9 }
 }
 
 extension PeerCertificate {

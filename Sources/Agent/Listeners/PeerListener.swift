@@ -31,24 +31,36 @@ public final class PeerListener: ListenerDelegate {
     private struct Connection {
         var peer: Peer
         var session: ReplicationSession
+        var principal: Principal
+        var proof: PeerAuthentication.Proof
     }
 
     private struct State {
         var connections: [Int: Connection] = [:]
         var next = 0
+        /// Bound before it may take peers: while a reload is prepared.
+        var isOpen = false
         var isStopping = false
+        /// How often the authenticator has changed.
+        var generation = 0
+        var watch: Task<Void, Never>?
     }
 
     /// What an accepted request carries from the decision to the session.
     private struct Admission: Sendable {
         var database: Database
         var principal: Principal
+        var proof: PeerAuthentication.Proof
+        /// The authenticator's when it was asked.
+        var generation: Int
     }
 
     public let settings: ListenerSettings
     private let databases: @Sendable (String) -> Database?
     private let limits: ReplicationLimits
     private let memory: MemoryBudget
+    /// What the descriptors of this process leave of its limits.
+    private let share: (connections: Int, http: Int)
     private let policies: ListenerPolicies
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
@@ -59,11 +71,13 @@ public final class PeerListener: ListenerDelegate {
     private let socket = Mutex<WebSocketListener?>(nil)
 
     init(
-        settings: ListenerSettings, policies: ListenerPolicies, security: ListenerSecurity?,
-        databases: @escaping @Sendable (String) -> Database?, limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger
+        settings: ListenerSettings, share: (connections: Int, http: Int), policies: ListenerPolicies, security: ListenerSecurity?,
+        databases: @escaping @Sendable (String) -> Database?, logins: LoginQueue, limits: ReplicationLimits, memory: MemoryBudget,
+        environment: Environment, logger: Logger
     ) {
         self.environment = environment
         self.settings = settings
+        self.share = share
         self.policies = policies
         self.security = security
         self.databases = databases
@@ -73,18 +87,25 @@ public final class PeerListener: ListenerDelegate {
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
         authentication = PeerAuthentication(
-            listener: settings.name.value, policies: policies, checksCertificates: security?.checksClients ?? false, logger: logger)
+            listener: settings.name.value, policies: policies, checksCertificates: security?.checksClients ?? false, queue: logins,
+            time: environment.time, logger: logger)
     }
 
-    /// Binds the port and begins to accept.
+    /// Binds the port; peers are asked to come back until ``open()``.
     public func start(group: any EventLoopGroup) async throws {
         var configuration = WebSocketListener.Configuration(interface: settings.interface?.value, port: settings.port.value)
-        configuration.limits.maxConnections = settings.maxConnections
+        configuration.limits.maxConnections = share.connections
+        configuration.limits.maxHTTPConnections = share.http
+        configuration.limits.http.maxHandshakes = min(configuration.limits.http.maxHandshakes, share.connections + share.http)
         configuration.limits.http.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
         configuration.limits.closeTime = .seconds(3)
         configuration.secureLayer = security?.layer
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
+        if share.connections < settings.maxConnections {
+            logger.warning(
+                "max_connections is \(share.connections) here, not \(settings.maxConnections): RLIMIT_NOFILE allows no more; raise it (LimitNOFILE= in systemd)")
+        }
         let addresses = bound.boundDescriptions.joined(separator: ", ")
         if let security {
             logger.info(
@@ -96,16 +117,38 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
+    /// Takes peers from now on.
+    func open() {
+        // From now on: a change that comes before the first look at the stream waits in it.
+        let changes = authentication.changes()
+        let watch = changes.map { changes in
+            Task { [weak self] in for await _ in changes { await self?.judgeAgain() } }
+        }
+        state.withLock { state in
+            state.isOpen = true
+            state.watch = watch
+        }
+    }
+
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
     public func stop(code: UInt16) async {
         let bound = socket.withLock { $0 }
-        state.withLock { $0.isStopping = true }
+        state.withLock { state in
+            state.isStopping = true
+            state.watch?.cancel()
+            state.watch = nil
+        }
         await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
         let sessions = state.withLock { $0.connections.values.map(\.session) }
         for session in sessions { await session.stop(code: code) }
+        // It knows this listener: without an end to that, what the listener uses of plugins would stay theirs.
+        socket.withLock { $0 = nil }
     }
 
     // MARK: - Status
+
+    /// Connections that it takes.
+    public var maxConnections: Int { share.connections }
 
     /// `host:port` of each address in use.
     public var addresses: [String] { socket.withLock { $0?.boundDescriptions ?? [] } }
@@ -126,9 +169,12 @@ public final class PeerListener: ListenerDelegate {
     // MARK: - Connections
 
     public func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
+        let (isOpen, generation) = state.withLock { ($0.isOpen, $0.generation) }
+        guard isOpen else { return .refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]) }
         let principal: Principal
+        let proof: PeerAuthentication.Proof
         switch await authentication.authenticate(request) {
-        case .accepted(let accepted): principal = accepted
+        case .accepted(let accepted, let shown): (principal, proof) = (accepted, shown)
         case .refused(let decision): return decision
         }
         guard settings.databases.contains(where: { $0.value.utf8.elementsEqual(request.database.utf8) }),
@@ -136,7 +182,7 @@ public final class PeerListener: ListenerDelegate {
         else {
             return .refuse(status: 404, reason: "there is no database \"\(request.database)\" here")
         }
-        return .accept(context: Admission(database: database, principal: principal))
+        return .accept(context: Admission(database: database, principal: principal, proof: proof, generation: generation))
     }
 
     public func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
@@ -170,9 +216,55 @@ public final class PeerListener: ListenerDelegate {
             address: request.remoteAddress, user: admission.principal.name, since: environment.time.wallSeconds(),
             database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true, tls: request.securePeer?.summary,
             certificate: request.securePeer?.certificates.first.flatMap { try? Certificate(der: $0) })
-        state.withLock { $0.connections[key] = Connection(peer: peer, session: session) }
+        let isStale = state.withLock { state in
+            state.connections[key] = Connection(peer: peer, session: session, principal: admission.principal, proof: admission.proof)
+            return state.generation != admission.generation
+        }
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)"])
-        Task { await session.start() }
+        Task {
+            await session.start()
+            if isStale { await judgeAgain(key) }
+        }
+    }
+
+    // MARK: - Putting peers off
+
+    /// The authenticator, or what it goes by, is another one: whoever would not be let in any more, or as somebody else, has to log in
+    /// again.
+    private func judgeAgain() async {
+        let keys = state.withLock { state in
+            state.generation += 1
+            return state.connections.keys.sorted()
+        }
+        for key in keys where !Task.isCancelled { await judgeAgain(key) }
+    }
+
+    private func judgeAgain(_ key: Int) async {
+        guard let connection = state.withLock({ $0.connections[key] }) else { return }
+        guard await !authentication.accepts(connection.proof, as: connection.principal, remote: connection.peer.address) else { return }
+        guard !Task.isCancelled else { return }
+        logger.notice(
+            "a peer is put off: its login is not what it was", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
+        await connection.session.stop(code: 4001, reason: "log in again")
+    }
+
+    /// Ends the connections of a user, or those from an address, with or without its port. Their peers may come back and log in.
+    ///
+    /// - Returns: how many.
+    func disconnect(_ who: String) async -> Int {
+        let found = state.withLock { state in
+            state.connections.values.filter { connection in
+                let address = connection.peer.address
+                let host = String(address[..<(address.lastIndex(of: ":") ?? address.endIndex)])
+                let names: [String?] = [connection.peer.user, address, host, host.filter { $0 != "[" && $0 != "]" }]
+                return names.contains { $0?.utf8.elementsEqual(who.utf8) == true }
+            }
+        }
+        for connection in found {
+            logger.notice("a peer is put off by the operator", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
+            await connection.session.stop(code: 4001, reason: "disconnected by the operator")
+        }
+        return found.count
     }
 
     private func forget(_ key: Int, _ end: SessionEnd) {

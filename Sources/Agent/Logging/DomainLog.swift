@@ -3,6 +3,7 @@ import Encodings
 import Environment
 import Glibc
 import Logging
+import PluginHost
 import Synchronization
 
 /// Where log lines go and which ones: one level a domain, changeable while the agent runs.
@@ -11,6 +12,7 @@ public final class LogSink: Sendable {
         var level = Logger.Level.info
         var domains: [LogSettings.Domain: Logger.Level] = [:]
         var format = LogSettings.Format.text
+        var folding = LineFolding()
     }
 
     private let state = Mutex(State())
@@ -40,6 +42,37 @@ public final class LogSink: Sendable {
     }
 
     func level(_ domain: LogSettings.Domain) -> Logger.Level { state.withLock { $0.domains[domain] ?? $0.level } }
+
+    /// A line of a part of the program. Those of one cause are folded; details that an operator asked for and what plugins write are not.
+    func note(_ domain: LogSettings.Domain, _ event: LogEvent, _ metadata: Logger.Metadata) {
+        guard event.level >= .info, event.source != PluginHost.logSource else { return write(domain, event.level, "\(event.message)", metadata) }
+        let folded = state.withLock { state in
+            state.folding.note(LineFolding.Cause(event.file, event.line, metadata), at: time.monotonicNanoseconds(), LineFolding.Folded(
+                count: 0, domain: domain.rawValue, level: event.level, message: "\(event.message)"))
+        }
+        guard let folded else { return }
+        var metadata = metadata
+        if folded > 0 { metadata["not_logged_since"] = "\(folded)" }
+        write(domain, event.level, "\(event.message)", metadata)
+    }
+
+    /// Tells what was folded.
+    ///
+    /// - Parameter all: also of causes that may still come: at the end.
+    func reportFolded(all: Bool = false) {
+        for line in state.withLock({ $0.folding.take(at: time.monotonicNanoseconds(), all: all) }) {
+            guard let domain = LogSettings.Domain(rawValue: line.domain) else { continue }
+            write(domain, line.level, "\(line.count) more lines like this one were not logged: \(line.message)", [:])
+        }
+    }
+
+    /// Tells what was folded, once in a while, until the task is cancelled.
+    func watchFolded() async {
+        while !Task.isCancelled {
+            try? await time.sleep(nanoseconds: LineFolding.interval)
+            reportFolded()
+        }
+    }
 
     func write(_ domain: LogSettings.Domain, _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata) {
         let format = state.withLock { $0.format }
@@ -100,6 +133,6 @@ private struct DomainLogHandler: LogHandler {
 
     func log(event: LogEvent) {
         let all = event.metadata.map { metadata.merging($0) { _, new in new } } ?? metadata
-        sink.write(domain, event.level, "\(event.message)", all)
+        sink.note(domain, event, all)
     }
 }

@@ -8,16 +8,24 @@ import Replication
 extension Agent {
     /// Who decides the conflicts of each database where a replicator names nobody else. That a resolver is there is checked even
     /// where nothing uses it yet.
-    func prepareConflictPolicies(_ settings: AgentSettings) throws {
+    ///
+    /// - Parameter changed: those that are made anew although there are some; sessions go on with the others.
+    func prepareConflictPolicies(_ settings: AgentSettings, changed: Set<String>) throws {
         let source = policies()
+        let before = shared.withLock { $0.conflictPolicies }
         var policies: [String: ConflictPolicy] = [:]
         for wanted in settings.databases {
-            guard let database = database(wanted.name.value) else { continue }
-            policies[wanted.name.value] = try source.conflictPolicy(
-                wanted.conflictResolver, database: database, usedBy: "database \(wanted.name.value)")
+            let name = wanted.name.value
+            guard let database = database(name) else { continue }
+            if let known = before[name], !changed.contains(name) {
+                policies[name] = known
+            } else {
+                policies[name] = try source.conflictPolicy(wanted.conflictResolver, database: database, usedBy: "database \(name)")
+            }
         }
         let made = policies
         shared.withLock { $0.conflictPolicies = made }
+        for (name, policy) in before where changed.contains(name) || made[name] == nil { policy.shadow?.stop() }
     }
 
     /// One keeper for each collection that a replicator pulls, with its resolver, and one for each collection of a database:

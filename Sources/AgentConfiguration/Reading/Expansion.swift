@@ -13,22 +13,32 @@ struct Expansion {
         self.folder = folder
     }
 
-    mutating func expand(_ node: inout ConfigurationNode, _ problems: inout ProblemList) {
+    /// Keys whose values, or all values below them, are secrets. A `${` in a password that somebody wrote out is a part of the password,
+    /// which no problem may quote.
+    private static let secretKeys: Set<String> = ["password", "token", "bearer", "session", "passphrase", "headers"]
+
+    mutating func expand(_ node: inout ConfigurationNode, _ problems: inout ProblemList) { expand(&node, isSecret: false, &problems) }
+
+    private mutating func expand(_ node: inout ConfigurationNode, isSecret: Bool, _ problems: inout ProblemList) {
         switch node.content {
         case .scalar(var scalar):
             guard scalar.text.utf8.contains(UInt8(ascii: "$")) else { return }
-            expand(&scalar, at: node.position, &problems)
+            expand(&scalar, at: node.position, isSecret: isSecret, &problems)
             node.content = .scalar(scalar)
         case .sequence(var elements):
-            for index in elements.indices { expand(&elements[index], &problems) }
+            for index in elements.indices { expand(&elements[index], isSecret: isSecret, &problems) }
             node.content = .sequence(elements)
         case .mapping(var entries):
-            for index in entries.indices { expand(&entries[index].value, &problems) }
+            for index in entries.indices {
+                expand(&entries[index].value, isSecret: isSecret || Self.secretKeys.contains(entries[index].key), &problems)
+            }
             node.content = .mapping(entries)
         }
     }
 
-    private mutating func expand(_ scalar: inout ConfigurationNode.Scalar, at position: SourcePosition, _ problems: inout ProblemList) {
+    private mutating func expand(
+        _ scalar: inout ConfigurationNode.Scalar, at position: SourcePosition, isSecret: Bool, _ problems: inout ProblemList
+    ) {
         let source = Array(scalar.text.utf8)
         var result: [UInt8] = []
         var brought = false
@@ -72,7 +82,14 @@ struct Expansion {
                 }
                 result += bytes
             case .failure(let failure):
-                problems.report(at: position, failure.message)
+                // What is a reference and nothing else is meant as one, and may be named if it is well-formed.
+                let isReference = index == 0 && end == source.count - 1 && !failure.isMalformed
+                problems.report(
+                    at: position,
+                    isSecret && !isReference
+                        ? "a ${…} in this secret cannot be expanded; write $${ for a literal ${, or the whole secret as ${VARIABLE}, "
+                            + "${file:PATH} or ${credential:NAME}"
+                        : failure.message)
                 scalar.isUnresolved = true
             }
             index = end + 1
@@ -84,6 +101,8 @@ struct Expansion {
 
     private struct Failure: Error {
         var message: String
+        /// No reference by its form.
+        var isMalformed = false
     }
 
     private func value(of name: String) -> Result<[UInt8], Failure> {
@@ -93,7 +112,7 @@ struct Expansion {
         guard Bytes.matches(name, first: { Bytes.isAlphanumeric($0) && !Bytes.isDigit($0) || $0 == UInt8(ascii: "_") },
             rest: { Bytes.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }, 1...256)
         else {
-            return .failure(Failure(message: "\(shown) is neither ${VARIABLE} nor ${file:PATH} nor ${credential:NAME}; write $${ for a literal ${"))
+            return .failure(Failure(message: "\(shown) is neither ${VARIABLE} nor ${file:PATH} nor ${credential:NAME}; write $${ for a literal ${", isMalformed: true))
         }
         let value = variable(name)
         guard let value else { return .failure(Failure(message: "the environment variable \(name) is not set")) }

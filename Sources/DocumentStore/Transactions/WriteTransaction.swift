@@ -45,7 +45,7 @@ public final class WriteTransaction: ReadTransaction {
             guard let row = try row(collection, id) else { continue }
             // A late note must not take back what is known since: the remote has moved on from this revision.
             if let known = row.remotes.revision(remote, current: row.revision), known.generation > revision.generation,
-                try tree(of: row, id).isAncestor(revision, of: known)
+                try tree(collection, of: row, id).isAncestor(revision, of: known)
             { continue }
             try setRemote(tables, id, row, remote, revision)
         }

@@ -56,7 +56,6 @@ package final class HTTPListener: Sendable {
         let configuration: Configuration
         let table: ConnectionTable
         let drain = DrainSignal()
-        let warnings = FoldedWarnings()
         let logger: Logger
         private let respond: Responder
 
@@ -103,12 +102,11 @@ package final class HTTPListener: Sendable {
             }
         }
 
-        /// One line a minute about each limit.
+        /// A log that folds lines tells the limits apart.
         func warn(_ limit: NamedLimit, _ what: String, _ channel: any Channel) {
-            guard let folded = warnings.note(limit.name, at: channel.eventLoop.now) else { return }
-            var metadata: Logger.Metadata = ["remote": "\(channel.remoteAddress?.shown ?? "unknown")"]
-            if folded > 0 { metadata["not_logged_since"] = "\(folded)" }
-            logger.warning("\(what): \(limit.name) (\(limit.value)) is reached", metadata: metadata)
+            logger.warning(
+                "\(what): \(limit.name) (\(limit.value)) is reached",
+                metadata: ["remote": "\(channel.remoteAddress?.shown ?? "unknown")", "limit": "\(limit.name)"])
         }
     }
 

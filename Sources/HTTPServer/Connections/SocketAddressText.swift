@@ -24,7 +24,8 @@ extension SocketAddress {
         if bytes[..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF {
             return bytes[12...].map { "\($0)" }.joined(separator: ".")
         }
-        return bytes[..<8].map { String($0, radix: 16) }.joined(separator: ":") + "::/64"
+        let groups = stride(from: 0, to: 8, by: 2).map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
+        return groups.joined(separator: ":") + "::/64"
     }
 }
 

@@ -34,10 +34,23 @@ public enum AuthenticationVerdict: Sendable, Equatable {
 /// Checks names and passwords of peers.
 public protocol PasswordAuthenticator: Sendable {
     func authenticate(username: String, password: String, listener: String, remote: String) async -> AuthenticationVerdict
+    /// A value each time that it may judge otherwise than before: another version, another file of users.
+    func versionChanges() -> AsyncStream<String>
 }
 
 /// Checks the certificates of peers. That the peer holds the key is proved already; whom the chain leads to is not.
 public protocol CertificateAuthenticator: Sendable {
     /// - Parameter chain: the peer's own certificate first, then what it sent with it.
     func authenticate(chain: [PeerCertificate], listener: String, remote: String) async -> AuthenticationVerdict
+    /// As for passwords.
+    func versionChanges() -> AsyncStream<String>
+}
+
+/// One that never changes its mind.
+extension PasswordAuthenticator {
+    public func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
+}
+
+extension CertificateAuthenticator {
+    public func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
 }

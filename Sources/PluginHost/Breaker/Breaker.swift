@@ -40,8 +40,10 @@ final class Breaker: Sendable {
     private let interval: UInt64
     private let clock: @Sendable () -> UInt64
 
-    init(_ limits: PluginHostLimits, clock: @escaping @Sendable () -> UInt64) {
-        limit = max(1, limits.breakerFailures)
+    /// - Parameter opens: false for one that only counts: an authenticator answers about one peer at a time, and what fails for one must
+    ///   not shut out the others.
+    init(_ limits: PluginHostLimits, opens: Bool = true, clock: @escaping @Sendable () -> UInt64) {
+        limit = opens ? max(1, limits.breakerFailures) : .max
         interval = UInt64(max(1, limits.breakerProbeSeconds)) * 1_000_000_000
         self.clock = clock
     }

@@ -24,7 +24,7 @@ extension PluginRecord {
     @discardableResult
     func retry() -> Int {
         let listeners = change { fields -> [(EventHub<String>, String)] in
-            for number in Array(fields.uses.keys) { fields.uses[number]?.breaker = newBreaker() }
+            for (number, use) in fields.uses { fields.uses[number]?.breaker = newBreaker(use.hook) }
             return fields.uses.compactMap { number, use in fields.prepared[number].map { (use.versions, $0.version) } }
         }
         for (versions, version) in listeners { versions.send(version) }

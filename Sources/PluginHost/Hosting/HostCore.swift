@@ -13,6 +13,9 @@ final class HostCore: Sendable {
     let files: ParameterFiles
     let versionsFolder: String?
     let pool: PluginWorkers
+    /// What the configuration uses, at a start: those are served although their file is gone, as long as nobody has used them yet. Nil
+    /// where everything counts as used.
+    let expected = Mutex<Set<String>?>(nil)
     let environment: Environment
     /// Makes the supervisor look at once; set by it.
     let wakeSupervisor = Mutex<(@Sendable () -> Void)?>(nil)

@@ -15,7 +15,7 @@ extension Reloader {
                 fields.uses[number]?.fileProblems = fresh.fileProblems
                 if !changed.isEmpty {
                     fields.prepared[number] = fresh.prepared
-                    fields.uses[number]?.breaker = record.newBreaker()
+                    fields.uses[number]?.breaker = record.newBreaker(use.hook)
                 }
                 return true
             }

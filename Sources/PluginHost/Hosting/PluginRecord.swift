@@ -79,7 +79,10 @@ final class PluginRecord: Sendable {
     func change<Result>(_ body: (inout Fields) -> Result) -> Result where Result: Sendable { fields.withLock { body(&$0) } }
 
     func reportBreakerOpened() { breakerOpened() }
-    func newBreaker() -> Breaker { Breaker(limits, clock: { [time = environment.time] in time.monotonicNanoseconds() }) }
+    func newBreaker(_ hook: LuaHook) -> Breaker {
+        let opens = hook != .authenticatePassword && hook != .authenticateCertificate
+        return Breaker(limits, opens: opens, clock: { [time = environment.time] in time.monotonicNanoseconds() })
+    }
 
     /// A call by this use: the version in force and the use's parameters for it, of one moment.
     func call(_ use: Int, _ context: CallContext) -> PluginCall? {
@@ -117,7 +120,7 @@ final class PluginRecord: Sendable {
             if case .object(let members) = fields {
                 for member in members { metadata[member.key] = .string(member.value.text ?? member.value.json.text) }
             }
-            logger.log(level: level.swiftLogLevel, "\(message)", metadata: metadata)
+            logger.log(level: level.swiftLogLevel, "\(message)", metadata: metadata, source: PluginHost.logSource)
         }
     }
 

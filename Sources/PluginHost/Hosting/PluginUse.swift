@@ -94,6 +94,7 @@ struct PluginResolver: ConflictResolver {
 /// A plugin's authenticate_password on one listener.
 struct PluginPasswordAuthenticator: PasswordAuthenticator {
     let use: PluginUse
+    func versionChanges() -> AsyncStream<String> { use.versionChanges() }
     func authenticate(username: String, password: String, listener: String, remote: String) async -> AuthenticationVerdict {
         await use.authenticate(username, password, CallContext(listener: listener, remote: remote))
     }
@@ -102,6 +103,7 @@ struct PluginPasswordAuthenticator: PasswordAuthenticator {
 /// A plugin's authenticate_certificate on one listener.
 struct PluginCertificateAuthenticator: CertificateAuthenticator {
     let use: PluginUse
+    func versionChanges() -> AsyncStream<String> { use.versionChanges() }
     func authenticate(chain: [PeerCertificate], listener: String, remote: String) async -> AuthenticationVerdict {
         guard let call = use.call(CallContext(listener: listener, remote: remote)) else { return .failed(use.lost) }
         return await withCheckedContinuation { use.pool.submit(AuthenticationJob(call, .certificate(chain), $0)) }

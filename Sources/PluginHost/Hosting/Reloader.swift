@@ -7,6 +7,8 @@ final class Reloader {
     let store: VersionStore
     /// Of the files in the folder at the last reading, by plugin.
     var identities: [String: String] = [:]
+    /// At the first reading, before anything may use a plugin: tests that nobody waits for are left for the second.
+    var isStarting = false
 
     init(_ core: HostCore) {
         self.core = core
@@ -45,12 +47,15 @@ final class Reloader {
 
         var verdicts: [ReloadVerdict] = []
         let known = core.records.withLock { Array($0.keys) }
+        let expected = core.expected.withLock { $0 ?? [] }
+        if isStarting { for name in expected where scan.sources[name] == nil && scan.refused[name] == nil { serveLost(name) } }
         for name in Set(known).union(scan.sources.keys).union(scan.refused.keys).sorted() {
             let outcome: ReloadVerdict.Outcome
             if let problem = scan.refused[name] {
                 serveLast(record(name))
                 outcome = refuse(record(name), nil, problem)
             } else if let source = scan.sources[name] {
+                if isStarting, mayWait(source) { continue }
                 outcome = take(source, record(name), demand)
             } else {
                 outcome = missing(record(name))
@@ -122,7 +127,8 @@ final class Reloader {
             serveLast(record)
             return refuse(record, source, problem)
         case .success(let version):
-            if let (problem, isFinal) = putIntoForce(version, record) {
+            let isProven = current == nil && store.holds(source)
+            if let (problem, isFinal) = putIntoForce(version, record, proves: !isProven) {
                 serveLast(record)
                 return refuse(record, source, problem, isFinal: isFinal)
             }
@@ -170,13 +176,13 @@ final class Reloader {
                 fields.inForce = version
                 fields.prepared = [:]
                 var listeners: [(EventHub<String>, String)] = []
-                for number in Array(fields.uses.keys) {
+                for (number, use) in fields.uses {
                     guard let preparation = preparations[number] else { continue }
                     fields.prepared[number] = preparation.prepared
                     fields.uses[number]?.texts = preparation.texts
                     fields.uses[number]?.fileProblems = preparation.fileProblems
-                    fields.uses[number]?.breaker = record.newBreaker()
-                    if let versions = fields.uses[number]?.versions { listeners.append((versions, preparation.prepared.version)) }
+                    fields.uses[number]?.breaker = record.newBreaker(use.hook)
+                    listeners.append((use.versions, preparation.prepared.version))
                 }
                 fields.generation += 1
                 fields.refused = nil
@@ -215,18 +221,41 @@ final class Reloader {
         return .refused(problem)
     }
 
+    /// Has tests that have not passed before, and nobody waits for it.
+    private func mayWait(_ source: PluginSource) -> Bool {
+        guard source.tests != nil, let expected = core.expected.withLock({ $0 }) else { return false }
+        return !expected.contains(source.name) && !store.holds(source)
+    }
+
+    /// A plugin that will be used and whose file was gone before the start: its last version serves, as when a file goes later.
+    private func serveLost(_ name: String) {
+        guard PluginName.isValid(name), store.index(name).current != nil else { return }
+        let record = record(name)
+        serveLast(record)
+        let serving = record.change { fields in
+            fields.isMissing = true
+            return fields.inForce?.source.version
+        }
+        if let serving { record.send(.missing(plugin: name, serving: serving)) } else { core.records.withLock { $0[name] = nil } }
+    }
+
     private func missing(_ record: PluginRecord) -> ReloadVerdict.Outcome {
-        let (isRemoved, isNew, serving) = record.change { fields in
-            if fields.uses.isEmpty {
+        let isExpected = core.expected.withLock { $0?.contains(record.name) == true }
+        let (isUsed, isRemoved, isNew, serving) = record.change { fields in
+            let isUsed = !fields.uses.isEmpty
+            // Between the start and its first use.
+            if !isUsed, isExpected, fields.isMissing { return (false, false, false, "") }
+            if !isUsed {
                 fields.isRemoved = true
-                return (true, false, "")
+                return (false, true, false, "")
             }
             defer {
                 fields.isMissing = true
                 fields.refused = nil
             }
-            return (false, !fields.isMissing, fields.inForce?.source.version ?? "")
+            return (true, false, !fields.isMissing, fields.inForce?.source.version ?? "")
         }
+        if isUsed { core.expected.withLock { _ = $0?.remove(record.name) } }
         if isRemoved {
             core.records.withLock { $0[record.name] = nil }
             record.send(.removed(plugin: record.name))

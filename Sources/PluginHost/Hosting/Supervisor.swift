@@ -7,6 +7,8 @@ final class Supervisor: Sendable {
     enum Command: Sendable {
         /// Read everything; what is refused is tried again.
         case reload(String?, CheckedContinuation<[ReloadVerdict], Never>?)
+        /// Read everything for the first time; tests that nobody waits for come after the answer.
+        case start(CheckedContinuation<Void, Never>)
         /// The uses of a plugin changed: what was refused because of them may do now, what was only kept for them may go.
         case usesChanged
         /// Puts an older version into force: the one before, or the one that begins so.
@@ -16,6 +18,7 @@ final class Supervisor: Sendable {
         func refuse() {
             switch self {
             case .reload(_, let continuation): continuation?.resume(returning: [])
+            case .start(let continuation): continuation.resume()
             case .rollback(_, _, let continuation): continuation.resume(returning: .failure(.hostStopped))
             case .usesChanged, .stop: break
             }
@@ -147,6 +150,13 @@ final class Supervisor: Sendable {
             nextRescan = moment + interval
             var demand = Reloader.Demand()
             for case .reload(let name, _) in commands { demand.add(name) }
+            let starts = commands.compactMap { if case .start(let continuation) = $0 { continuation } else { nil } }
+            if !starts.isEmpty {
+                reloader.isStarting = true
+                _ = reloader.rescan(demand, &watch)
+                reloader.isStarting = false
+                for continuation in starts { continuation.resume() }
+            }
             let verdicts = reloader.rescan(demand, &watch)
             for case .rollback(let name, let version, let continuation) in commands {
                 continuation.resume(returning: Result { () throws(PluginError) in try reloader.rollBack(name, to: version) })

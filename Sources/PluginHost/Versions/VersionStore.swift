@@ -71,6 +71,11 @@ final class VersionStore {
         return source
     }
 
+    /// These files, tests and all, were in force before: their tests have passed.
+    func holds(_ source: PluginSource) -> Bool {
+        folder != nil && index(source.name).kept.contains { $0.version == source.version } && isStored(source)
+    }
+
     /// A version has come into force, from the folder or at a start.
     func cameIntoForce(_ source: PluginSource, now: Int64) throws(FileRefusal) {
         var index = index(source.name)

@@ -67,6 +67,24 @@ public struct IdentityRequest: Sendable, Equatable {
     }
 }
 
+extension Identity {
+    /// Its key, where it is self-signed and its key of this kind: what a renewal goes on with.
+    func keyToKeep(as kind: IdentityRequest.KeyKind) -> PrivateKey? { leaf.isSelfSigned && key.facts.isOf(kind) ? key : nil }
+}
+
+extension KeyFacts {
+    func isOf(_ wanted: IdentityRequest.KeyKind) -> Bool {
+        switch wanted {
+        case .p256: kind == .ec && name == "prime256v1"
+        case .p384: kind == .ec && name == "secp384r1"
+        case .rsa2048: kind == .rsa && bits == 2048
+        case .rsa3072: kind == .rsa && bits == 3072
+        case .rsa4096: kind == .rsa && bits == 4096
+        case .ed25519: kind == .ed25519
+        }
+    }
+}
+
 /// Names of hosts as certificates have them.
 enum HostName {
     /// Labels of letters, digits, `-` and `_`, 253 bytes in all; the first label may be `*`.

@@ -77,11 +77,18 @@ public final class KeyStore: Sendable {
 
     /// Makes a key and a certificate that it signs itself.
     ///
-    /// - Parameter replaces: whether an identity of this label may be there already.
-    public func create(_ label: IdentityLabel, _ request: IdentityRequest, replaces: Bool = false) throws(TLSFileError) -> Identity {
+    /// - Parameters:
+    ///   - replaces: whether an identity of this label may be there already. Renewing a self-signed one keeps its key, if that is of the
+    ///     wanted kind, so that the pins of its peers hold.
+    ///   - newKey: makes a new key all the same.
+    public func create(
+        _ label: IdentityLabel, _ request: IdentityRequest, replaces: Bool = false, newKey: Bool = false
+    ) throws(TLSFileError) -> Identity {
         try checkNotReserved(label)
+        // One that cannot be read has no key to keep.
+        let kept = replaces && !newKey ? (try? load(label)).flatMap { $0.keyToKeep(as: request.key) } : nil
         // Before the lock: an RSA key takes seconds on a small machine.
-        let identity = try SelfSigning.make(request, label: label, now: now)
+        let identity = try SelfSigning.make(request, label: label, now: now, key: kept)
         try add(identity, as: label, replaces: replaces)
         return identity
     }
@@ -118,7 +125,7 @@ public final class KeyStore: Sendable {
     public enum AnonymousEvent: Sendable, Equatable {
         case kept
         case made
-        /// The reason, for the log: clients that pinned the old one must be told the new fingerprint.
+        /// The reason, for the log. The key is the same, unless the old identity could not be used any more.
         case renewed(String)
     }
 
@@ -130,11 +137,13 @@ public final class KeyStore: Sendable {
     public func anonymous() throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
         try locked { () throws(TLSFileError) in
             var event = AnonymousEvent.made
+            var kept: PrivateKey?
             do throws(TLSFileError) {
                 let identity = try load(.anonymous)
                 // One that begins in the future stays: this clock is behind, and the fingerprint is what clients know.
                 if identity.leaf.notAfter - now >= Self.anonymousRenewal { return (identity, .kept) }
                 event = .renewed("it expires at \(TimeText.utc(identity.leaf.notAfter))")
+                kept = identity.keyToKeep(as: IdentityRequest.anonymous.key)
             } catch {
                 switch error.kind {
                 case .missing: break
@@ -143,7 +152,7 @@ public final class KeyStore: Sendable {
                 default: throw error
                 }
             }
-            let identity = try SelfSigning.make(.anonymous, label: .anonymous, now: now)
+            let identity = try SelfSigning.make(.anonymous, label: .anonymous, now: now, key: kept)
             try SecretFile.put(path(of: .anonymous), try IdentityText.make(identity, path: path(of: .anonymous)), owner: agentUser)
             return (identity, event)
         }

@@ -7,14 +7,15 @@ enum SelfSigning {
     /// Seconds before now at which a new certificate begins: clocks of peers are a little behind.
     static let backdating: Int64 = 3600
 
-    static func make(_ request: IdentityRequest, label: IdentityLabel, now: Int64) throws(TLSFileError) -> Identity {
+    /// - Parameter kept: the key of the identity that this one renews; nil makes a new one.
+    static func make(_ request: IdentityRequest, label: IdentityLabel, now: Int64, key kept: PrivateKey? = nil) throws(TLSFileError) -> Identity {
         try request.check(label)
         OpenSSLErrors.clear()
         defer { OpenSSLErrors.clear() }
         let key: PrivateKey
         let made: Certificate
         do throws(CertificateError) {
-            key = try makeKey(request.key)
+            if let kept { key = kept } else { key = try makeKey(request.key) }
             made = try certificate(request, subject: request.subject(label), key: key, now: now)
         } catch { throw TLSFileError(.unsupported, path: label.text, reason: error.reason) }
         return try Identity(chain: [made], key: key, path: label.text)

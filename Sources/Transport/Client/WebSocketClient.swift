@@ -133,10 +133,10 @@ public struct WebSocketClient: TransportConnector {
             case nil: break
             }
         }
-        // Another host that we were sent to gets neither cookies nor credentials.
+        // Another host that we were sent to gets neither cookies nor credentials, nor headers, which may be either.
         let cookies = isTrusted ? [configuration.cookies, session].compactMap(\.self).filter { !$0.isEmpty } : []
         if !cookies.isEmpty { fields.append(("Cookie", cookies.joined(separator: "; "))) }
-        for field in configuration.headers where withCredentials || !HeaderList.sameName(field.name, "Authorization") {
+        for field in configuration.headers where isTrusted && (withCredentials || !HeaderList.sameName(field.name, "Authorization")) {
             fields.append((field.name, field.value))
         }
         if let wrong = fields.first(where: { !HeaderList.isSendable($0.0, $0.1) }) {

@@ -1,7 +1,11 @@
-/// Slows down guessing of passwords: an origin whose logins fail again and again has to wait longer and longer.
+/// Slows down guessing of passwords: a user at whose password others guess, and an address that guesses, have to wait longer and
+/// longer.
 ///
-/// A value without a clock of its own: the caller passes the time, in seconds of any monotonic clock. A place is kept for each
-/// origin that failed lately, at most `limits.origins` of them.
+/// Failures are counted for each user, from wherever they come, for each address, whatever the user, and for each user at one address. A
+/// success forgives only the last of them, so that whoever has one password cannot buy guesses at another with it. A user who has logged
+/// in from an address goes by that count alone: nobody can lock him out from elsewhere, or from behind the same router.
+///
+/// A value without a clock of its own: the caller passes the time, in seconds of any monotonic clock.
 public struct LoginGuard: Sendable {
     public struct Limits: Sendable {
         /// `login_attempts`: failures that cost nothing, for people who mistype and devices whose password was just changed.
@@ -10,64 +14,101 @@ public struct LoginGuard: Sendable {
         public var firstWait: Double = 1
         /// `login_longest_wait`: seconds. Long enough to make guessing hopeless, short enough for a site that shares an address.
         public var longestWait: Double = 300
-        /// `login_memory`: seconds without a failure after which an origin is forgotten.
+        /// `login_memory`: seconds without a failure after which failures are forgotten.
         public var memory: Double = 900
-        /// `login_origins`: origins remembered at once, about 100 bytes each. When all are in use the one that failed longest
-        /// ago is forgotten.
-        public var origins = 10_000
+        /// `login_entries`: users, addresses, users at addresses, and users known at addresses that are remembered at once, so many of each
+        /// and about 100 bytes for each. When all are in use those that came longest ago are forgotten.
+        public var entries = 10_000
 
         public init() {}
     }
 
-    private struct Entry {
-        var failures: Int
-        var last: Double
-        /// Logins are refused without being looked at until then.
-        var until: Double
+    /// Who tries to log in, and from where.
+    public struct Login: Sendable, Hashable {
+        public var user: String
+        /// An address; of IPv6 a /64 network.
+        public var origin: String
+
+        public init(user: String, origin: String) {
+            self.user = user
+            self.origin = origin
+        }
+    }
+
+    /// What failed, by what is counted.
+    private struct Failures<Key: Hashable & Sendable>: Sendable {
+        struct Entry {
+            var failures: Int
+            var last: Double
+            /// Logins are refused without being looked at until then.
+            var until: Double
+        }
+
+        var entries: [Key: Entry] = [:]
+
+        func wait(_ key: Key, at now: Double) -> Double {
+            entries[key].map { max(0, $0.until - now) } ?? 0
+        }
+
+        mutating func failed(_ key: Key, at now: Double, _ limits: Limits) -> Double {
+            var entry = entries[key] ?? Entry(failures: 0, last: now, until: now)
+            if now - entry.last > limits.memory { entry.failures = 0 }
+            entry.failures += 1
+            entry.last = now
+            let beyond = entry.failures - limits.attempts
+            var wait = 0.0
+            if beyond > 0 {
+                wait = limits.firstWait
+                for _ in 1..<max(1, min(beyond, 64)) where wait < limits.longestWait { wait *= 2 }
+                wait = min(wait, limits.longestWait)
+            }
+            entry.until = now + wait
+            if entries[key] == nil, entries.count >= limits.entries {
+                entries = entries.filter { now - $0.value.last <= limits.memory }
+                LoginGuard.makeRoom(&entries, limits.entries) { $0.last }
+            }
+            entries[key] = entry
+            return wait
+        }
     }
 
     private let limits: Limits
-    private var entries: [String: Entry] = [:]
+    private var users = Failures<String>()
+    private var origins = Failures<String>()
+    private var pairs = Failures<Login>()
+    /// When a user last logged in from an address.
+    private var known: [Login: Double] = [:]
 
     public init(limits: Limits = Limits()) {
         self.limits = limits
     }
 
-    /// Seconds that this origin has to wait before its next login is looked at; nil if it may log in now.
-    public func wait(_ origin: String, at now: Double) -> Double? {
-        guard let entry = entries[origin], entry.until > now else { return nil }
-        return entry.until - now
-    }
-
-    /// A login was refused. Gives the wait that follows, nil if none.
-    public mutating func failed(_ origin: String, at now: Double) -> Double? {
-        var entry = entries[origin] ?? Entry(failures: 0, last: now, until: now)
-        if now - entry.last > limits.memory { entry.failures = 0 }
-        entry.failures += 1
-        entry.last = now
-        let beyond = entry.failures - limits.attempts
-        var wait = 0.0
-        if beyond > 0 {
-            wait = limits.firstWait
-            for _ in 1..<max(1, min(beyond, 64)) where wait < limits.longestWait { wait *= 2 }
-            wait = min(wait, limits.longestWait)
-        }
-        entry.until = now + wait
-        if entries[origin] == nil, entries.count >= limits.origins { makeRoom(at: now) }
-        entries[origin] = entry
+    /// Seconds until this login is looked at; nil if it is now.
+    public func wait(_ login: Login, at now: Double) -> Double? {
+        var wait = pairs.wait(login, at: now)
+        if known[login] == nil { wait = max(wait, users.wait(login.user, at: now), origins.wait(login.origin, at: now)) }
         return wait > 0 ? wait : nil
     }
 
-    /// A login succeeded: what failed before was a mistake.
-    public mutating func succeeded(_ origin: String) {
-        entries[origin] = nil
+    /// A login was refused. Gives the wait that follows, nil if none.
+    public mutating func failed(_ login: Login, at now: Double) -> Double? {
+        let own = pairs.failed(login, at: now, limits)
+        let user = users.failed(login.user, at: now, limits)
+        let origin = origins.failed(login.origin, at: now, limits)
+        let wait = known[login] == nil ? max(own, user, origin) : own
+        return wait > 0 ? wait : nil
+    }
+
+    /// A login succeeded: what this user mistyped at this address before was a mistake.
+    public mutating func succeeded(_ login: Login, at now: Double) {
+        pairs.entries[login] = nil
+        if known[login] == nil { Self.makeRoom(&known, limits.entries) { $0 } }
+        known[login] = now
     }
 
     /// Forgets a tenth at once, so that an attack from very many addresses does not cost a search each time.
-    private mutating func makeRoom(at now: Double) {
-        entries = entries.filter { now - $0.value.last <= limits.memory }
-        guard entries.count >= limits.origins else { return }
-        let oldest = entries.sorted { $0.value.last < $1.value.last }.prefix(max(1, limits.origins / 10))
-        for (origin, _) in oldest { entries[origin] = nil }
+    private static func makeRoom<Key: Hashable, Value>(_ entries: inout [Key: Value], _ limit: Int, age: (Value) -> Double) {
+        guard entries.count >= limit else { return }
+        for (key, _) in entries.sorted(by: { age($0.value) < age($1.value) }).prefix(max(1, limit / 10)) { entries[key] = nil }
     }
 }

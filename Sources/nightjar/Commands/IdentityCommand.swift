@@ -27,7 +27,8 @@ struct IdentityCommand: AsyncParsableCommand {
         @Option(help: ArgumentHelp("Days until it expires.", valueName: "days")) var validity = IdentityRequest.defaultValidityDays
         @Option(help: ArgumentHelp("Kind of key: \(IdentityRequest.KeyKind.allCases.map(\.rawValue).joined(separator: ", ")).", valueName: "kind"))
         var key = IdentityRequest.KeyKind.p256
-        @Flag(help: "Replace an identity of this label.") var replace = false
+        @Flag(help: "Replace an identity of this label; a self-signed one keeps its key, so that the pins of peers hold.") var replace = false
+        @Flag(help: "Make a new key when replacing: the old one is not safe any more.") var newKey = false
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
@@ -36,7 +37,7 @@ struct IdentityCommand: AsyncParsableCommand {
                 let label = try IdentityLabel(label)
                 let request = IdentityRequest(
                     names: AlternativeNames(dns: dns, ip: ip), commonName: commonName, validityDays: validity, key: key)
-                IdentityCommand.show(label, try store.create(label, request, replaces: replace), json: json)
+                IdentityCommand.show(label, try store.create(label, request, replaces: replace, newKey: newKey), json: json)
             }
         }
     }

@@ -5,7 +5,8 @@ import Documents
 enum StatusText {
     static func text(_ status: JSONValue) -> String {
         var text = "nightjar \(string(status["version"])), up \(duration(status["uptime_seconds"]?.asDouble ?? 0))"
-        text += ", \(bytes(status["resident_bytes"])) resident\n"
+        text += ", \(bytes(status["resident_bytes"])) resident"
+        text += ", \(string(status["descriptors"]?["open"])) of \(string(status["descriptors"]?["limit"])) descriptors open\n"
         text += databases(rows(status, "databases"))
         text += listeners(rows(status, "listeners"))
         text += replicators(rows(status, "replicators"))

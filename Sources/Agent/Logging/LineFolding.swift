@@ -1,0 +1,74 @@
+import Logging
+
+/// Folds log lines of one cause: so many pass in a while, the rest is counted and told in one line.
+///
+/// A cause is a place in the program, together with the plugin, listener, replicator, database or limit that it is about; never what a
+/// peer or a document calls itself, of which a stranger can make as many as he likes.
+struct LineFolding {
+    /// `log_burst`: lines of one cause that pass in ``interval``.
+    static let burst = 30
+    /// `log_interval`: nanoseconds.
+    static let interval: UInt64 = 60_000_000_000
+    /// `log_causes`: remembered at once. There are fewer, unless somebody configures hundreds of listeners.
+    static let causes = 2_000
+    /// Metadata that belongs to the cause.
+    private static let names = ["plugin", "listener", "replicator", "database", "limit"]
+
+    struct Cause: Hashable {
+        private var file: String
+        private var line: UInt
+        private var about: [String]
+
+        init(_ file: String, _ line: UInt, _ metadata: Logger.Metadata) {
+            self.file = file
+            self.line = line
+            about = LineFolding.names.map { name in metadata[name].map { "\($0)" } ?? "" }
+        }
+    }
+
+    /// A line that was not written, standing for others like it.
+    struct Folded {
+        var count: Int
+        var domain: String
+        var level: Logger.Level
+        var message: String
+    }
+
+    private struct Window {
+        var begun: UInt64
+        var lines: Int
+        var folded: Folded?
+    }
+
+    private var windows: [Cause: Window] = [:]
+
+    /// Nil when the line is not to be written; else how many of its cause were not since the last one.
+    mutating func note(_ cause: Cause, at now: UInt64, _ line: @autoclosure () -> Folded) -> Int? {
+        guard var window = windows[cause], now - window.begun < Self.interval else {
+            let folded = windows[cause]?.folded?.count ?? 0
+            if windows[cause] == nil, windows.count >= Self.causes { windows = windows.filter { $0.value.folded != nil } }
+            windows[cause] = Window(begun: now, lines: 1, folded: nil)
+            return folded
+        }
+        if window.lines < Self.burst {
+            window.lines += 1
+            windows[cause] = window
+            return 0
+        }
+        var last = line()
+        last.count = (window.folded?.count ?? 0) + 1
+        window.folded = last
+        windows[cause] = window
+        return nil
+    }
+
+    /// What was folded and has not been told, of causes whose interval is over, or of all.
+    mutating func take(at now: UInt64, all: Bool) -> [Folded] {
+        var taken: [Folded] = []
+        for (cause, window) in windows where all || now - window.begun >= Self.interval {
+            if let folded = window.folded { taken.append(folded) }
+            windows[cause] = nil
+        }
+        return taken
+    }
+}

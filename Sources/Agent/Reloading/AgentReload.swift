@@ -1,0 +1,168 @@
+import AgentConfiguration
+import Documents
+import DocumentStore
+import Logging
+
+/// A reload is one step: what the new configuration needs is made first, while the old one is at work; then one takes the place of the
+/// other. Whatever fails on the way, the old one is in force in every part.
+extension Agent {
+    /// What is made before anything is stopped.
+    private struct Prepared {
+        var databases: [String: Database] = [:]
+        /// Those that are bound refuse peers until they are opened.
+        var listeners: [(listener: PeerListener, isBound: Bool)] = []
+    }
+
+    /// Applies the configuration as it is when its turn comes: what did not change goes on untouched.
+    ///
+    /// - Returns: what was done, a line each.
+    /// - Throws: what is wrong with it; nothing is changed then.
+    public func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
+        await reloads.enter()
+        defer { reloads.leave() }
+        return try await apply(try load())
+    }
+
+    private func apply(_ wanted: AgentSettings) async throws -> [String] {
+        tlsFiles.refresh()
+        let obstacles = ConfigurationCheck.obstacles(wanted, environment)
+        guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
+        let report = try await ConfigurationCheck.run(wanted, environment)
+        if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
+        let plan = ReloadPlan(from: settings, to: wanted)
+        guard !plan.change.isEmpty else {
+            shared.withLock { $0.settings = plan.new }
+            return ["nothing changed"]
+        }
+        var done: [String] = []
+        if plan.waitsForStart {
+            log.warning("changes of data, plugins, admin, limits and plugin_limits take effect at the next start")
+            done.append("data, plugins, admin, limits, plugin_limits: at the next start")
+        }
+        let prepared = try await prepare(plan)
+        do {
+            done += try await commit(plan, prepared)
+        } catch {
+            await withdraw(prepared)
+            await restore(plan)
+            throw error
+        }
+        for line in done { log.info("configuration reloaded: \(line)") }
+        return done
+    }
+
+    // MARK: - Before anything is changed
+
+    private func prepare(_ plan: ReloadPlan) async throws -> Prepared {
+        var prepared = Prepared()
+        do {
+            let source = PolicySource(settings: plan.new, plugins: plugins)
+            for wanted in plan.new.databases {
+                let name = wanted.name.value
+                let database: Database
+                if let open = self.database(name) {
+                    database = open
+                } else {
+                    database = try makeDatabase(wanted, plan.new)
+                    prepared.databases[name] = database
+                }
+                _ = try source.conflictPolicy(wanted.conflictResolver, database: database, usedBy: "database \(name)")
+            }
+            // Only to see that they can be made: their database may have to be opened again.
+            let silent = Logger(label: "nightjar.reload") { _ in SwiftLogNoOpLogHandler() }
+            for wanted in plan.startedReplicators {
+                guard let database = database(wanted.database.value) ?? prepared.databases[wanted.database.value] else { continue }
+                _ = try makeReplicator(wanted, database: database, source, logger: silent)
+            }
+            for wanted in plan.startedListeners {
+                let listener = try makeListener(wanted, source)
+                let mustWait = plan.mustWait(wanted)
+                if !mustWait { try await bind(listener) }
+                prepared.listeners.append((listener, !mustWait))
+            }
+            return prepared
+        } catch {
+            await withdraw(prepared)
+            throw error
+        }
+    }
+
+    private func withdraw(_ prepared: Prepared) async {
+        for (listener, isBound) in prepared.listeners where isBound { await listener.stop(code: 1001) }
+        for database in prepared.databases.values { database.close() }
+    }
+
+    // MARK: - The change
+
+    private func commit(_ plan: ReloadPlan, _ prepared: Prepared) async throws -> [String] {
+        var done: [String] = []
+        await stopKeeping()
+        done += await stopReplicators(plan.goneReplicators)
+        done += await stopListeners(plan.goneListeners, removed: Set(plan.change.listeners.removed))
+        for name in plan.closedDatabases { shared.withLock { $0.databases.removeValue(forKey: name) }?.close() }
+        shared.withLock { state in
+            state.settings = plan.new
+            state.databases.merge(prepared.databases) { _, new in new }
+        }
+        for wanted in plan.new.databases {
+            let name = wanted.name.value
+            if let open = database(name) {
+                for collection in wanted.collections { _ = try open.createCollection(CollectionName(collection.value)) }
+                if prepared.databases[name] != nil { done.append("database \(name) opened") }
+            } else {
+                try open(wanted, plan.new)
+                done.append("database \(name) opened")
+            }
+        }
+        try prepareConflictPolicies(plan.new, changed: plan.touchedResolvers)
+        for (listener, isBound) in prepared.listeners {
+            if !isBound { try await bind(listener) }
+            guard !isStopping else { throw AgentError(.failed, "the agent stops") }
+            shared.withLock { $0.listeners.append(listener) }
+            listener.open()
+            done.append("listener \(listener.settings.name.value) started")
+        }
+        for replicator in plan.startedReplicators {
+            try await startReplicator(replicator)
+            done.append("replicator \(replicator.name.value) started")
+        }
+        try await keep(plan.new)
+        if plan.change.global.contains(.log) {
+            logs.apply(plan.new.log)
+            done.append("log levels applied")
+        }
+        return done
+    }
+
+    /// Puts back what a commit that failed has stopped.
+    private func restore(_ plan: ReloadPlan) async {
+        guard !isStopping else { return }
+        let keptListeners = Set(plan.old.listeners.map(\.name.value)).subtracting(plan.goneListeners)
+        let keptReplicators = Set(plan.old.replicators.map(\.name.value)).subtracting(plan.goneReplicators)
+        await stopKeeping()
+        _ = await stopReplicators(Set(replicators.map(\.configuration.name)).subtracting(keptReplicators))
+        _ = await stopListeners(Set(listeners.map(\.settings.name.value)).subtracting(keptListeners), removed: [])
+        let keptDatabases = Set(plan.old.databases.map(\.name.value)).subtracting(plan.closedDatabases)
+        let closed = shared.withLock { state in
+            let closed = state.databases.filter { !keptDatabases.contains($0.key) }
+            for name in closed.keys { state.databases[name] = nil }
+            state.settings = plan.old
+            return closed
+        }
+        for database in closed.values { database.close() }
+        func attempt(_ what: String, _ work: () async throws -> Void) async {
+            do { try await work() } catch { log.error("\(what) of the old configuration cannot be had back: \(error)") }
+        }
+        for wanted in plan.old.databases where database(wanted.name.value) == nil {
+            await attempt("database \(wanted.name.value)") { try open(wanted, plan.old) }
+        }
+        await attempt("the conflict resolvers") { try prepareConflictPolicies(plan.old, changed: plan.touchedResolvers) }
+        for wanted in plan.old.listeners where plan.goneListeners.contains(wanted.name.value) {
+            await attempt("listener \(wanted.name.value)") { try await startListener(wanted) }
+        }
+        for wanted in plan.old.replicators where plan.goneReplicators.contains(wanted.name.value) {
+            await attempt("replicator \(wanted.name.value)") { try await startReplicator(wanted) }
+        }
+        await attempt("the keepers") { try await keep(plan.old) }
+    }
+}

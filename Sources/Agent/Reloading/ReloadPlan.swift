@@ -1,0 +1,58 @@
+import AgentConfiguration
+
+/// What another configuration touches.
+struct ReloadPlan {
+    let old: AgentSettings
+    /// As far as it can come into force before the next start.
+    let new: AgentSettings
+    let change: SettingsDifference
+    /// Stopped, and started again unless they were taken out.
+    let goneListeners: Set<String>
+    let goneReplicators: Set<String>
+    /// Closed, and opened again unless they were taken out.
+    let closedDatabases: Set<String>
+    /// Those whose conflicts somebody else decides, or that are another database afterwards.
+    let touchedResolvers: Set<String>
+
+    init(from old: AgentSettings, to wanted: AgentSettings) {
+        self.old = old
+        change = wanted.difference(from: old)
+        var new = wanted
+        // They are at work until the agent ends.
+        (new.data, new.plugins, new.admin, new.limits, new.pluginLimits) = (old.data, old.plugins, old.admin, old.limits, old.pluginLimits)
+        self.new = new
+        closedDatabases = Set(
+            change.databases.removed
+                + change.databases.changed.filter { !Set($0.keys).isSubset(of: ["collections", "conflict_resolver"]) }.map(\.name))
+        touchedResolvers = closedDatabases.union(change.databases.changed.filter { $0.keys.contains("conflict_resolver") }.map(\.name))
+        let touchedDatabases = Set(change.databases.removed + change.databases.changed.map(\.name))
+        var replicators = Set(change.replicators.removed + change.replicators.changed.map(\.name))
+        for replicator in old.replicators where touchedDatabases.contains(replicator.database.value) { replicators.insert(replicator.name.value) }
+        goneReplicators = replicators
+        var listeners = Set(change.listeners.removed + change.listeners.changed.map(\.name))
+        // Their connections hold the database, or who decides its conflicts.
+        for listener in old.listeners where listener.databases.contains(where: { [touchedResolvers] in touchedResolvers.contains($0.value) }) {
+            listeners.insert(listener.name.value)
+        }
+        goneListeners = listeners
+    }
+
+    /// Settings that differ and take effect at the next start only.
+    var waitsForStart: Bool { !change.global.isDisjoint(with: [.data, .plugins, .admin, .limits]) || !change.pluginLimits.isEmpty }
+
+    var startedListeners: [ListenerSettings] {
+        let known = Set(old.listeners.map(\.name.value))
+        return new.listeners.filter { goneListeners.contains($0.name.value) || !known.contains($0.name.value) }
+    }
+
+    var startedReplicators: [ReplicatorSettings] {
+        let known = Set(old.replicators.map(\.name.value))
+        return new.replicators.filter { goneReplicators.contains($0.name.value) || !known.contains($0.name.value) }
+    }
+
+    /// The port may be one that a listener which is about to stop still holds.
+    func mustWait(_ listener: ListenerSettings) -> Bool {
+        listener.port.value != 0
+            && old.listeners.contains { goneListeners.contains($0.name.value) && $0.port.value == listener.port.value }
+    }
+}

@@ -1,0 +1,32 @@
+import Synchronization
+
+/// Lets one at a time do something that takes a while; those that come meanwhile follow in their order.
+final class Turns: Sendable {
+    private let state = Mutex<(isTaken: Bool, waiting: [CheckedContinuation<Void, Never>])>((false, []))
+
+    /// Returns when it is the caller's turn, which lasts until ``leave()``.
+    func enter() async {
+        await withCheckedContinuation { continuation in
+            let isFree = state.withLock { state in
+                if state.isTaken {
+                    state.waiting.append(continuation)
+                    return false
+                }
+                state.isTaken = true
+                return true
+            }
+            if isFree { continuation.resume() }
+        }
+    }
+
+    func leave() {
+        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard !state.waiting.isEmpty else {
+                state.isTaken = false
+                return nil
+            }
+            return state.waiting.removeFirst()
+        }
+        next?.resume()
+    }
+}

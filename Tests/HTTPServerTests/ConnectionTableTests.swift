@@ -1,0 +1,100 @@
+import NIOCore
+import NIOEmbedded
+import NIOPosix
+import Testing
+
+@testable import HTTPServer
+
+/// Who gives way when places for handshakes are short.
+@Suite struct ConnectionTableTests {
+    private func table(handshakes: Int) -> ConnectionTable {
+        var limits = HTTPLimits.patient
+        limits.maxHandshakes = handshakes
+        return ConnectionTable(limits: limits)
+    }
+
+    /// The entry, and the address that gave its place to it.
+    private func add(_ table: ConnectionTable, _ address: String, _ loop: EmbeddedEventLoop) throws -> (ConnectionTable.Entry, evicted: ConnectionTable.Entry?) {
+        loop.advanceTime(by: .seconds(1))
+        let origin = try SocketAddress(ipAddress: address, port: 1).origin
+        guard case .taken(let entry, let evicted) = table.add(EmbeddedChannel(loop: loop), from: origin) else {
+            throw ChannelError.operationUnsupported
+        }
+        return (entry, evicted?.entry)
+    }
+
+    @Test("two addresses that hold all places make room for a third, the oldest of them first, and not again for themselves")
+    func twoAddresses() throws {
+        let loop = EmbeddedEventLoop()
+        let table = table(handshakes: 8)
+        var first: [ConnectionTable.Entry] = []
+        for number in 0..<8 { first.append(try add(table, "10.0.0.\(1 + number % 2)", loop).0) }
+        let third = try add(table, "10.0.0.3", loop)
+        #expect(third.evicted === first[0])
+        for _ in 0..<100 {
+            for address in ["10.0.0.1", "10.0.0.2"] {
+                let evicted = try add(table, address, loop).evicted
+                #expect(evicted?.origin == "10.0.0.1" || evicted?.origin == "10.0.0.2")
+            }
+        }
+        #expect(table.socketCount == 8)
+    }
+
+    @Test("of an address that has most, the one that is silent longest gives way")
+    func oldest() throws {
+        let loop = EmbeddedEventLoop()
+        let table = table(handshakes: 4)
+        let other = try add(table, "10.0.0.9", loop).0
+        let entries = try (0..<3).map { _ in try add(table, "10.0.0.1", loop).0 }
+        // Its request has come.
+        table.handshakeIsOver(entries[0])
+        #expect(try add(table, "10.0.0.1", loop).evicted == nil)
+        #expect(try add(table, "10.0.0.2", loop).evicted === entries[1])
+        #expect(other.waitingSince != nil)
+    }
+
+    @Test("a /64 network of IPv6 counts as one address, an IPv4 address in IPv6 clothes as itself")
+    func ipv6() throws {
+        let loop = EmbeddedEventLoop()
+        let table = table(handshakes: 4)
+        let victim = try add(table, "10.0.0.7", loop).0
+        #expect(try SocketAddress(ipAddress: "::ffff:10.0.0.7", port: 1).origin == victim.origin)
+        for number in 0..<50 {
+            let evicted = try add(table, "2001:db8:0:1::\(String(number, radix: 16))", loop).evicted
+            #expect(evicted == nil || evicted?.origin == "2001:db8:0:1::/64")
+        }
+        #expect(try add(table, "2001:db8:0:2::1", loop).evicted?.origin == "2001:db8:0:1::/64")
+    }
+
+    /// A handshake that never ends: what a TLS handler does with a client that sends one byte now and then.
+    private final class EndlessHandshake: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
+    }
+
+    @Test("a TLS handshake that is under way counts, whatever it sends")
+    func handshakes() async throws {
+        var configuration = HTTPListener.Configuration()
+        configuration.limits = .patient
+        configuration.limits.maxHandshakes = 3
+        configuration.makeLowerHandlers = { [EndlessHandshake()] }
+        let listener = try await HTTPListener.bind(
+            [.init(try SocketAddress(ipAddress: "127.0.0.1", port: 0))], configuration, group: testGroup, logger: quietLogger()
+        ) { _ in .json("{}") }
+        let port = listener.boundAddresses.first?.port ?? 0
+        let other = try await RawClient.connect(port, from: "127.0.0.3")
+        try await until { listener.socketCount == 1 }
+        var greedy: [RawClient] = []
+        for number in 0..<10 {
+            let client = try await RawClient.connect(port)
+            try? await client.send("\u{16}")
+            greedy.append(client)
+            try await until { listener.socketCount == min(number + 2, 3) }
+        }
+        #expect(await greedy[0].readToEnd() == "", "the oldest of the address that has most")
+        try await other.send("\u{16}")
+        #expect(listener.socketCount == 3)
+        for client in greedy + [other] { await client.close() }
+        await listener.drain(within: .milliseconds(100))
+    }
+}

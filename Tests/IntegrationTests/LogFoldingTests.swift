@@ -1,0 +1,37 @@
+import Documents
+import TestSupport
+import Testing
+
+@Suite("Log lines of one cause are folded")
+struct LogFoldingTests {
+    @Test("hundreds of connections that a limit refuses are a few lines, with their number")
+    func connections() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "max_connections_per_address: 2"))
+        let probe = HTTPProbe.tcp(port: try hub.port("edge"))
+        for _ in 0..<300 { _ = try await probe.begin(Array("GET".utf8)) }
+        let end = try await hub.stop()
+        let lines = end.errors.split(separator: "\n").filter { $0.contains("max_connections_per_address") }
+        #expect((1...40).contains(lines.count), "\(lines.count)")
+        #expect(lines.last?.contains("more lines like this one were not logged") == true, "\(lines.last ?? "")")
+    }
+
+    @Test("one bad filter")
+    func filter() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let folder = try TemporaryFolder()
+        folder.makeFolder("plugins")
+        // Another message for each document.
+        try folder.write("plugins/bad.lua", "return { push_filter = function(doc) error('no ' .. doc._id) end }")
+        let edge = try await AgentProcess.start(
+            Configuration.edge(to: try hub.port("edge"), collection: "{ push_filter: bad }", plugins: true), in: folder)
+        for batch in 0..<10 {
+            try await edge.load("batch\(batch)", 200)
+            try await edge.waits("held", is: Int64(200 * (batch + 1)))
+        }
+        let end = try await edge.stop()
+        let lines = end.errors.split(separator: "\n")
+        #expect(lines.count < 150, "\(lines.count)")
+        #expect(lines.contains { $0.contains("more lines like this one were not logged") }, "\(end.errors.suffix(3000))")
+        #expect(try await hub.stop().status == 0)
+    }
+}

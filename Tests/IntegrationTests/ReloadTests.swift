@@ -1,0 +1,110 @@
+import Documents
+import Glibc
+import TestSupport
+import Testing
+
+/// A changed configuration comes into force as a whole or not at all.
+@Suite("Reloads are one step")
+struct ReloadTests {
+    private func text(filter: String = "", database: String = "{}", more: String = "") -> String {
+        Configuration.hub(database: database, listener: filter, plugins: true) + more
+    }
+
+    private func agent(_ configuration: String, plugin: String = "return { push_filter = function() return true end, resolve = function(c) return c.local_doc end }") async throws -> AgentProcess {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("plugins")
+        try folder.write("plugins/gate.lua", plugin)
+        return try await AgentProcess.start(configuration, in: folder)
+    }
+
+    private func usedBy(_ agent: AgentProcess) async throws -> [String] {
+        (try await agent.plugin("gate")["used_by"]?.asArray ?? []).compactMap(\.asString)
+    }
+
+    @Test("a port that is taken changes nothing, and the next reload says it again")
+    func takenPort() async throws {
+        let agent = try await agent(text(filter: "push_filter: gate"))
+        let bystander = try await Bystander(agent)
+        let taken = try TakenPort()
+        let before = try await usedBy(agent)
+        let wanted = text(
+            filter: "push_filter: gate", database: "{ conflict_resolver: gate }",
+            more: "  - { name: more, databases: [ main, side ], interface: 127.0.0.1, port: \(taken.port), disable_tls: true }\n")
+            .replacing("databases:\n  main", with: "databases:\n  side: {}\n  main")
+        for attempt in 1...2 {
+            let outcome = try await agent.reload(wanted)
+            #expect(outcome.status == 1, "\(attempt): \(outcome)")
+            #expect(outcome.errors.contains("listener \"more\"") && outcome.errors.contains("\(taken.port)"), "\(attempt): \(outcome)")
+            #expect(try await usedBy(agent) == before, "\(attempt)")
+            let status = try await agent.status()
+            #expect(status["databases"]?.asArray?.count == 1, "\(attempt): \(status.text)")
+            #expect(status["listeners"]?.asArray?.count == 1, "\(attempt): \(status.text)")
+            // A save over an old revision has nobody who decides it, as before.
+            let rev = try await agent.save("doc-\(attempt)", "{\"n\":1}")
+            try await agent.save("doc-\(attempt)", "{\"_rev\":\"\(rev)\",\"n\":2}")
+            #expect(try await agent.put("main", "doc-\(attempt)", "{\"_rev\":\"\(rev)\",\"n\":3}").status == 409)
+            try await bystander.goesOn()
+        }
+        let free = wanted.replacing("port: \(taken.port)", with: "port: 0")
+        let outcome = try await agent.reload(free)
+        #expect(outcome.status == 0, "\(outcome)")
+        #expect(try await agent.status()["listeners"]?.asArray?.count == 2)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a listener that cannot have its port back leaves the old one at work")
+    func restored() async throws {
+        let port = try freePort()
+        let agent = try await agent(Configuration.hub(plugins: true, port: port))
+        let taken = try TakenPort()
+        // Its own port is free for it only when the old one has gone; the other's is not at all.
+        let wanted = Configuration.hub(listener: "read_only: true", plugins: true, port: port)
+            + "  - { name: more, databases: [ main ], interface: 127.0.0.1, port: \(taken.port), disable_tls: true }\n"
+        #expect(try await agent.reload(wanted).status == 1)
+        let bystander = try await Bystander(agent)
+        #expect(try await agent.reload(Configuration.hub(listener: "max_connections: 7", plugins: true, port: port)).status == 0)
+        let next = try await Bystander(agent)
+        try await next.leave()
+        _ = bystander
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("what a replaced listener used of a plugin is gone, and refuses no version of it")
+    func uses() async throws {
+        let plugin = "return { params = { a = { type = 'string' } }, push_filter = function() return true end }"
+        let agent = try await agent(text(filter: "push_filter: { plugin: gate, params: { a: x } }"), plugin: plugin)
+        let peer = try await Peer.connect(agent)
+        try await peer.push("before")
+        #expect(try await agent.reload(text(filter: "push_filter: gate")).status == 0)
+        try await eventually("only the new listener uses it") { try await usedBy(agent) == ["listener edge push_filter"] }
+        try agent.folder.write("plugins/gate.lua", "return { push_filter = function() return true end }")
+        let outcome = try await agent.command("plugin", "reload", "gate", "--json")
+        #expect(outcome.status == 0, "\(outcome)")
+        #expect(try await agent.plugin("gate")["refused"]?.isNull == true)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("reloads by signal and by request follow each other")
+    func queued() async throws {
+        let agent = try await agent(text())
+        let statuses = try await withThrowingTaskGroup(of: Int.self) { tasks in
+            for number in 0..<12 {
+                let more = number % 2 == 0 ? "" : "  - { name: more, databases: [ main ], interface: 127.0.0.1, port: 0, disable_tls: true }\n"
+                try agent.folder.write("nightjar.yaml", text(filter: "max_connections: \(100 + number)", more: more))
+                tasks.addTask { try await agent.admin.post("/api/reload").status }
+                agent.process.send(SIGHUP)
+            }
+            var statuses: [Int] = []
+            for try await status in tasks { statuses.append(status) }
+            return statuses
+        }
+        #expect(statuses.allSatisfy { $0 == 200 }, "\(statuses)")
+        // The last file is in force, once.
+        let outcome = try await agent.reload(text(filter: "max_connections: 99"))
+        #expect(outcome.status == 0, "\(outcome)")
+        let names = try await agent.status()["listeners"]?.asArray?.compactMap { $0["name"]?.asString }
+        #expect(names == ["edge"])
+        #expect(!agent.process.errors.contains("SIGHUP: the configuration is refused"), "\(agent.process.errors)")
+        #expect(try await agent.stop().status == 0)
+    }
+}

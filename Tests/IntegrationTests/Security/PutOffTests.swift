@@ -1,0 +1,74 @@
+import Documents
+import TestSupport
+import Testing
+
+/// Users who may not come in any more.
+@Suite("Peers are put off")
+struct PutOffTests {
+    private let plugin = """
+        return { params = { file = { type = "file", required = true } },
+          authenticate_password = function(name, password, ctx)
+            local kind = ctx.params.file:match(name .. "=(%a+)")
+            return kind and { name = name, read_only = kind == "reader" } or false
+          end }
+        """
+
+    private func agent(_ users: String) async throws -> AgentProcess {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("plugins")
+        try folder.write("plugins/users.lua", plugin)
+        try folder.write("users.txt", users)
+        return try await AgentProcess.start(
+            Configuration.hub(listener: "authenticator: { plugin: users, params: { file: users.txt } }", plugins: true), in: folder)
+    }
+
+    /// `ada:x`, `bob:x` and `eve:x`.
+    private let logins = ["ada": "YWRhOng=", "bob": "Ym9iOng=", "eve": "ZXZlOng="]
+
+    private func peer(_ agent: AgentProcess, _ user: String) async throws -> Peer {
+        try await Peer.connect(agent, login: logins[user])
+    }
+
+    @Test("a user who is taken out of the file, or may do less, is put off; the others are not")
+    func fileChanges() async throws {
+        let agent = try await agent("ada=writer bob=writer eve=writer")
+        let (ada, bob, eve) = (try await peer(agent, "ada"), try await peer(agent, "bob"), try await peer(agent, "eve"))
+        for (name, peer) in [("ada", ada), ("bob", bob), ("eve", eve)] { try await peer.push("before-\(name)") }
+        try agent.folder.write("users.txt", "ada=writer bob=reader")
+        #expect(try await bob.socket.closeCode() == 4001)
+        #expect(try await eve.socket.closeCode() == 4001)
+        try await ada.push("after-ada")
+        await #expect(throws: WebSocketProbe.Refused.self) { try await peer(agent, "eve") }
+        let again = try await peer(agent, "bob")
+        await #expect(throws: (any Error).self) { try await again.push("after-bob") }
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("another version of the plugin judges those who are connected, too")
+    func versionChanges() async throws {
+        let agent = try await agent("ada=writer bob=writer")
+        let (ada, bob) = (try await peer(agent, "ada"), try await peer(agent, "bob"))
+        try agent.folder.write("plugins/users.lua", plugin.replacing("local kind =", with: "if name == 'bob' then return false end local kind ="))
+        #expect(try await bob.socket.closeCode() == 4001)
+        try await ada.push("after-ada")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("the operator ends connections by user and by address")
+    func command() async throws {
+        let agent = try await agent("ada=writer bob=writer")
+        let (ada, bob) = (try await peer(agent, "ada"), try await peer(agent, "bob"))
+        try await bob.push("before-bob")
+        let first = try await agent.command("disconnect", "ada")
+        #expect(first.status == 0 && first.output == "ada: 1 connection ended\n", "\(first)")
+        #expect(try await ada.socket.closeCode() == 4001)
+        try await bob.push("after-bob")
+        let second = try await agent.command("disconnect", "127.0.0.1", "--json")
+        #expect(second.status == 0 && second.output.contains("\"disconnected\":1"), "\(second)")
+        #expect(try await bob.socket.closeCode() == 4001)
+        try await eventually("nobody is there") { try await agent.listener("edge")["connections"]?.asInt64 == 0 }
+        let none = try await agent.command("disconnect", "ada")
+        #expect(none.status == 1 && none.errors.contains("no peer is connected"), "\(none)")
+        #expect(try await agent.stop().status == 0)
+    }
+}

@@ -1,0 +1,121 @@
+import Synchronization
+import Testing
+
+@testable import Transport
+
+@Suite(.timeLimit(.minutes(1)))
+struct LoginQueueTests {
+    /// The order in which logins had their turn, and a gate that holds the first one.
+    private final class Checks: Sendable {
+        let order = Mutex<[String]>([])
+        private let gate = Mutex<(isOpen: Bool, waiting: CheckedContinuation<Void, Never>?)>((false, nil))
+
+        func check(_ name: String) { order.withLock { $0.append(name) } }
+
+        func hold() async {
+            await withCheckedContinuation { continuation in
+                let isOpen = gate.withLock { gate in
+                    if !gate.isOpen { gate.waiting = continuation }
+                    return gate.isOpen
+                }
+                if isOpen { continuation.resume() }
+            }
+        }
+
+        func open() {
+            let waiting = gate.withLock { gate in
+                gate.isOpen = true
+                defer { gate.waiting = nil }
+                return gate.waiting
+            }
+            waiting?.resume()
+        }
+    }
+
+    private typealias Outcome = Result<String, LoginQueue.Refusal>
+
+    private func login(_ queue: LoginQueue, _ checks: Checks, _ user: String, _ origin: String) async -> Outcome {
+        do throws(LoginQueue.Refusal) {
+            return .success(try await queue.run(LoginGuard.Login(user: user, origin: origin)) {
+                checks.check("\(user)@\(origin)")
+                if user == "first" { await checks.hold() }
+                return user
+            })
+        } catch { return .failure(error) }
+    }
+
+    /// A queue whose first check goes on until ``Checks/open()``.
+    private func busy(_ limits: LoginQueue.Limits = LoginQueue.Limits()) async -> (LoginQueue, Checks, Task<Outcome, Never>) {
+        let queue = LoginQueue(limits: limits)
+        let checks = Checks()
+        return (queue, checks, await enter(queue, checks, "first", "0"))
+    }
+
+    /// Returns once the login has its place or its refusal.
+    private func enter(_ queue: LoginQueue, _ checks: Checks, _ user: String, _ origin: String) async -> Task<Outcome, Never> {
+        let before = queue.arrived
+        let task = Task { await login(queue, checks, user, origin) }
+        while queue.arrived == before { await Task.yield() }
+        return task
+    }
+
+    @Test func addressesTakeTurnsAndUsersOfOneDo() async {
+        let (queue, checks, first) = await busy()
+        var tasks: [Task<Outcome, Never>] = []
+        for _ in 0..<3 { tasks.append(await enter(queue, checks, "guess", "1")) }
+        tasks.append(await enter(queue, checks, "ada", "1"))
+        tasks.append(await enter(queue, checks, "bob", "2"))
+        checks.open()
+        for task in tasks { #expect(await task.value != .failure(.cancelled)) }
+        _ = await first.value
+        #expect(checks.order.withLock { $0 } == ["first@0", "guess@1", "bob@2", "ada@1", "guess@1", "guess@1"])
+        #expect(queue.waiting == 0)
+    }
+
+    @Test func aFullQueueMakesThoseGiveWayWhoHaveMost() async {
+        var limits = LoginQueue.Limits()
+        limits.waiting = 6
+        limits.waitingPerAddress = 4
+        let (queue, checks, first) = await busy(limits)
+        var guesses: [Task<Outcome, Never>] = []
+        for _ in 0..<1000 { guesses.append(await enter(queue, checks, "guess", "1")) }
+        #expect(queue.waiting == 4)
+        let neighbour = await enter(queue, checks, "ada", "1")
+        #expect(queue.waiting == 4, "a guess has given way to another user of its address")
+        var others: [Task<Outcome, Never>] = []
+        for number in 2..<5 { others.append(await enter(queue, checks, "bob", "\(number)")) }
+        #expect(queue.waiting == 6, "and one to another address")
+        checks.open()
+        #expect(await neighbour.value == .success("ada"))
+        for task in others { #expect(await task.value == .success("bob")) }
+        _ = await first.value
+        var checked = 0
+        var refused = 0
+        for task in guesses {
+            switch await task.value {
+            case .success: checked += 1
+            case .failure(.full(let limit, _)):
+                refused += 1
+                #expect(limit.hasPrefix("waiting_logins"))
+            case .failure(.cancelled): Issue.record("nobody cancelled it")
+            }
+        }
+        #expect(checked == 2 && refused == 998, "\(checked) \(refused)")
+    }
+
+    @Test func aClientThatGoesAwayLeavesTheQueue() async {
+        let (queue, checks, first) = await busy()
+        let gone = await enter(queue, checks, "ada", "1")
+        gone.cancel()
+        #expect(await gone.value == .failure(.cancelled))
+        let early = Task { () -> Outcome in
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await login(queue, checks, "bob", "1")
+        }
+        #expect(await early.value == .failure(.cancelled))
+        #expect(queue.waiting == 0)
+        checks.open()
+        _ = await first.value
+        #expect(checks.order.withLock { $0 } == ["first@0"])
+    }
+}
