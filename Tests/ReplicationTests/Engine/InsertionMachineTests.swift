@@ -196,7 +196,7 @@ import Testing
         pull.arrive(received(1, "a"))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
         let words = pull.on(.failed(pull.batch, StoreError.diskFull(path: "", detail: "")))
-        #expect(words == (passive ? [] : ["fail"]) + ["report a 503", "settle 1 503"])
+        #expect(words == (passive ? ["report a 503", "settle 1 503"] : ["fail", "report a 503", "settle 1 503", "come back"]))
         #expect(pull.through == nil && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
