@@ -31,11 +31,6 @@ extension ReplicationSession {
             let exclusions = kept.map { Exclusion($0, remote, link.pushFilter, version: link.judgedBy) }
             write { try $0.exclude(source.collection, exclusions) } then: { session, _ in
                 session.tell(slot, generation, push: .listed(exclusions.map(\.id)))
-                // A version that came into force meanwhile has looked through the list already, without these.
-                let link = session.links[slot]
-                if let now = link.pushFilter?.version, exclusions.contains(where: { $0.version != now }) {
-                    session.tell(slot, generation, push: .filterChanged)
-                }
             }
         case .unlist(let ids):
             guard let remote = link.remote else { return }
@@ -74,12 +69,7 @@ extension ReplicationSession {
         link.judgedBy = filter.version
         let context = policyContext(link.collection.name, .push)
         let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
-        let asked = filter.version
-        ask { await filter.verdicts(questions, context) } then: { session, verdicts in
-            session.tell(slot, generation, push: .judged(verdicts))
-            // A feed that stands still because of these verdicts would not hear of the new version any more.
-            if filter.version != asked { session.tell(slot, generation, push: .filterChanged) }
-        }
+        ask { await filter.verdicts(questions, context) } then: { $0.tell(slot, generation, push: .judged($1)) }
     }
 
     // MARK: - Pull
@@ -113,10 +103,6 @@ extension ReplicationSession {
             write { try HeldRevisions.keep(held, remote, collection, $0) } then: { session, _ in
                 let link = session.links[slot]
                 session.tell(link, pull: .insertion(.kept(batch)))
-                // A version that came into force meanwhile has looked through the list already, without these.
-                if let now = link.pullFilter?.version, held.contains(where: { $0.version != now && !$0.version.isEmpty }) {
-                    session.tell(link, pull: .filterChanged)
-                }
             } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
         case .assign(let batch, let revisions): assign(batch, revisions, link)
         case .store(let batch, let revisions, let conflicts, let settlesHeld):
