@@ -123,7 +123,7 @@ let package = Package(
         .executableTarget(
             name: "nightjar-bench",
             dependencies: [
-                "CSQLite", "CSystemLua", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost", "Replication",
+                "BLIP", "CSQLite", "CSystemLua", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost", "Replication",
                 "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

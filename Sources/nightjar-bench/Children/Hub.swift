@@ -1,4 +1,5 @@
 import DocumentStore
+import Environment
 import Interfaces
 import Logging
 import NIOCore
@@ -9,10 +10,12 @@ import Transport
 /// The passive side: a database behind a real WebSocket listener on loopback.
 final class Hub: ListenerDelegate {
     let database: Database
+    private let memory: MemoryBudget
     private let logger: Logger
 
-    private init(_ database: Database, _ logger: Logger) {
+    private init(_ database: Database, _ memory: MemoryBudget, _ logger: Logger) {
         self.database = database
+        self.memory = memory
         self.logger = logger
     }
 
@@ -20,10 +23,10 @@ final class Hub: ListenerDelegate {
     ///   - secure: the folder of the ``BenchIdentity`` to show; nil for clear text.
     ///   - connections: how many it has to take, all of them from one address.
     static func open(
-        _ database: Database, group: any EventLoopGroup, secure: String? = nil, connections: Int = 100
+        _ database: Database, group: any EventLoopGroup, secure: String? = nil, connections: Int = 100, memory: Int = 64
     ) async throws -> (hub: Hub, listener: WebSocketListener) {
         let logger = quietLogger("hub")
-        let hub = Hub(database, logger)
+        let hub = Hub(database, MemoryBudget(limit: memory << 20), logger)
         var configuration = WebSocketListener.Configuration(interface: "127.0.0.1", port: 0)
         configuration.secureLayer = try secure.map { try BenchIdentity(folder: $0).server() }
         configuration.limits.maxConnections = max(configuration.limits.maxConnections, connections)
@@ -35,8 +38,11 @@ final class Hub: ListenerDelegate {
     func authorize(_ request: UpgradeRequest) async -> UpgradeDecision { .accept() }
 
     func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
+        var limits = ReplicationLimits()
+        limits.maximumBlobBytes = 1 << 40
         let session = ReplicationSession(
-            transport: transport, role: .passive(PassiveConfiguration(listener: "bench", database: database)), logger: logger)
+            transport: transport, role: .passive(PassiveConfiguration(listener: "bench", database: database, limits: limits)), memory: memory,
+            logger: logger)
         Task { await session.start() }
     }
 }

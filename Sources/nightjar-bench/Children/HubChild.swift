@@ -11,11 +11,15 @@ struct HubChild: AsyncParsableCommand {
     @Flag var watch = false
     @Option var secure: String?
     @Option var connections = 100
+    /// `limits.memory`, in MB.
+    @Option var memory = 64
 
     func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
-        let database = try Database.open(folder: folder, name: "hub")
-        let (_, listener) = try await Hub.open(database, group: group, secure: secure, connections: connections)
+        var options = DatabaseOptions()
+        options.maxBlobBytes = 1 << 40
+        let database = try Database.open(folder: folder, name: "hub", options: options)
+        let (_, listener) = try await Hub.open(database, group: group, secure: secure, connections: connections, memory: memory)
         let watcher = watch ? Watcher(database) : nil
         let start = Stopwatch()
         try tell("port=\(listener.port)")

@@ -102,3 +102,29 @@ struct LatencyCommand: AsyncParsableCommand {
         }
     }
 }
+
+struct BlobCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "blob", abstract: "A large blob between two processes: what it holds in memory at both ends.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var megabytes = 2_048
+    @Option var rounds = 3
+
+    func run() async throws {
+        try await common.report { try await BlobScenario(megabytes: megabytes, rounds: rounds).run($0) }
+    }
+}
+
+struct HostileCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "hostile", abstract: "Peers whose messages never end: what all of them together make a listener hold.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var connections = 1_000
+    @Option var rounds = 3
+
+    func run() async throws {
+        try await common.report { try await HostileScenario(connections: connections, rounds: rounds).run($0) }
+    }
+}

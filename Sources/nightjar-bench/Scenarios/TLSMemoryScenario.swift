@@ -56,7 +56,7 @@ struct TLSMemoryScenario {
     }
 
     /// A socket on each side for each connection, also for the process of the listener, which inherits the limit.
-    private func allowDescriptors() throws {
+    func allowDescriptors() throws {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { throw Files.failure("getrlimit") }
         let wanted = rlim_t(connections + Self.warmUp + 200)
