@@ -39,6 +39,15 @@ struct PushLedger {
             }
         }
 
+        /// Of the body, where it is at hand.
+        var bytes: Int {
+            switch self {
+            case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it):
+                it.body.count
+            case .due, .reading, .deferred, .awaitingPull: 0
+            }
+        }
+
         /// Nobody works on it; it waits for time or for the pull.
         var isWaiting: Bool {
             switch self {
@@ -148,8 +157,10 @@ struct PushLedger {
     mutating func forget(_ id: DocumentID) { remove(id) }
 
     mutating func move(_ id: DocumentID, to phase: Phase) {
-        let successor = remove(id)?.successor
-        insert(id, Entry(phase: phase, successor: successor))
+        guard let index = entries.index(forKey: id) else { return insert(id, Entry(phase: phase)) }
+        account(for: entries.values[index].phase, -1)
+        entries.values[index].phase = phase
+        account(for: phase, 1)
     }
 
     /// The peer wants it: it is sent when there is room.
@@ -268,32 +279,26 @@ struct PushLedger {
 
     private mutating func insert(_ id: DocumentID, _ entry: Entry) {
         entries[id] = entry
-        if entry.phase.isWaiting { waiting += 1 } else { active += 1 }
-        guard let document = entry.phase.document else { return }
-        bytesAtHand += document.body.count
-        switch entry.phase {
-        case .listing: listing += 1
-        case .sent:
-            inFlight += 1
-            inFlightBytes += document.body.count
-        default: break
-        }
+        account(for: entry.phase, 1)
     }
 
     @discardableResult
     private mutating func remove(_ id: DocumentID) -> Entry? {
         guard let entry = entries.removeValue(forKey: id) else { return nil }
-        if entry.phase.isWaiting { waiting -= 1 } else { active -= 1 }
-        if let document = entry.phase.document {
-            bytesAtHand -= document.body.count
-            switch entry.phase {
-            case .listing: listing -= 1
-            case .sent:
-                inFlight -= 1
-                inFlightBytes -= document.body.count
-            default: break
-            }
-        }
+        account(for: entry.phase, -1)
         return entry
+    }
+
+    private mutating func account(for phase: Phase, _ sign: Int) {
+        if phase.isWaiting { waiting += sign } else { active += sign }
+        let bytes = sign * phase.bytes
+        bytesAtHand += bytes
+        switch phase {
+        case .listing: listing += sign
+        case .sent:
+            inFlight += sign
+            inFlightBytes += bytes
+        default: break
+        }
     }
 }
