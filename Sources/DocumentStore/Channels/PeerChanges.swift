@@ -95,7 +95,7 @@ extension ReadTransaction {
         guard isExhausted, reached == (event.map { $0 - 1 } ?? page.newest) || event == nil && reached >= page.newest else { return }
         if let event {
             page.place.event = event
-            // Only goings: an empty database hears nothing of them.
+            // Only documents that leave: an empty database has none of them.
             page.place.inEvent = question.activeOnly && !access.grants(at: event) ? nil : 0
         } else {
             page.isEnd = true

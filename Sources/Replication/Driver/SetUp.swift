@@ -127,7 +127,7 @@ extension ReplicationSession {
         _ configuration: ReplicatorConfiguration
     ) -> CollectionLink {
         let settings = PullSettings(
-            collection: collection.name, role: .active(purgesWhatIsTakenAway: configuration.autoPurge),
+            collection: collection.name, role: .active,
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
             documentIDs: wanted.documentIDs.map(Set.init), limits: limits)
         let link = CollectionLink(

@@ -6,7 +6,7 @@ import Interfaces
 struct PullSettings: Sendable {
     enum Role: Sendable {
         /// We asked for the peer's changes.
-        case active(purgesWhatIsTakenAway: Bool)
+        case active
         /// The peer pushes to us.
         case passive(refusesPush: Bool)
     }

@@ -18,7 +18,7 @@ struct PullRun {
         change(&limits)
         machine = PullMachine(
             PullSettings(
-                collection: .default, role: passive ? .passive(refusesPush: refusesPush) : .active(purgesWhatIsTakenAway: true),
+                collection: .default, role: passive ? .passive(refusesPush: refusesPush) : .active,
                 hasFilter: filter, hasSyncFunction: sync, hasResolver: resolver, keepsLists: !passive, documentIDs: documentIDs,
                 limits: limits))
         if !passive { machine.subscribe(since: nil) }

@@ -63,7 +63,7 @@ import Testing
                 from: FeedPosition(0))
             pull = PullMachine(
                 PullSettings(
-                    collection: .default, role: .active(purgesWhatIsTakenAway: true), hasFilter: true, hasSyncFunction: false,
+                    collection: .default, role: .active, hasFilter: true, hasSyncFunction: false,
                     hasResolver: true, keepsLists: true, documentIDs: nil, limits: limits))
             pull.subscribe(since: nil)
             due = [.push(.decided), .pull(.started)]
