@@ -31,6 +31,7 @@ public actor ReplicationSession: MessageReceiver {
     var files = BlobFiles()
     var passiveRequests = PassiveRequests()
 
+    private var frames: [ByteBuffer] = []  // What the transport delivered and nobody has looked at.
     /// What waits for its turn, in order.
     private var inbox: [Event] = []
     private var isHandling = false
@@ -121,7 +122,7 @@ public actor ReplicationSession: MessageReceiver {
     // MARK: - From the transport
 
     public nonisolated func received(_ messages: [ByteBuffer]) {
-        assumeIsolated { session in session.turn { $0.receive(messages) } }
+        assumeIsolated { session in session.turn { $0.frames += messages } }
     }
 
     public nonisolated func holds(unfinishedBytes: Int) {
@@ -136,11 +137,13 @@ public actor ReplicationSession: MessageReceiver {
         assumeIsolated { $0.connectionClosed(end) }
     }
 
-    private func receive(_ messages: [ByteBuffer]) {
+    /// Takes frames one by one: a few that compress well become megabytes, and those behind wait until these are consumed.
+    private func receive() {
         var events: [DialectEvent] = []
-        for message in messages {
-            if hasEnded { return }
-            do { try dialect.receive(message, into: &events) } catch {
+        var next = 0
+        while next < frames.count, !dialect.shouldPauseReading, !hasEnded {
+            next += 1
+            do { try dialect.receive(frames[next - 1], into: &events) } catch {
                 logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
                 return finish(
                     error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
@@ -149,6 +152,7 @@ public actor ReplicationSession: MessageReceiver {
             for event in events { handle(event) }
             events.removeAll(keepingCapacity: true)
         }
+        frames.removeFirst(min(next, frames.count))
     }
 
     private func connectionClosed(_ end: ConnectionEnd) {
@@ -168,7 +172,10 @@ public actor ReplicationSession: MessageReceiver {
     func turn(_ body: (isolated ReplicationSession) -> Void) {
         guard !hasEnded else { return }
         body(self)
-        drain()
+        repeat {
+            receive()
+            drain()
+        } while !frames.isEmpty && !dialect.shouldPauseReading && !hasEnded
         pump()
         lookAround()
     }
@@ -355,6 +362,7 @@ public actor ReplicationSession: MessageReceiver {
             link.end()
         }
         inbox = []
+        frames = []
         passiveRequests = PassiveRequests()
         flushDocumentEvents()
         observer.activityChanged(.stopped)
