@@ -1,7 +1,50 @@
+import BLIP
 import Environment
 
-/// The bounds of the replication protocol, each with its reason. What exceeds one gets an error that names it.
+/// The bounds of the replication protocol. What exceeds one gets an error that names it.
+///
+/// Copies share their values: each connection has a dozen parts that know the limits, and a thousand idle connections are a
+/// thousand times what one of them holds.
+@dynamicMemberLookup
 public struct ReplicationLimits: Sendable {
+    private final class Shared: Sendable {
+        let values: ReplicationLimitValues
+        let blip: BLIPLimits
+
+        init(_ values: ReplicationLimitValues) {
+            self.values = values
+            blip = BLIPLimits(values)
+        }
+    }
+
+    private static let standard = Shared(ReplicationLimitValues())
+    private var shared = Self.standard
+
+    public init() {}
+
+    public subscript<Value>(dynamicMember path: WritableKeyPath<ReplicationLimitValues, Value>) -> Value {
+        get { shared.values[keyPath: path] }
+        set {
+            var values = shared.values
+            values[keyPath: path] = newValue
+            shared = Shared(values)
+        }
+    }
+
+    /// Of the connection beneath.
+    var blip: BLIPLimits { shared.blip }
+
+    #if DEBUG
+    package mutating func plant(_ fault: PlantedFault?) { self.planted = fault }
+    func has(_ fault: PlantedFault) -> Bool { shared.values.planted == fault }
+    #else
+    package mutating func plant(_ fault: PlantedFault?) {}
+    @inline(__always) func has(_ fault: PlantedFault) -> Bool { false }
+    #endif
+}
+
+/// What ``ReplicationLimits`` holds, each with its reason.
+public struct ReplicationLimitValues: Sendable {
     /// `rows_per_change_list`: rows in one `changes` or `proposeChanges`. Peers of this field send 200.
     public var rowsPerChangeList = 200
     /// `max_rows_in_change_list`: rows that a peer may send in one list; five times what any peer sends.
@@ -96,16 +139,6 @@ public struct ReplicationLimits: Sendable {
     public var compressionLevel: Int32 = 3
     #if DEBUG
     /// For the simulation's tests of itself.
-    private var planted: PlantedFault?
-    #endif
-
-    public init() {}
-
-    #if DEBUG
-    package mutating func plant(_ fault: PlantedFault?) { planted = fault }
-    func has(_ fault: PlantedFault) -> Bool { planted == fault }
-    #else
-    package mutating func plant(_ fault: PlantedFault?) {}
-    @inline(__always) func has(_ fault: PlantedFault) -> Bool { false }
+    var planted: PlantedFault?
     #endif
 }

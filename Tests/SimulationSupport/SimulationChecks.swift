@@ -143,6 +143,7 @@ extension Simulation {
                 for id in pending(agent, replicator) ?? [] where !isFree(DocumentID(stored: id)) { record.stuck.insert(id) }
             }
         }
+        if !record.stuck.isEmpty, scheduler.log != nil { dump() }
         return !record.stuck.isEmpty
     }
 

@@ -15,25 +15,25 @@ enum Wish {
 /// - Parameter stopsAtFirst: what comes after a failure is not run.
 func simulate(
     _ seeds: Range<UInt64>, stopsAtFirst: Bool = false, _ plan: @escaping @Sendable (UInt64) -> SimulationPlan
-) async throws -> (failures: [SimulationFailure], steps: Int, stuck: Int) {
-    try await withThrowingTaskGroup(of: (SimulationFailure?, Int, Int).self) { group in
+) async throws -> (failures: [SimulationFailure], steps: Int, stuck: [UInt64: Set<String>]) {
+    try await withThrowingTaskGroup(of: (UInt64, SimulationFailure?, Int, Set<String>).self) { group in
         var next = seeds.lowerBound
         var failures: [SimulationFailure] = []
-        var (steps, stuck) = (0, 0)
+        var (steps, stuck) = (0, [UInt64: Set<String>]())
         func add() {
             guard next < seeds.upperBound, !(stopsAtFirst && !failures.isEmpty) else { return }
             let plan = plan(next)
             next += 1
             group.addTask {
                 let result = try await simulate(plan)
-                return (result.failure, result.steps, result.stuck)
+                return (plan.seed, result.failure, result.steps, result.stuck)
             }
         }
         add()
         add()
-        while let (failure, count, isStuck) = try await group.next() {
+        while let (seed, failure, count, documents) = try await group.next() {
             steps += count
-            stuck += isStuck
+            if !documents.isEmpty { stuck[seed] = documents }
             if let failure { failures.append(failure) }
             add()
         }
@@ -51,7 +51,10 @@ func simulate(
         let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault) }
         for failure in result.failures { Issue.record("\(failure)") }
         let seconds = Double((clock.now - start).components.attoseconds) * 1e-18 + Double((clock.now - start).components.seconds)
-        print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second; \(result.stuck) documents stuck")
+        print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second")
+        for (seed, documents) in result.stuck.sorted(by: { $0.key < $1.key }) {
+            print("seed \(seed) does not come to rest: \(documents.sorted().joined(separator: ", "))")
+        }
     }
 
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {

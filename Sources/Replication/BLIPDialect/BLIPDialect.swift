@@ -46,22 +46,8 @@ struct BLIPDialect: ~Copyable {
     init(isPassive: Bool, limits: ReplicationLimits) {
         self.isPassive = isPassive
         self.limits = limits
-        var blipLimits = BLIPLimits()
-        blipLimits.maximumMessageByProfile = [
-            Profile.changes: limits.maximumChangeListBytes + Self.roomForProperties,
-            Profile.proposeChanges: limits.maximumChangeListBytes + Self.roomForProperties,
-            Profile.subChanges: limits.maximumChangeListBytes + Self.roomForProperties,
-            Profile.getCollections: limits.maximumCollectionsBytes + Self.roomForProperties,
-            Profile.setCheckpoint: limits.maximumCheckpointBytes + Self.roomForProperties,
-            Profile.getCheckpoint: Self.roomForProperties, Profile.getAttachment: Self.roomForProperties,
-            Profile.proveAttachment: Self.roomForProperties, Profile.norev: Self.roomForProperties,
-            Profile.unsubChanges: Self.roomForProperties,
-        ]
-        blipLimits.maximumReply = limits.maximumChangeListBytes + Self.roomForProperties
-        blip = BLIPConnection(limits: blipLimits, compressionLevel: limits.compressionLevel)
+        blip = BLIPConnection(limits: limits.blip, compressionLevel: limits.compressionLevel)
     }
-
-    private static let roomForProperties = 102_400 + 16
 
     // MARK: - Collections
 
