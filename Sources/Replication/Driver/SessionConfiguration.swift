@@ -50,11 +50,16 @@ public struct ActiveConfiguration: Sendable {
     public var resets: Bool
     /// Speak without collections from the first message, to a peer that was seen to refuse them.
     public var startsLegacy: Bool
+    /// Off for a run that is not to be gone on with, so that neither side keeps a checkpoint of it.
+    public var savesCheckpoint: Bool
 
-    public init(replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false) {
+    public init(
+        replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false, savesCheckpoint: Bool = true
+    ) {
         self.replicator = replicator
         self.resets = resets
         self.startsLegacy = startsLegacy
+        self.savesCheckpoint = savesCheckpoint
     }
 }
 

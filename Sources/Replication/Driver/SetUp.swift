@@ -146,8 +146,10 @@ extension ReplicationSession {
     private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, isEmpty: Bool) {
         let configuration = active.replicator
         let agreed = CheckpointBody.agree(own: start.own, peer: start.peer)
-        link.checkpoint = CheckpointMachine(
-            id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision)
+        if active.savesCheckpoint {
+            link.checkpoint = CheckpointMachine(
+                id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision)
+        }
         link.source.trustsKnownRevisions = agreed.trustsKnownRevisions
         if configuration.type.pulls {
             link.pull.subscribe(since: agreed.remote)

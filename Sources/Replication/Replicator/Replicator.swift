@@ -24,6 +24,7 @@ public actor Replicator {
         var statusListeners: [Int: AsyncStream<ReplicatorStatus>.Continuation] = [:]
         var eventListeners: [Int: AsyncStream<[DocumentEvent]>.Continuation] = [:]
         var nextListener = 0
+        var missing = MissingRevisions()
 
         /// The status with the counts as they are now.
         var current: ReplicatorStatus {
@@ -34,7 +35,9 @@ public actor Replicator {
     }
 
     private var runner: Task<Void, Never>?
-    private var session: ReplicationSession?
+    private var sessions: [ReplicationSession] = []
+    /// Fetches what the pull does not bring, over a connection of its own.
+    private var fetcher: Task<Bool, Never>?
     private var isStopping = false
     private var speaksLegacy = false
 
@@ -76,7 +79,7 @@ public actor Replicator {
         guard let runner else { return }
         isStopping = true
         runner.cancel()
-        if let session { await session.stop(code: code) }
+        for session in sessions { await session.stop(code: code) }
         await runner.value
     }
 
@@ -155,10 +158,14 @@ public actor Replicator {
 
     private nonisolated func tell(_ events: [DocumentEvent]) {
         log(events)
-        let listeners = shared.withLock { Array($0.eventListeners.values) }
+        let (listeners, isAnyMissing) = shared.withLock { shared in
+            if configuration.type == .pushAndPull { shared.missing.note(events) }
+            return (Array(shared.eventListeners.values), !shared.missing.isEmpty)
+        }
         for listener in listeners { listener.yield(events) }
         // The counts moved on.
         publish()
+        if isAnyMissing { environment.task { await self.hasFetchedMissing() } }
     }
 
     // MARK: - Runs
@@ -183,7 +190,10 @@ public actor Replicator {
                     $0.error = nil
                     $0.lastSuccess = environment.time.wallSeconds()
                 }
-                break
+                // What was fetched meanwhile may have been decided into something to push.
+                guard await hasFetchedMissing() else { break }
+                resets = false
+                continue
             }
             // A reset was meant for one run; what that run achieved is kept.
             resets = false
@@ -191,7 +201,7 @@ public actor Replicator {
             case .stop:
                 logger.error("stopped: \(error)")
                 update { $0.error = error }
-                finish()
+                await finish()
                 return
             case .retry(let seconds):
                 logger.warning("offline, next attempt in \(seconds) s: \(error)")
@@ -205,11 +215,11 @@ public actor Replicator {
                 try? await environment.time.sleep(seconds: seconds)
             }
         }
-        finish()
+        await finish()
     }
 
-    private func finish() {
-        session = nil
+    private func finish() async {
+        _ = await fetcher?.value
         runner = nil
         update {
             $0.activity = .stopped
@@ -236,26 +246,71 @@ public actor Replicator {
             $0.error = nil
             $0.attempt = 0
         }
+        update { $0.activity = .busy }
+        let end = await replicate(
+            over: transport, ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy),
+            shared.withLock { $0.counters }
+        ) { [weak self, environment] level in
+            guard level != .stopped else { return }
+            self?.update {
+                $0.activity = level
+                if level == .idle { $0.lastSuccess = environment.time.wallSeconds() }
+            }
+        }
+        return end
+    }
+
+    /// Asks once more, by name, for documents whose revision at the peer is not here although the pull is over. One attempt at a
+    /// time; false where there was nothing to ask for.
+    @discardableResult
+    private func hasFetchedMissing() async -> Bool {
+        if let fetcher { return await fetcher.value }
+        let missing = shared.withLock { $0.missing.take() }
+        guard !missing.isEmpty, !isStopping else { return false }
+        let task = environment.task { await self.fetch(missing) }
+        fetcher = task
+        let isDone = await task.value
+        fetcher = nil
+        return isDone
+    }
+
+    private func fetch(_ missing: [CollectionName: [DocumentID]]) async -> Bool {
+        guard let transport = try? await connector.connect() else { return false }
+        guard !isStopping else {
+            transport.drop()
+            return false
+        }
+        var only = configuration
+        (only.type, only.isContinuous) = (.pull, false)
+        only.collections = configuration.collections.compactMap { wanted in
+            guard let ids = missing[wanted.collection] else { return nil }
+            var wanted = wanted
+            wanted.documentIDs = ids
+            return wanted
+        }
+        let counters = ReplicationCounters()
+        let active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
+        let end = await replicate(over: transport, active, counters)
+        shared.withLock { $0.counters.add(counters.snapshot) }
+        return end.error == nil
+    }
+
+    /// One session, from its start to its end.
+    private func replicate(
+        over transport: any MessageTransport, _ active: ActiveConfiguration, _ counters: ReplicationCounters,
+        activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }
+    ) async -> SessionEnd {
         let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
         let observer = SessionObserver(
-            activityChanged: { [weak self, environment] level in
-                guard level != .stopped else { return }
-                self?.update {
-                    $0.activity = level
-                    if level == .idle { $0.lastSuccess = environment.time.wallSeconds() }
-                }
-            },
-            documents: { [weak self] in self?.tell($0) },
+            activityChanged: activityChanged, documents: { [weak self] in self?.tell($0) },
             ended: {
                 continuation.yield($0)
                 continuation.finish()
             })
         let session = ReplicationSession(
-            transport: transport,
-            role: .active(ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy)),
-            observer: observer, counters: shared.withLock { $0.counters }, environment: environment, memory: memory, logger: logger)
-        self.session = session
-        update { $0.activity = .busy }
+            transport: transport, role: .active(active), observer: observer, counters: counters, environment: environment,
+            memory: memory, logger: logger)
+        sessions.append(session)
         await session.start()
         if isStopping { await session.stop() }
         // Not through the task's cancellation: the session ends in order, and says so.
@@ -263,7 +318,7 @@ public actor Replicator {
             for await end in ends { return end }
             return SessionEnd(error: nil, wantsLegacy: false)
         }.value
-        self.session = nil
+        sessions.removeAll { $0 === session }
         return end
     }
 
@@ -274,41 +329,7 @@ public actor Replicator {
     ///
     /// - Parameter limit: no more than this many ids are given.
     public nonisolated func pendingDocumentIDs(limit: Int = 10_000) async throws -> [(CollectionName, DocumentID)] {
-        guard configuration.type.pushes else { return [] }
-        let database = configuration.database
-        var pending: [(CollectionName, DocumentID)] = []
-        for wanted in configuration.collections {
-            guard let collection = database.collection(wanted.collection) else { continue }
-            let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
-            let key = configuration.remoteKey
-            let (start, remote) = try await database.read { transaction in
-                let body = try transaction.checkpoint(.own, id: id, collection: collection)?.body
-                return (body.map { CheckpointBody(parsing: $0).local } ?? 0, try transaction.existingRemote(for: key))
-            }
-            var cursor = start
-            while pending.count < limit {
-                let since = cursor
-                let ids = wanted.documentIDs
-                let rows = try await database.read {
-                    try $0.changes(
-                        collection, since: since, limit: 200, includeBodies: wanted.pushFilter != nil, ids: ids, remote: remote)
-                }
-                guard let last = rows.last else { break }
-                cursor = last.sequence
-                var open = rows.filter { $0.remoteRevision != $0.revision }
-                if let filter = wanted.pushFilter, !open.isEmpty {
-                    let context = PolicyContext(
-                        database: database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
-                        remote: configuration.target)
-                    let verdicts = await filter.evaluate(
-                        open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) },
-                        context)
-                    open = zip(open, verdicts).filter { $0.1 == .pass }.map(\.0)
-                }
-                pending += open.prefix(limit - pending.count).map { (wanted.collection, $0.id) }
-            }
-        }
-        return pending
+        try await OpenDocuments(configuration: configuration).pendingDocumentIDs(limit: limit)
     }
 
     /// How many sequences are newer than what has been pushed: cheap enough for every look at the status. Counts
@@ -316,51 +337,14 @@ public actor Replicator {
     ///
     /// - Returns: no more than ``pendingLimit`` a collection.
     public nonisolated func pendingEstimate() async throws -> Int {
-        guard configuration.type.pushes else { return 0 }
-        var count = 0
-        for wanted in configuration.collections {
-            guard let collection = configuration.database.collection(wanted.collection) else { continue }
-            count += try await pendingCount(wanted, collection, limit: Self.pendingLimit)
-        }
-        return count
+        try await OpenDocuments(configuration: configuration).pendingEstimate()
     }
 
     /// `pending_limit`: up to here pending documents are counted, so that a look at the status stays cheap.
     public static let pendingLimit = 10_000
 
-    private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection, limit: Int) async throws -> Int {
-        let database = configuration.database
-        let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
-        let key = configuration.remoteKey
-        let ids = wanted.documentIDs
-        return try await database.read { transaction in
-            let body = try transaction.checkpoint(.own, id: id, collection: collection)?.body
-            var since = body.map { CheckpointBody(parsing: $0).local } ?? 0
-            guard try transaction.lastSequence(collection) > since else { return 0 }
-            let remote = try transaction.existingRemote(for: key)
-            var count = 0
-            while count < limit {
-                let rows = try transaction.changes(collection, since: since, limit: 1_000, includeBodies: false, ids: ids, remote: remote)
-                guard let last = rows.last else { break }
-                since = last.sequence
-                count += rows.count { $0.remoteRevision != $0.revision }
-            }
-            return count
-        }
-    }
-
     /// Documents that are held because a filter failed, both directions.
     public nonisolated func heldDocuments(limit: Int = 10_000) async throws -> [(CollectionName, Exclusion)] {
-        let database = configuration.database
-        let key = configuration.remoteKey
-        let names = configuration.collections.compactMap { database.collection($0.collection) }
-        return try await database.read { transaction in
-            guard let remote = try transaction.existingRemote(for: key) else { return [] }
-            var held: [(CollectionName, Exclusion)] = []
-            for collection in names {
-                held += try transaction.exclusions(collection, remote: remote, kind: .held, limit: limit).map { (collection.name, $0) }
-            }
-            return held
-        }
+        try await OpenDocuments(configuration: configuration).heldDocuments(limit: limit)
     }
 }
