@@ -118,6 +118,20 @@ public struct RevisionTree: Sendable, Equatable {
         return at == wanted
     }
 
+    /// Whether a revision that is not in the tree may be an ancestor that was pruned: some branch has nothing at its generation.
+    public func mayHavePruned(_ revision: RevisionID) -> Bool {
+        nodes.indices.contains { leaf in
+            guard nodes[leaf].isLeaf else { return false }
+            var at = leaf
+            while nodes[at].generation > revision.generation {
+                guard nodes[at].parent >= 0 else { return true }
+                at = Int(nodes[at].parent)
+                if nodes[at].generation < revision.generation { return true }
+            }
+            return false
+        }
+    }
+
     /// The newest revision from which both come (one of them, if it is the other's ancestor); nil if there is none.
     public func commonAncestor(of a: RevisionID, and b: RevisionID) -> RevisionID? {
         guard var x = index(of: a), var y = index(of: b) else { return nil }

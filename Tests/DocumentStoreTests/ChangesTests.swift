@@ -113,6 +113,29 @@ import Testing
         #expect(few == [.need(ancestors: [rev("3-cc"), rev("2-bb")])])
     }
 
+    /// What a decision dropped may be what the peer went on with; what was pruned is an ancestor that nobody needs again.
+    @Test func aDroppedBranchIsWantedAgainAndAPrunedAncestorIsNot() async throws {
+        let store = try Store()
+        let c = try store.c
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "3-cc", ["2-bb"])
+        _ = try await store.insert("b", "2-bb")
+        try await store.database.write { transaction in
+            for (id, known) in [("a", "1-aa"), ("b", "1-aa")] {
+                try transaction.setRemoteRevisions(remote, c, [(doc(id), rev(known))])
+            }
+        }
+        func needs() async throws -> [RevisionNeed] {
+            try await store.database.read { try $0.missing(c, [(doc("a"), rev("1-aa")), (doc("b"), rev("1-aa"))]) }
+        }
+        #expect(try await needs() == [.have, .have])
+        try await store.database.write { transaction in
+            for id in ["a", "b"] { try transaction.setRemoteRevisions(remote, c, [(doc(id), rev("2-00"))]) }
+        }
+        let dropped = try await store.database.read { try $0.missing(c, [(doc("a"), rev("2-00")), (doc("b"), rev("2-00"))]) }
+        #expect(dropped == [.need(ancestors: []), .need(ancestors: [])])
+    }
+
     @Test func proposalsOfAPeer() async throws {
         let store = try Store()
         let c = try store.c

@@ -35,6 +35,15 @@ import Testing
         #expect(tree.winner?.revision == r[1])
     }
 
+    @Test func onlyABranchWithRoomMayHavePrunedARevision() throws {
+        let r = try revisions("3-cc", "4-dd", "5-ee")
+        var tree = try RevisionTree(r[0])
+        try tree.insert(r[2], history: [r[1], r[0]])
+        #expect(try tree.mayHavePruned(RevisionID("2-bb")), "before the first that is left")
+        #expect(try !tree.mayHavePruned(RevisionID("4-00")) && !tree.mayHavePruned(RevisionID("3-00")))
+        #expect(try !tree.mayHavePruned(RevisionID("5-ff")) && !tree.mayHavePruned(RevisionID("6-ff")), "not older than the leaf")
+    }
+
     @Test func aLiveLeafWinsOverATombstone() throws {
         let r = try revisions("1-aa", "2-bb", "3-cc")
         var tree = try RevisionTree(r[0])

@@ -3,6 +3,7 @@ import DocumentStore
 import Interfaces
 import Replication
 import Testing
+import TestSupport
 
 /// Two edits of one document that know nothing of each other.
 @Suite(.timeLimit(.minutes(1)))
@@ -68,6 +69,31 @@ struct ConflictTests {
         try await b.put("x", "{ \"same\": 1 }")
         let status = await replicate(a, Hub(b))
         #expect(status.error == nil && status.counts.resolved == 0)
+    }
+
+    /// The pull passed what the peer holds, and here it is gone: it is asked for by name.
+    @Test(arguments: [true, false])
+    func aDocumentThatWasPurgedAndWrittenAnewMeetsThePeersAgain(_ isContinuous: Bool) async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        try await a.put("x", "{\"base\":true}")
+        try await a.put("y", "{}")
+        await replicate(a, hub)
+        let collection = try #require(a.database.collection(.default))
+        try await a.database.write { _ = try $0.purge(collection, DocumentID(stored: "x")) }
+        try await a.put("x", "{\"again\":true}")
+        if isContinuous {
+            let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
+            await replicator.start()
+            try await eventually("both hold the same") { try await a.contents() == b.contents() }
+            try await eventually("the decision counts") { replicator.status.counts.resolved == 1 }
+            await replicator.stop()
+        } else {
+            let status = await replicate(a, hub)
+            #expect(status.error == nil && status.counts.resolved == 1)
+        }
+        #expect(try await a.contents() == b.contents())
+        #expect(try await a.database.statistics().first?.conflictsPending == 0)
     }
 
     @Test(arguments: [

@@ -96,8 +96,7 @@ package final class Simulation: @unchecked Sendable {
         while violation == nil, scheduler.step() {
             look()
             if scheduler.now - start > Self.longestRest {
-                if !isStuck() { violate("the fleet does not come to rest within an hour") }
-                return
+                return violate("the fleet does not come to rest within an hour")
             }
             if scheduler.steps - steps > bound { return violate("the fleet does not come to rest within \(bound) steps: a storm") }
         }

@@ -87,7 +87,7 @@ extension Simulation {
 
     /// Where several machines decide the same conflict, a machine may have dropped what another one kept.
     private func mayBeDropped(_ id: DocumentID) -> Bool {
-        record.stuck.contains(id.text) || (plan.topology == .hubs || plan.topology == .ring) && record.decided.contains(id)
+        (plan.topology == .hubs || plan.topology == .ring) && record.decided.contains(id)
     }
 
     // MARK: when all is quiet
@@ -119,7 +119,7 @@ extension Simulation {
         if status.counts.completed != status.counts.total {
             violate("\(name) is idle with \(status.counts.completed) of \(status.counts.total) documents completed")
         }
-        let waiting = pending(agent, replicator)?.filter { !isFree(DocumentID(stored: $0)) && !record.stuck.contains($0) } ?? []
+        let waiting = pending(agent, replicator)?.filter { !isFree(DocumentID(stored: $0)) } ?? []
         if !waiting.isEmpty { violate("\(name) is idle while \(waiting.joined(separator: ", ")) wait") }
     }
 
@@ -135,18 +135,6 @@ extension Simulation {
         return record.pending
     }
 
-    /// A fleet that does not come to rest although only documents are left that a peer refuses because it holds a revision that was
-    /// dropped here when a conflict was decided. That is known, and counted; see `SimulationRecord.stuck`.
-    func isStuck() -> Bool {
-        for agent in agents {
-            for replicator in agent.process?.replicators ?? [] where replicator.status.activity == .idle {
-                for id in pending(agent, replicator) ?? [] where !isFree(DocumentID(stored: id)) { record.stuck.insert(id) }
-            }
-        }
-        if !record.stuck.isEmpty, scheduler.log != nil { dump() }
-        return !record.stuck.isEmpty
-    }
-
     private func checkConvergence() {
         var replicas: [Replica] = []
         for agent in agents {
@@ -155,7 +143,6 @@ extension Simulation {
         }
         let ids = Set(replicas.flatMap { $0.rows.keys }).union(record.edits.keys).sorted()
         for id in ids where !isFree(id) {
-            if record.stuck.contains(id.text) { continue }
             // A machine that never heard of a document need not hear of its end.
             let states = replicas.map { replica -> String in
                 guard let row = replica.rows[id] else { return "deleted" }

@@ -25,7 +25,4 @@ package final class SimulationRecord: @unchecked Sendable {
     package var crashes = 0
     /// The last answer to the question what waits to be pushed.
     var pending: [String]?
-    /// Documents that a push offers for ever to a peer whose revision was dropped here when a conflict was decided, and which the
-    /// peer does not send again: two hubs that decide the same conflict differently. To be mended; until then counted.
-    package var stuck: Set<String> = []
 }

@@ -15,29 +15,28 @@ enum Wish {
 /// - Parameter stopsAtFirst: what comes after a failure is not run.
 func simulate(
     _ seeds: Range<UInt64>, stopsAtFirst: Bool = false, _ plan: @escaping @Sendable (UInt64) -> SimulationPlan
-) async throws -> (failures: [SimulationFailure], steps: Int, stuck: [UInt64: Set<String>]) {
-    try await withThrowingTaskGroup(of: (UInt64, SimulationFailure?, Int, Set<String>).self) { group in
+) async throws -> (failures: [SimulationFailure], steps: Int) {
+    try await withThrowingTaskGroup(of: (SimulationFailure?, Int).self) { group in
         var next = seeds.lowerBound
         var failures: [SimulationFailure] = []
-        var (steps, stuck) = (0, [UInt64: Set<String>]())
+        var steps = 0
         func add() {
             guard next < seeds.upperBound, !(stopsAtFirst && !failures.isEmpty) else { return }
             let plan = plan(next)
             next += 1
             group.addTask {
                 let result = try await simulate(plan)
-                return (plan.seed, result.failure, result.steps, result.stuck)
+                return (result.failure, result.steps)
             }
         }
         add()
         add()
-        while let (seed, failure, count, documents) = try await group.next() {
+        while let (failure, count) = try await group.next() {
             steps += count
-            if !documents.isEmpty { stuck[seed] = documents }
             if let failure { failures.append(failure) }
             add()
         }
-        return (failures.sorted { $0.plan.seed < $1.plan.seed }, steps, stuck)
+        return (failures.sorted { $0.plan.seed < $1.plan.seed }, steps)
     }
 }
 
@@ -52,9 +51,6 @@ func simulate(
         for failure in result.failures { Issue.record("\(failure)") }
         let seconds = Double((clock.now - start).components.attoseconds) * 1e-18 + Double((clock.now - start).components.seconds)
         print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second")
-        for (seed, documents) in result.stuck.sorted(by: { $0.key < $1.key }) {
-            print("seed \(seed) does not come to rest: \(documents.sorted().joined(separator: ", "))")
-        }
     }
 
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {

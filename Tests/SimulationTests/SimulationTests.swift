@@ -5,14 +5,14 @@ import SimulationSupport
 import Testing
 
 /// Runs a simulation on a thread of its own, since a run has to stay on one.
-func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) async throws -> (trace: UInt64, steps: Int, stuck: Set<String>, failure: SimulationFailure?) {
+func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) async throws -> (trace: UInt64, steps: Int, failure: SimulationFailure?) {
     try await ThreadWorkers().run(name: "simulation", stackBytes: 8 << 20) {
         let simulation = Simulation(plan, log: log)
         do throws(SimulationFailure) {
             try simulation.run()
-            return (simulation.scheduler.trace, simulation.scheduler.steps, simulation.record.stuck, nil)
+            return (simulation.scheduler.trace, simulation.scheduler.steps, nil)
         } catch {
-            return (simulation.scheduler.trace, simulation.scheduler.steps, simulation.record.stuck, error)
+            return (simulation.scheduler.trace, simulation.scheduler.steps, error)
         }
     }
 }

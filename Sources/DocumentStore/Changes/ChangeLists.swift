@@ -102,7 +102,8 @@ extension ReadTransaction {
     // MARK: what a peer offers
 
     /// For a peer's `changes`: which of the revisions are wanted, and what we hold of those documents.
-    /// A revision counts as held if it is anywhere in the tree, or is what a remote was last known to have.
+    /// A revision counts as held if it is anywhere in the tree, or if a remote is known to have it and it may be an ancestor that was
+    /// pruned here. One that cannot be is of a branch that a decision dropped: the peer went on with it, so it is wanted once more.
     public final func missing(
         _ collection: Collection, _ offers: [(DocumentID, RevisionID)], maxAncestors: Int = 10
     ) throws(StoreError) -> [RevisionNeed] {
@@ -126,8 +127,9 @@ extension ReadTransaction {
     private func need(
         _ collection: Collection, _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int
     ) throws(StoreError) -> RevisionNeed {
-        if row.remotes.entries.contains(where: { $0.revision == revision }) { return .have }
+        let isKnown = row.remotes.entries.contains { $0.revision == revision }
         guard row.tree != nil else {
+            if isKnown, revision.generation < row.revision.generation { return .have }
             return .need(ancestors: row.revision.generation < revision.generation ? [row.revision] : [])
         }
         let tree: RevisionTree
@@ -136,7 +138,7 @@ extension ReadTransaction {
             guard case .documentDamaged = error else { throw error }
             return .need(ancestors: row.revision.generation < revision.generation ? [row.revision] : [])
         }
-        if tree.contains(revision) { return .have }
+        if tree.contains(revision) || isKnown && tree.mayHavePruned(revision) { return .have }
         // The current revision first: its body is certainly stored, so it is the best base.
         var ancestors: [RevisionID] = []
         for leaf in [row.revision] + tree.leaves.map(\.revision) {
