@@ -176,7 +176,10 @@ package final class HTTPListener: Sendable {
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 512)
             .childChannelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
-            .childChannelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536))
+            // NIO keeps a connection's buffer for its next read, also while nothing comes: most of what an idle peer costs.
+            .childChannelOption(
+                .recvAllocator,
+                value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: limits.readBuffer))
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try makePipeline(channel, core) }
             }

@@ -67,7 +67,7 @@ struct ConnectionAttempt: Sendable {
             // Nothing is read, and no failure of TLS lost, before the handlers that wait for it are there.
             .channelOption(.autoRead, value: false)
             .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
-            .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536))
+            .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: 65_536))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try addSecureLayer(channel) }
             }

@@ -11,11 +11,15 @@ import Transport
 final class Hub: ListenerDelegate {
     let database: Database
     private let memory: MemoryBudget
+    private let limits: ReplicationLimits
     private let logger: Logger
 
     private init(_ database: Database, _ memory: MemoryBudget, _ logger: Logger) {
         self.database = database
         self.memory = memory
+        var limits = ReplicationLimits()
+        limits.maximumBlobBytes = 1 << 40
+        self.limits = limits
         self.logger = logger
     }
 
@@ -38,8 +42,6 @@ final class Hub: ListenerDelegate {
     func authorize(_ request: UpgradeRequest) async -> UpgradeDecision { .accept() }
 
     func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
-        var limits = ReplicationLimits()
-        limits.maximumBlobBytes = 1 << 40
         let session = ReplicationSession(
             transport: transport, role: .passive(PassiveConfiguration(listener: "bench", database: database, limits: limits)), memory: memory,
             logger: logger)
