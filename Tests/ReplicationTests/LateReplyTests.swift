@@ -1,0 +1,40 @@
+import BLIP
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import Replication
+
+/// Answers to revisions that an earlier subscription on the connection sent.
+@Suite(.timeLimit(.minutes(1)))
+struct LateReplyTests {
+    @Test func aLateReplyIsNotTakenForTheNextSubscriptions() async throws {
+        let database = try TestDatabase("hub")
+        try await database.put("a", "{}")
+        let numbers = Mutex([UInt64]())
+        let hub = Hub(database)
+        let peer = try await Peer(hub) { request in
+            switch request.profile {
+            case "changes": return OutgoingReply(json: "[[]]")
+            case "rev":
+                numbers.withLock { $0.append(request.number) }
+                return nil
+            default: return OutgoingReply()
+            }
+        }
+        await peer.begin()
+        var requests = peer.requests.makeAsyncIterator()
+        for _ in 0..<2 {
+            #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
+            while let request = await requests.next(), request.profile != "rev" {}
+        }
+        let (first, second) = numbers.withLock { ($0[0], $0[1]) }
+        // What is answered goes before what is asked next.
+        for reply in [OutgoingReply(error: "HTTP", 500), OutgoingReply()] {
+            peer.reply(to: reply.error == nil ? second : first, reply)
+            #expect(await peer.isAlive())
+            #expect(hub.counters.snapshot.pushed == (reply.error == nil ? 1 : 0))
+        }
+        #expect(hub.counters.snapshot.completed == hub.counters.snapshot.total)
+    }
+}
