@@ -59,6 +59,9 @@ public struct ReplicationLimits: Sendable {
     public var maximumBlobsPerDocument = 10_000
     /// `shown_blobs`: blobs that a session remembers as proved or sent by its peer, so that they need not be proved again.
     public var shownBlobs = 1_000
+    /// `known_blob_bytes`: bodies up to this size are looked at for the blobs that a document names already, many at a time; those of a
+    /// larger one are shown anew.
+    public var knownBlobBytes = 64 << 10
     /// `max_document_bytes`: body of one document. Sync Gateway's limit.
     public var maximumDocumentBytes = 20 << 20
     /// `max_history`: revision ids sent with a revision, and asked for. Couchbase Lite's.

@@ -140,6 +140,17 @@ struct BlobProofTests {
         #expect(questions.all.isEmpty)
     }
 
+    /// Each look at what a document named costs reading it, while its pusher may send a few bytes.
+    @Test func whatALargeDocumentNamedIsShownAnew() async throws {
+        let database = try await hubWithSecret()
+        let current = try #require(try await database.get("minutes")).revision
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        configuration.limits.knownBlobBytes = Self.body.utf8.count - 1
+        let (peer, questions) = try await peer(Hub(configuration), Holder(blobs: [Self.secret]))
+        #expect(await push(peer, "minutes", Self.body, Self.second, current.text) == nil)
+        #expect(questions.all == ["proveAttachment"])
+    }
+
     /// It may write the document, but not see it: what it names is not its own.
     @Test(arguments: ["channels", "filter"])
     func whatADocumentOutOfSightNamedHasToBeShown(_ bound: String) async throws {

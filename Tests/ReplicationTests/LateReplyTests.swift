@@ -37,4 +37,34 @@ struct LateReplyTests {
         }
         #expect(hub.counters.snapshot.completed == hub.counters.snapshot.total)
     }
+
+    /// Who subscribes again and again, wants everything and answers nothing, is held to what one subscription may have under way.
+    @Test func revisionsThatAreNeverAnsweredAreBounded() async throws {
+        let database = try TestDatabase("hub")
+        let blob = try await database.blob([1])
+        for number in 0..<4 { try await database.put("doc-\(number)", "{\"x\":{\"@type\":\"blob\",\"digest\":\"\(blob)\"}}") }
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        configuration.limits.revisionsInFlight = 10
+        let peer = try await Peer(Hub(configuration)) { request in
+            switch request.profile {
+            case "changes": OutgoingReply(json: "[[],[],[],[]]")
+            case "rev": nil
+            default: OutgoingReply()
+            }
+        }
+        await peer.begin()
+        var requests = peer.requests.makeAsyncIterator()
+        for _ in 0..<3 {
+            #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
+            var revisions = 0
+            while revisions < 4, let request = await requests.next() { revisions += request.profile == "rev" ? 1 : 0 }
+            #expect(await peer.ask("getAttachment", [("collection", "0"), ("digest", blob)])?.error == nil)
+        }
+        #expect(await peer.ask("subChanges", [("collection", "0")])?.error?.code == 503)
+        #expect(await peer.isAlive())
+        // What was sent for the subscription that ended is not lent any more.
+        #expect(await peer.ask("unsubChanges", [("collection", "0")])?.error == nil)
+        #expect(await peer.ask("getAttachment", [("collection", "0"), ("digest", blob)])?.error?.code == 403)
+        #expect(await peer.ask("getAttachment", [("collection", "0"), ("digest", blob), ("docID", "doc-0")])?.error == nil)
+    }
 }

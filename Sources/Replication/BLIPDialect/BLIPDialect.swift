@@ -91,7 +91,8 @@ struct BLIPDialect: ~Copyable {
     var bufferedBytes: Int { blip.bufferedBytes }
     /// Bytes of our replies that the peer has not taken.
     var owedBytes: Int { blip.queuedReplyBytes }
-    var unansweredRequests: Int { blip.unansweredRequests }
+    /// Requests of ours that the peer has not answered.
+    var awaitedReplies: Int { blip.awaitedReplies }
     /// A stream is consumed more slowly than it comes.
     var shouldPauseReading: Bool { blip.shouldPauseReading }
 

@@ -111,13 +111,14 @@ extension ReplicationSession {
     /// document's current revision names, if the peer may have that.
     func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
         let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.blobs)
+        let limit = limits.knownBlobBytes
         if revision.hasShownBlobs { return tell(blobs: .needed(waiter, id, blobs, known: Set(blobs.map(\.digest)))) }
         if let source = isPassive ? nil : link.source {
-            return read { try source.knownBlobs($0, id) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
+            return read { try source.knownBlobs($0, id, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
         }
         view(link) { session, view in
             session.ask { () async -> Result<Set<BlobDigest>, any Error> in
-                do { return .success(try await view.blobs(of: id)) } catch { return .failure(error) }
+                do { return .success(try await view.blobs(of: id, limit: limit)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
                 case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: known))

@@ -71,8 +71,7 @@ extension ReplicationSession {
             let access = try transaction.channelAccess(collection, of: peer)
             return try documents.map { document in
                 // Where it changed since, the newer revision stands for it; that one comes in its turn.
-                let rows = try transaction.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [document.id])
-                guard let current = rows.first?.revision else { return false }
+                guard let current = try transaction.row(collection, document.id)?.revision else { return false }
                 return try transaction.isVisible(collection, document.id, current, to: access)
             }
         } then: { session, verdicts in

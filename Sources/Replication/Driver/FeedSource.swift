@@ -116,9 +116,12 @@ struct FeedSource: Sendable {
 
     /// Blobs that the peer has shown or may have anyway, where it brings another revision of the document: those of the current one, if
     /// that is what it is known to hold.
-    func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID) throws(StoreError) -> Set<BlobDigest> {
-        let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: true, ids: [id], remote: remote).first
-        guard let row, row.hasBlobs, row.remoteRevision == row.revision, let body = row.body else { return [] }
+    ///
+    /// - Parameter limit: bytes of a body; a larger one is not looked at.
+    func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, limit: Int) throws(StoreError) -> Set<BlobDigest> {
+        let row = try transaction.row(collection, id, remote: remote)
+        guard let row, row.hasBlobs, row.remoteRevision == row.revision, row.bodySize <= limit else { return [] }
+        let body = try transaction.row(collection, id, withBody: true)?.body ?? []
         return Set(((try? BlobReferences.find(in: body)) ?? []).map(\.digest))
     }
 

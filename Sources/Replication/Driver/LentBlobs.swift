@@ -25,5 +25,10 @@ struct LentBlobs {
         }
     }
 
+    /// A push is over: what the peer still wants of it, it asks for by the document.
+    mutating func takeBack(slot: Int) {
+        for trip in byTrip.keys where trip.slot == slot { takeBack(trip) }
+    }
+
     func contains(_ digest: BlobDigest) -> Bool { trips[digest] != nil }
 }

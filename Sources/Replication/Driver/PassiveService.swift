@@ -167,7 +167,7 @@ extension ReplicationSession {
         case .subscribe(let subscription):
             do throws(MessageError) { try subscribe(links[slot], subscription, handle) } catch { dialect.refuse(handle, error) }
         case .unsubscribe:
-            links[slot].endPush()
+            endPush(links[slot])
             touch(links[slot])
             dialect.reply(handle)
         }
@@ -233,7 +233,11 @@ extension ReplicationSession {
         if let running = link.push, running.settings.isContinuous {
             throw MessageError(code: 409, message: "this collection has a subscription already")
         }
-        link.endPush()
+        guard dialect.awaitedReplies < limits.revisionsInFlight else {
+            throw MessageError(
+                code: 503, message: "\(dialect.awaitedReplies) revisions of earlier subscriptions are not answered; revs_in_flight is \(limits.revisionsInFlight)")
+        }
+        endPush(link)
         link.generation += 1
         var source = FeedSource(
             collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs)
@@ -270,6 +274,11 @@ extension ReplicationSession {
             } failed: { failed($0, $1) }
         }
         noteAccess(link, then: findStart, failed: failed)
+    }
+
+    private func endPush(_ link: CollectionLink) {
+        link.endPush()
+        files.lent.takeBack(slot: link.slot)
     }
 
     /// Notes what the authenticator said of the peer's channels, once for a collection, before anything is asked about them.

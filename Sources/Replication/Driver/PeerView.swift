@@ -12,9 +12,6 @@ struct PeerView: Sendable {
     let filter: (any DocumentFilter)?
     let context: PolicyContext
 
-    /// The peer may have everything in the collection.
-    var isUnlimited: Bool { peer == nil && filter == nil }
-
     /// Bytes of bodies that are shown to the filter at once.
     private static let pageBytes = 4 << 20
 
@@ -23,7 +20,10 @@ struct PeerView: Sendable {
     func check(_ proposals: [Proposal]) async throws -> [ProposalVerdict] {
         let collection = collection
         let verdicts = try await database.read { try $0.checkProposals(collection, proposals) }
-        let visible = try await visible(zip(proposals, verdicts).filter { $0.1 != .accept }.map(\.0.id))
+        // A document that is proposed a thousand times is looked at once.
+        var seen: Set<DocumentID> = []
+        let told = zip(proposals, verdicts).filter { $0.1 != .accept && seen.insert($0.0.id).inserted }.map(\.0.id)
+        let visible = try await visible(told)
         return zip(proposals, verdicts).map { proposal, verdict in
             let told: Version? =
                 switch verdict {
@@ -48,7 +48,12 @@ struct PeerView: Sendable {
     }
 
     /// The blobs that the document's current revision names; none where the peer may not have it.
-    func blobs(of id: DocumentID) async throws -> Set<BlobDigest> {
+    ///
+    /// - Parameter limit: bytes of a body; a larger one is not looked at.
+    func blobs(of id: DocumentID, limit: Int = .max) async throws -> Set<BlobDigest> {
+        let collection = collection
+        let row = try await database.read { try $0.row(collection, id) }
+        guard let row, row.hasBlobs, row.bodySize <= limit else { return [] }
         let (documents, _) = try await read([id], withBodies: true)
         return Set(documents.flatMap { ((try? BlobReferences.find(in: $0.body)) ?? []).map(\.digest) })
     }
@@ -62,7 +67,7 @@ struct PeerView: Sendable {
             var (taken, bytes) = (0, 0)
             for id in ids where bytes < Self.pageBytes {
                 taken += 1
-                let found = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first
+                let found = try transaction.row(collection, id, withBody: withBodies)
                 guard let found, try access.map({ try transaction.isVisible(collection, id, found.revision, to: $0) }) ?? true else { continue }
                 bytes += found.body?.count ?? 0
                 documents.append(PolicyDocument(id: id, revision: found.revision, isDeleted: found.isDeleted, body: found.body ?? []))
@@ -72,6 +77,13 @@ struct PeerView: Sendable {
         guard let filter, !documents.isEmpty else { return (documents, taken) }
         let verdicts = await filter.verdicts(documents, context)
         return (zip(documents, verdicts).filter { $0.1 == .pass }.map(\.0), taken)
+    }
+}
+
+extension ReadTransaction {
+    /// The document's place in the feed.
+    func row(_ collection: Collection, _ id: DocumentID, withBody: Bool = false, remote: RemoteID? = nil) throws(StoreError) -> ChangeRow? {
+        try changes(collection, since: 0, limit: 1, includeBodies: withBody, ids: [id], remote: remote).first
     }
 }
 
