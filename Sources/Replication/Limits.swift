@@ -98,6 +98,13 @@ public struct ReplicationLimitValues: Sendable {
     public var blobFetches = 8
     /// `blob_reads`: requests for blobs that are served at the same time, piece by piece.
     public var blobReads = 2
+    /// `max_blobs_per_document`: blobs that one revision from a peer may name.
+    public var maximumBlobsPerDocument = 10_000
+    /// `shown_blobs`: blobs that a session remembers as proved or sent by its peer, so that they need not be proved again.
+    public var shownBlobs = 1_000
+    /// `known_blob_bytes`: bodies up to this size are looked at for the blobs that a document names already, many at a time; those of a
+    /// larger one are shown anew.
+    public var knownBlobBytes = 64 << 10
     /// `max_document_bytes`: body of one document. Sync Gateway's limit.
     public var maximumDocumentBytes = 20 << 20
     /// `max_history`: revision ids sent with a revision, and asked for. Couchbase Lite's.
@@ -114,8 +121,14 @@ public struct ReplicationLimitValues: Sendable {
     public var inlineListBytes = 64 << 10
     /// `max_channels`: channels in a `subChanges`. Sync Gateway warns from 50 on.
     public var maximumChannels = 10_000
-    /// `max_checkpoint_bytes`: a peer's checkpoint body.
-    public var maximumCheckpointBytes = 1 << 20
+    /// `max_checkpoint_bytes`: a peer's checkpoint body. Couchbase Lite's has about 100 bytes, and a few for each document that
+    /// could not be pushed.
+    public var maximumCheckpointBytes = 128 << 10
+    /// `max_checkpoints`: checkpoints that the peers of one user have stored in a database, or those without a name; one for each
+    /// device, remote and collection. The one that was not written for longest makes room.
+    public var maximumCheckpoints = 10_000
+    /// `max_checkpoints_bytes`: their bodies, all together.
+    public var maximumCheckpointsBytes = 8 << 20
     /// `max_checkpoint_id_bytes`: a peer's checkpoint id.
     public var maximumCheckpointIDBytes = 512
     /// `max_blob_bytes`: one blob.

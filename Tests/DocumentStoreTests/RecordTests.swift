@@ -3,27 +3,79 @@ import Documents
 import Testing
 
 @Suite struct RecordTests {
+    private let anna = CheckpointOwner(user: "anna", listener: "edge")
+    private let wide = CheckpointBounds(count: 100, bytes: 1 << 20)
+
+    private func set(
+        _ store: Store, _ owner: CheckpointOwner, _ id: String, _ body: [UInt8] = [1], expecting: String? = nil, within bounds: CheckpointBounds
+    ) async throws -> String {
+        try await store.database.write {
+            try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expecting, within: bounds)
+        }
+    }
+
+    private func get(_ store: Store, _ owner: CheckpointOwner, _ id: String) async throws -> StoredCheckpoint? {
+        try await store.database.read { try $0.peerCheckpoint(owner, id: id) }
+    }
+
     @Test func checkpointsAreSetByCompareAndSwap() async throws {
         let store = try Store()
         let database = store.database
         let body = Array(#"{"remote":"3::9","local":12}"#.utf8)
-        #expect(try await database.read { try $0.checkpoint(.peer, id: "cp-a+b/c=", collection: nil) } == nil)
+        let id = "cp-a+b/c="
+        #expect(try await get(store, anna, id) == nil)
         // "" is what Core sends for none.
-        let token = try await database.write { try $0.setCheckpoint(.peer, id: "cp-a+b/c=", collection: nil, body: body, expectedRevision: "") }
-        #expect(token == "1-cc")
-        await #expect(throws: StoreError.checkpointConflict(id: "cp-a+b/c=", current: "1-cc")) {
-            try await database.write { try $0.setCheckpoint(.peer, id: "cp-a+b/c=", collection: nil, body: body, expectedRevision: nil) }
-        }
-        #expect(try await database.write { try $0.setCheckpoint(.peer, id: "cp-a+b/c=", collection: nil, body: [1], expectedRevision: "1-cc") } == "2-cc")
-        let stored = try await database.read { try $0.checkpoint(.peer, id: "cp-a+b/c=", collection: nil) }
+        #expect(try await set(store, anna, id, body, expecting: "", within: wide) == "1-cc")
+        await #expect(throws: StoreError.checkpointConflict(id: id, current: "1-cc")) { try await set(store, anna, id, body, within: wide) }
+        #expect(try await set(store, anna, id, expecting: "1-cc", within: wide) == "2-cc")
+        let stored = try await get(store, anna, id)
         #expect(stored?.revision == "2-cc" && stored?.body == [1])
-        // Kinds and collections share no names.
+        // Ours and theirs share no names.
         let c = try store.c
-        #expect(try await database.read { try $0.checkpoint(.own, id: "cp-a+b/c=", collection: nil) } == nil)
-        #expect(try await database.write { try $0.setCheckpoint(.own, id: "cp-a+b/c=", collection: c, body: body) } == "1-cc")
+        #expect(try await database.read { try $0.checkpoint(id: id, collection: c) } == nil)
+        #expect(try await database.write { try $0.setCheckpoint(id: id, collection: c, body: body) } == "1-cc")
         await #expect(throws: StoreError.localIDInvalid(bytes: 0, limit: StoreLimits.maxLocalIDBytes)) {
-            try await database.write { try $0.setCheckpoint(.own, id: "", collection: nil, body: body) }
+            try await database.write { try $0.setCheckpoint(id: "", collection: c, body: body) }
         }
+    }
+
+    @Test func checkpointsHaveOwners() async throws {
+        let store = try Store()
+        let owners = [
+            anna, CheckpointOwner(user: "ben", listener: "edge"), CheckpointOwner(user: "anna", listener: "plant"),
+            CheckpointOwner(user: nil, listener: "edge"), CheckpointOwner(user: "", listener: "edge"),
+        ]
+        for (number, owner) in owners.enumerated() {
+            #expect(try await get(store, owner, "cp") == nil)
+            #expect(try await set(store, owner, "cp", [UInt8(number)], within: wide) == "1-cc")
+        }
+        for (number, owner) in owners.enumerated() { #expect(try await get(store, owner, "cp")?.body == [UInt8(number)]) }
+        // One who writes without end pushes out nobody's but its own.
+        for number in 0..<20 { _ = try await set(store, anna, "more-\(number)", within: CheckpointBounds(count: 3, bytes: 100)) }
+        #expect(try await get(store, anna, "cp") == nil)
+        for (number, owner) in owners.enumerated().dropFirst() { #expect(try await get(store, owner, "cp")?.body == [UInt8(number)]) }
+    }
+
+    @Test func theCheckpointThatWasNotWrittenForLongestMakesRoom() async throws {
+        let store = try Store()
+        func kept() async throws -> [String] {
+            var kept: [String] = []
+            for id in ["a", "b", "c", "d", "e"] where try await get(store, anna, id) != nil { kept.append(id) }
+            return kept
+        }
+        let three = CheckpointBounds(count: 3, bytes: 100)
+        for id in ["a", "b", "c"] { _ = try await set(store, anna, id, within: three) }
+        _ = try await set(store, anna, "a", expecting: "1-cc", within: three)
+        #expect(try await kept() == ["a", "b", "c"])
+        _ = try await set(store, anna, "d", within: three)
+        #expect(try await kept() == ["a", "c", "d"])
+        // By bytes as well; what is written now stays even alone.
+        _ = try await set(store, anna, "e", [UInt8](repeating: 1, count: 98), within: three)
+        #expect(try await kept() == ["a", "d", "e"])
+        _ = try await set(store, anna, "e", [UInt8](repeating: 1, count: 101), expecting: "1-cc", within: three)
+        #expect(try await kept() == ["e"])
+        _ = try await set(store, anna, "b", within: three)
+        #expect(try await kept() == ["b"])
     }
 
     @Test func localDocuments() async throws {

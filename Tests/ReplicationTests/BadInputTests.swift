@@ -182,24 +182,27 @@ struct BadInputTests {
     @Test func blobs() async throws {
         let (database, peer) = try await session()
         let digest = try await database.blob(Array("hello".utf8))
-        let reply = await peer.ask("getAttachment", [("collection", "0"), ("digest", digest), ("compress", "true")])
+        let large = try await database.blob([UInt8](repeating: 7, count: 3 << 20))
+        let absent = BlobDigest.of([1]).text
+        try await database.put("d", "{\"blobs\":[" + [digest, large, absent].map { "{\"@type\":\"blob\",\"digest\":\"\($0)\"}" }.joined(separator: ",") + "]}")
+        let document = [("collection", "0"), ("docID", "d")]
+        let reply = await peer.ask("getAttachment", document + [("digest", digest), ("compress", "true")])
         #expect(reply.map { String(buffer: $0.body) } == "hello")
         for bad in ["", "nonsense", "sha1-", "sha1-zzzz", "md5-qvTGHdzF6KLavt4PO0gs2a6pQ00=", "../../etc/passwd"] {
-            expect(await peer.ask("getAttachment", [("collection", "0"), ("digest", bad)]), 400, "\(bad)")
+            expect(await peer.ask("getAttachment", document + [("digest", bad)]), 400, "\(bad)")
         }
-        expect(await peer.ask("getAttachment", [("collection", "0")]), 400, "no digest")
-        expect(await peer.ask("getAttachment", [("collection", "0"), ("digest", BlobDigest.of([1]).text)]), 404, "unknown")
+        expect(await peer.ask("getAttachment", document), 400, "no digest")
+        expect(await peer.ask("getAttachment", document + [("digest", absent)]), 404, "unknown")
         let nonce: [UInt8] = Array("0123456789abcdef".utf8)
-        let proof = await peer.ask("proveAttachment", [("collection", "0"), ("digest", digest)], "0123456789abcdef")
+        let proof = await peer.ask("proveAttachment", document + [("digest", digest)], "0123456789abcdef")
         #expect(proof.map { String(buffer: $0.body) } == BlobDigest.of([16] + nonce + Array("hello".utf8)).text)
         for count in [0, 256] {
             expect(await peer.ask("proveAttachment", [("collection", "0"), ("digest", digest)], String(repeating: "n", count: count)), 400, "nonce of \(count)")
         }
         // Many at once are all answered, and not all at once in memory.
-        let large = try await database.blob([UInt8](repeating: 7, count: 3 << 20))
         await withTaskGroup(of: Int?.self) { group in
             for _ in 0..<24 {
-                group.addTask { await peer.ask("getAttachment", [("collection", "0"), ("digest", large)])?.body.readableBytes }
+                group.addTask { await peer.ask("getAttachment", [("collection", "0"), ("docID", "d"), ("digest", large)])?.body.readableBytes }
             }
             for await count in group { #expect(count == 3 << 20) }
         }

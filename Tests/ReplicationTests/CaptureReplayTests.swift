@@ -18,12 +18,22 @@ struct CaptureReplayTests {
     func replay(_ file: String) async throws {
         var database = try TestDatabase("server", collections: try Self.collections(file))
         var hadCheckpoint = false
-        for (index, connection) in try Captures.read(file).enumerated() {
+        let connections = try Captures.read(file)
+        // A client proves what it holds, whether or not it was asked to give it.
+        var held: [String: [UInt8]] = [:]
+        for connection in connections {
+            for request in connection.serverRequests where request.profile == "getAttachment" {
+                guard let digest = request.properties["digest"], let reply = connection.repliesToServer[request.number], reply.error == nil
+                else { continue }
+                held[digest] = [UInt8](reply.body.readableBytesView)
+            }
+        }
+        for (index, connection) in connections.enumerated() {
             // The same client, and its checkpoint is gone: the server is a new one.
             if hadCheckpoint, connection.startsWithoutCheckpoint {
                 database = try TestDatabase("server", collections: try Self.collections(file))
             }
-            try await Replay(file: file, database: database, connection).run(index)
+            try await Replay(file: file, database: database, connection, held: held).run(index)
             hadCheckpoint = hadCheckpoint || connection.savesCheckpoint
         }
     }
@@ -79,7 +89,11 @@ private struct Replay {
     /// Names of the collections by their number.
     private var names: [String: String] = [:]
 
-    init(file: String, database: TestDatabase, _ captured: CapturedConnection) {
+    /// The client's blobs.
+    private let held: [String: [UInt8]]
+
+    init(file: String, database: TestDatabase, _ captured: CapturedConnection, held: [String: [UInt8]]) {
+        self.held = held
         self.file = file
         self.database = database
         self.captured = captured
@@ -109,7 +123,7 @@ private struct Replay {
             default: break
             }
         }
-        let (wanted, served, refused, names) = (wishes, blobs, failures, names)
+        let (wanted, served, refused, names, held) = (wishes, blobs, failures, names, held)
         let peer = try await Peer(Hub(database)) { request in
             let name = request.properties["collection"].flatMap { names[$0] } ?? "_default"
             switch request.profile {
@@ -120,6 +134,10 @@ private struct Replay {
             case "getAttachment":
                 guard let reply = request.properties["digest"].flatMap({ served[$0] }) else { return OutgoingReply(error: "LiteCore", 7) }
                 return reply.error.map { OutgoingReply(error: $0) } ?? OutgoingReply(body: reply.body)
+            case "proveAttachment":
+                guard let bytes = request.properties["digest"].flatMap({ held[$0] }) else { return OutgoingReply(error: "LiteCore", 7) }
+                let nonce = [UInt8](request.body.readableBytesView)
+                return OutgoingReply(json: BlobDigest.of([UInt8(nonce.count)] + nonce + bytes).text)
             case "rev": return request.properties["id"].flatMap { refused[$0] }.map { OutgoingReply(error: $0) } ?? OutgoingReply()
             default: return OutgoingReply()
             }
@@ -294,98 +312,6 @@ private struct Replay {
             if missing.isEmpty, markers == 0 { return }
         }
         Issue.record("\(file): the connection ended before \(missing) and the marker came")
-    }
-}
-
-/// Where we answer differently on purpose.
-private struct Difference {
-    var file: String
-    var profile: String
-    var reason: String
-    var matchesRequest: @Sendable (IncomingRequest) -> Bool
-    var holds: @Sendable (IncomingReply) -> Bool
-
-    init(
-        file: String, profile: String, reason: String, _ matchesRequest: @escaping @Sendable (IncomingRequest) -> Bool,
-        holds: @escaping @Sendable (IncomingReply) -> Bool
-    ) {
-        self.file = file
-        self.profile = profile
-        self.reason = reason
-        self.matchesRequest = matchesRequest
-        self.holds = holds
-    }
-
-    init(file: String, profile: String, reason: String, _ holds: @escaping @Sendable (IncomingReply) -> Bool) {
-        self.init(file: file, profile: profile, reason: reason, { _ in true }, holds: holds)
-    }
-
-    func matches(_ name: String, _ request: IncomingRequest) -> Bool {
-        name.hasSuffix(file) && request.profile == profile && matchesRequest(request)
-    }
-
-    private static func refused(_ code: Int, _ reply: IncomingReply) -> Bool { reply.error?.domain == "HTTP" && reply.error?.code == code }
-
-    private static func status(_ status: Int, _ reply: IncomingReply, row: Int = 0) -> Bool {
-        ChangeRows.readProposalReply([UInt8](reply.body.readableBytesView), rows: row + 1).last?.status == status && reply.error == nil
-    }
-
-    static let all: [Difference] = [
-        Difference(file: "", profile: "rev", reason: "deltas were not announced here, so the whole body is asked for") {
-            $0.properties["deltaSrc"] != nil
-        } holds: { refused(422, $0) },
-        Difference(file: "tree-probe-rev-underscore.jsonl", profile: "rev", reason: "reserved keys that nobody knows are refused, as at Sync Gateway") {
-            refused(400, $0)
-        },
-        Difference(file: "tree-probe-changes-as-pusher.jsonl", profile: "changes", reason: "no conflicts are kept here, so changes must be proposed, as at Sync Gateway") {
-            json($0.body)?.asArray?.isEmpty == false
-        } holds: { refused(409, $0) },
-        Difference(file: "tree-probe-changes-as-pusher.jsonl", profile: "changes", reason: "domain HTTP: after BLIP/400 a client stops for good") {
-            json($0.body)?.asObject != nil
-        } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "getCheckpoint", reason: "clients without collections (2.x, 3.0, 3.2) are served") { refused(404, $0) },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "setCheckpoint", reason: "the same") { $0.properties["rev"] == "1-cc" },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "subChanges", reason: "the same") { $0.error == nil },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "proposeChanges", reason: "the same") { $0.error == nil },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "getCollections", reason: "by then the mode is decided") { $0.error?.domain == "BLIP" && $0.error?.code == 400 },
-        Difference(file: "tree-probe-proveAttachment.jsonl", profile: "proveAttachment", reason: "Sync Gateway falls back to getAttachment on HTTP/404") {
-            $0.properties["digest"] == "sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA="
-        } holds: { refused(404, $0) },
-        Difference(file: "tree-probe-proveAttachment.jsonl", profile: "proveAttachment", reason: "domain HTTP: after BLIP/400 a client stops for good") {
-            $0.body.readableBytes == 0
-        } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-proveAttachment.jsonl", profile: "getAttachment", reason: "HTTP's numbers mean the same to every peer") {
-            $0.properties["digest"] == "sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA="
-        } holds: { refused(404, $0) },
-        Difference(file: "tree-probe-proveAttachment.jsonl", profile: "getAttachment", reason: "HTTP's numbers mean the same to every peer") {
-            $0.properties["digest"] == "nonsense"
-        } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-push-rev-variants.jsonl", profile: "rev", reason: "a history that does not descend is HTTP/422") {
-            $0.properties["rev"]?.hasPrefix("1-") == true && $0.properties["history"] != nil
-        } holds: { refused(422, $0) },
-        Difference(file: "tree-probe-rev-badhistory.jsonl", profile: "rev", reason: "the same") {
-            ["bh", "bh3"].contains($0.properties["id"])
-        } holds: { refused(422, $0) },
-        Difference(file: "tree-probe-push-rev-variants.jsonl", profile: "proposeChanges", reason: "a document that is not here accepts any parent, as at Sync Gateway") {
-            json($0.body)?.asArray?.first?.asArray?.dropFirst(2).first?.asString?.isEmpty == false
-        } holds: { $0.error == nil },
-        Difference(file: "tree-probe-rev-update.jsonl", profile: "proposeChanges", reason: "the same") {
-            json($0.body)?.asArray?.first?.asArray?.dropFirst(2).first?.asString?.isEmpty == false
-        } holds: { $0.error == nil },
-        Difference(file: "tree-probe-push-unusual.jsonl", profile: "proposeChanges", reason: "one bad row does not spoil the others") {
-            String(buffer: $0.body).contains("xyz")
-        } holds: { status(400, $0, row: 2) },
-        Difference(file: "tree-probe-rev-vvrev.jsonl", profile: "proposeChanges", reason: "the same") { status(400, $0) },
-        Difference(file: "tree-probe-rev-longid.jsonl", profile: "proposeChanges", reason: "an id that is too long is the document's error, 400") {
-            (json($0.body)?.asArray?.first?.asArray?.first?.asString?.utf8.count ?? 0) > 240
-        } holds: { status(400, $0) },
-        Difference(file: "tree-probe-rev-arraybody.jsonl", profile: "rev", reason: "a body that is no object is HTTP/400") { $0.properties["id"] == "arr" } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-rev-badjson.jsonl", profile: "rev", reason: "the same") { $0.properties["id"] == "badjson" } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-rev-blobwrong.jsonl", profile: "rev", reason: "a blob that is not what its digest says is HTTP/400") {
-            $0.properties["id"] == "blobwrong"
-        } holds: { refused(400, $0) },
-    ] + ["long", "nothex", "odd", "upper", "zerogen"].map {
-        Difference(file: "tree-probe-rev-\($0).jsonl", profile: "proposeChanges", reason: "a bad revision id is refused at the proposal already, not only at the rev") { status(400, $0) }
     }
 }
 

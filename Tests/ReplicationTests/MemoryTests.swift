@@ -77,7 +77,11 @@ struct MemoryTests {
     @Test func repliesThatNobodyReadsAreNotMade() async throws {
         let b = try TestDatabase("b")
         let large = Array("{\"text\":\"\(String(repeating: "x", count: 1_000_000))\"}".utf8)
-        try await b.database.write { try $0.setCheckpoint(.peer, id: "cp", collection: nil, body: large, expectedRevision: nil) }
+        try await b.database.write {
+            try $0.setPeerCheckpoint(
+                CheckpointOwner(user: nil, listener: "hub"), id: "cp", body: large, expectedRevision: nil,
+                within: CheckpointBounds(count: 1, bytes: 2 << 20))
+        }
         let memory = MemoryBudget(limit: 64 << 20)
         let peer = Hostile()
         let transport = await connect(b, memory, peer)

@@ -87,6 +87,14 @@ final class Peer: MessageReceiver, @unchecked Sendable {
         return reply?.error?.code == 404
     }
 
+    /// Answers a request that was left without a reply.
+    func reply(to number: UInt64, _ reply: OutgoingReply) {
+        loop.execute {
+            self.blip.reply(to: number, reply)
+            self.pump()
+        }
+    }
+
     func close(_ code: UInt16 = 1000) { transport.close(code: code, reason: "") }
 
     private func pump() {

@@ -83,8 +83,8 @@ struct ReplicationTests {
         await replicator.run()
         let id = ReplicationSession.checkpointID(configuration, configuration.collections[0], privateUUID: a.database.privateUUID)
         let collection = try a.collection()
-        let own = try await a.database.read { try $0.checkpoint(.own, id: id, collection: collection) }
-        let peers = try await b.database.read { try $0.checkpoint(.peer, id: id, collection: nil) }
+        let own = try await a.database.read { try $0.checkpoint(id: id, collection: collection) }
+        let peers = try await b.database.read { try $0.peerCheckpoint(CheckpointOwner(user: nil, listener: "hub"), id: id) }
         #expect(own?.body == peers?.body)
         let body = CheckpointBody(parsing: try #require(own).body)
         #expect(body.remote == RemoteSequence(json: "120") || body.remote == RemoteSequence(json: "70"))

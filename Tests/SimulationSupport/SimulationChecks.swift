@@ -53,7 +53,7 @@ extension Simulation {
         let configuration = replicator.configuration
         let id = ReplicationSession.checkpointID(configuration, configuration.collections[0], privateUUID: process.database.privateUUID)
         let found = try? active.read { transaction, collection -> (CheckpointBody, Set<DocumentID>, Set<DocumentID>)? in
-            guard let stored = try transaction.checkpoint(.own, id: id, collection: collection),
+            guard let stored = try transaction.checkpoint(id: id, collection: collection),
                 let remote = try transaction.existingRemote(for: configuration.target)
             else { return nil }
             let held = try transaction.exclusions(collection, remote: remote, direction: .pull, limit: 10_000).map(\.id)

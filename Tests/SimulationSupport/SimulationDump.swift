@@ -28,7 +28,7 @@ extension Simulation {
                     guard let process = agent.process else { continue }
                     let id = ReplicationSession.checkpointID(
                         configuration, configuration.collections[0], privateUUID: process.database.privateUUID)
-                    let bytes = try agent.read { try $0.checkpoint(.own, id: id, collection: $1)?.body }
+                    let bytes = try agent.read { try $0.checkpoint(id: id, collection: $1)?.body }
                     scheduler.say("machine \(agent.number): checkpoint \(String(decoding: (bytes ?? nil) ?? [], as: UTF8.self))")
                 }
             } catch {

@@ -104,8 +104,10 @@ extension ReadTransaction {
     /// For a peer's `changes`: which of the revisions are wanted, and what we hold of those documents.
     /// A revision counts as held if it is anywhere in the tree, or if a remote is known to have it and it may be an ancestor that was
     /// pruned here. One that cannot be is of a branch that a decision dropped: the peer went on with it, so it is wanted once more.
+    ///
+    /// - Parameter remote: one that is not to learn which revisions we hold beside those that it is known to have; nil: all are named.
     public final func missing(
-        _ collection: Collection, _ offers: [(DocumentID, RevisionID)], maxAncestors: Int = 10
+        _ collection: Collection, _ offers: [(DocumentID, RevisionID)], maxAncestors: Int = 10, onlyKnownTo remote: RemoteID? = nil
     ) throws(StoreError) -> [RevisionNeed] {
         let tables = try tables(collection)
         let find = try tables.find()
@@ -119,29 +121,33 @@ extension ReadTransaction {
             }
             defer { find.reset() }
             needs.append(
-                columnEquals(find, 1, revision) ? .have : try need(collection, revision, row(find, place, id), id, maxAncestors))
+                columnEquals(find, 1, revision) ? .have : try need(collection, revision, row(find, place, id), id, maxAncestors, remote))
         }
         return needs
     }
 
     private func need(
-        _ collection: Collection, _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int
+        _ collection: Collection, _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int, _ remote: RemoteID?
     ) throws(StoreError) -> RevisionNeed {
         let isKnown = row.remotes.entries.contains { $0.revision == revision }
+        // What may be named: the remote's revision and its ancestors, or everything.
+        let known = remote.flatMap { row.remotes.revision($0, current: row.revision) }
+        let namesCurrent = remote == nil || known == row.revision
         guard row.tree != nil else {
             if isKnown, revision.generation < row.revision.generation { return .have }
-            return .need(ancestors: row.revision.generation < revision.generation ? [row.revision] : [])
+            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [])
         }
         let tree: RevisionTree
         do throws(StoreError) { tree = try self.tree(collection, of: row, id) } catch {
             // What it had is not known; the revision that comes may repair it.
             guard case .documentDamaged = error else { throw error }
-            return .need(ancestors: row.revision.generation < revision.generation ? [row.revision] : [])
+            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [])
         }
         if tree.contains(revision) || isKnown && tree.mayHavePruned(revision) { return .have }
         // The current revision first: its body is certainly stored, so it is the best base.
         var ancestors: [RevisionID] = []
-        for leaf in [row.revision] + tree.leaves.map(\.revision) {
+        let ends = remote == nil ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)
+        for leaf in ends {
             for candidate in [leaf] + tree.ancestors(of: leaf, limit: maxAncestors) {
                 guard ancestors.count < maxAncestors else { return .need(ancestors: ancestors) }
                 if candidate.generation < revision.generation && !ancestors.contains(candidate) {

@@ -44,6 +44,18 @@ extension ReadTransaction {
         return access
     }
 
+    /// Whether a peer with this access may have the document's current revision now. One that was not assigned to channels yet is
+    /// for those only who may have everything.
+    ///
+    /// - Parameter revision: the current one.
+    public final func isVisible(
+        _ collection: Collection, _ id: DocumentID, _ revision: RevisionID, to access: ChannelAccess
+    ) throws(StoreError) -> Bool {
+        if access.hasEverything { return true }
+        guard try routedRevision(collection, id) == revision else { return false }
+        return access.isVisible(try channels(of: id, collection))
+    }
+
     /// Documents that could not be assigned, in the order of their ids.
     public final func unassigned(_ collection: Collection, after: DocumentID? = nil, limit: Int) throws(StoreError) -> [(DocumentID, DocumentRoute)] {
         let statement = try active().cached("""

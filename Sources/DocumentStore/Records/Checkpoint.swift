@@ -1,14 +1,29 @@
-/// Whose checkpoint it is: the two share no names.
-public enum CheckpointKind: Int64, Sendable {
-    /// Written by our own replicators.
-    case own = 0
-    /// Written by peers that replicate with us.
-    case peer = 1
-}
-
 /// A stored checkpoint or local document: the body's bytes as they came, and its token.
 public struct StoredCheckpoint: Sendable, Equatable {
     /// `<n>-cc` for checkpoints, `0-<n>` for local documents; opaque to clients.
     public var revision: String
     public var body: [UInt8]
+}
+
+/// Whose checkpoints a peer reads and writes. A user of a listener has its own; peers without a name share theirs, since nothing tells
+/// them apart. Nobody reads, replaces or crowds out those of another owner.
+public struct CheckpointOwner: Hashable, Sendable {
+    let key: String
+
+    /// - Parameter user: nil for a peer without a name.
+    public init(user: String?, listener: String) { key = user.map { "\(listener)\u{1}\($0)" } ?? "" }
+}
+
+/// How much one owner may store; beyond it the checkpoints that were not written for longest go. A peer whose checkpoint is gone
+/// starts over, which costs time and loses nothing.
+public struct CheckpointBounds: Sendable {
+    /// Checkpoints.
+    public var count: Int
+    /// Bytes of their bodies, all together.
+    public var bytes: Int
+
+    public init(count: Int, bytes: Int) {
+        self.count = count
+        self.bytes = bytes
+    }
 }

@@ -3,14 +3,21 @@ import SQLite
 
 // Checkpoints, local documents, exclusions, conflicts' list, blob references.
 extension ReadTransaction {
-    /// A checkpoint; `nil` if none is stored. Peers' checkpoints are usually kept without a collection.
-    public final func checkpoint(
-        _ kind: CheckpointKind, id: String, collection: Collection?
-    ) throws(StoreError) -> StoredCheckpoint? {
-        let statement = try active().cached("SELECT rev, body FROM checkpoints WHERE kind = ?1 AND collection = ?2 AND id = ?3")
-        statement.bind(1, kind.rawValue)
-        statement.bind(2, Int64(collection?.id ?? 0))
-        statement.bind(3, id)
+    /// A checkpoint of our own replicators; `nil` if none is stored.
+    public final func checkpoint(id: String, collection: Collection) throws(StoreError) -> StoredCheckpoint? {
+        let statement = try active().cached("SELECT rev, body FROM checkpoints WHERE kind = 0 AND collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return nil }
+        return StoredCheckpoint(revision: "\(statement.integer(0))-cc", body: statement.blob(1))
+    }
+
+    /// A checkpoint that a peer of ours stored; `nil` if its owner has none under this id.
+    public final func peerCheckpoint(_ owner: CheckpointOwner, id: String) throws(StoreError) -> StoredCheckpoint? {
+        let statement = try active().cached("SELECT rev, body FROM peer_checkpoints WHERE owner = ?1 AND id = ?2")
+        statement.bind(1, owner.key)
+        statement.bind(2, id)
         defer { statement.reset() }
         guard try session.step(statement) else { return nil }
         return StoredCheckpoint(revision: "\(statement.integer(0))-cc", body: statement.blob(1))

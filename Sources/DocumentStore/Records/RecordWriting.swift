@@ -5,33 +5,82 @@ import SQLite
 extension WriteTransaction {
     // MARK: checkpoints and local documents
 
-    /// Stores a checkpoint if `expectedRevision` is the present token (`nil` or empty: none is stored).
-    /// - Returns: the new token.
-    /// - Throws: `StoreError.checkpointConflict` with the present token.
-    public func setCheckpoint(
-        _ kind: CheckpointKind, id: String, collection: Collection?, body: [UInt8], expectedRevision: String?
-    ) throws(StoreError) -> String {
-        let current = try checkpoint(kind, id: id, collection: collection)?.revision
-        let expected = expectedRevision.flatMap { $0.isEmpty ? nil : $0 }
-        guard current == expected else { throw .checkpointConflict(id: id, current: current) }
-        return try setCheckpoint(kind, id: id, collection: collection, body: body)
-    }
-
-    /// Stores a checkpoint whatever was there.
+    /// Stores a checkpoint of our own replicators, whatever was there.
     @discardableResult
-    public func setCheckpoint(
-        _ kind: CheckpointKind, id: String, collection: Collection?, body: [UInt8]
-    ) throws(StoreError) -> String {
+    public func setCheckpoint(id: String, collection: Collection, body: [UInt8]) throws(StoreError) -> String {
         try checkLocal(id, body)
         let statement = try active().cached("""
-            INSERT INTO checkpoints(kind, collection, id, rev, body) VALUES(?1, ?2, ?3, 1, ?4) \
-            ON CONFLICT(kind, collection, id) DO UPDATE SET rev = rev + 1, body = ?4 RETURNING rev
+            INSERT INTO checkpoints(kind, collection, id, rev, body) VALUES(0, ?1, ?2, 1, ?3) \
+            ON CONFLICT(kind, collection, id) DO UPDATE SET rev = rev + 1, body = ?3 RETURNING rev
             """)
-        statement.bind(1, kind.rawValue)
-        statement.bind(2, Int64(collection?.id ?? 0))
-        statement.bind(3, id)
-        statement.bind(4, body)
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id)
+        statement.bind(3, body)
         return "\(try number(statement))-cc"
+    }
+
+    /// Stores a peer's checkpoint if `expectedRevision` is the present token (`nil` or empty: none is stored). What the owner did not write
+    /// for longest makes room for it.
+    /// - Returns: the new token.
+    /// - Throws: `StoreError.checkpointConflict` with the present token.
+    public func setPeerCheckpoint(
+        _ owner: CheckpointOwner, id: String, body: [UInt8], expectedRevision: String?, within bounds: CheckpointBounds
+    ) throws(StoreError) -> String {
+        let stored = try peerCheckpoint(owner, id: id)
+        let expected = expectedRevision.flatMap { $0.isEmpty ? nil : $0 }
+        guard stored?.revision == expected else { throw .checkpointConflict(id: id, current: stored?.revision) }
+        try checkLocal(id, body)
+        let total = try session.cached("""
+            INSERT INTO checkpoint_owners(owner, writes, count, bytes) VALUES(?1, 1, ?2, ?3) \
+            ON CONFLICT(owner) DO UPDATE SET writes = writes + 1, count = count + ?2, bytes = bytes + ?3 RETURNING writes
+            """)
+        total.bind(1, owner.key)
+        total.bind(2, stored == nil ? 1 : 0)
+        total.bind(3, Int64(body.count - (stored?.body.count ?? 0)))
+        let write = try number(total)
+        let statement = try session.cached("""
+            INSERT INTO peer_checkpoints(owner, id, used, rev, body) VALUES(?1, ?2, ?3, 1, ?4) \
+            ON CONFLICT(owner, id) DO UPDATE SET used = ?3, rev = rev + 1, body = ?4 RETURNING rev
+            """)
+        statement.bind(1, owner.key)
+        statement.bind(2, id)
+        statement.bind(3, write)
+        statement.bind(4, body)
+        let token = "\(try number(statement))-cc"
+        while try !fits(owner, bounds), try dropOldest(owner, before: write) {}
+        return token
+    }
+
+    private func fits(_ owner: CheckpointOwner, _ bounds: CheckpointBounds) throws(StoreError) -> Bool {
+        let statement = try session.cached("SELECT count, bytes FROM checkpoint_owners WHERE owner = ?1")
+        statement.bind(1, owner.key)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return true }
+        return statement.integer(0) <= Int64(bounds.count) && statement.integer(1) <= Int64(bounds.bytes)
+    }
+
+    /// Removes the checkpoint that the owner did not write for longest.
+    /// - Returns: false where there is none but the newest.
+    private func dropOldest(_ owner: CheckpointOwner, before write: Int64) throws(StoreError) -> Bool {
+        let find = try session.cached(
+            "SELECT id, length(body) FROM peer_checkpoints WHERE owner = ?1 AND used < ?2 ORDER BY used LIMIT 1")
+        find.bind(1, owner.key)
+        find.bind(2, write)
+        let oldest: (id: String, bytes: Int64)
+        do {
+            defer { find.reset() }
+            guard try session.step(find) else { return false }
+            oldest = (find.text(0), find.integer(1))
+        }
+        let drop = try session.cached("DELETE FROM peer_checkpoints WHERE owner = ?1 AND id = ?2")
+        drop.bind(1, owner.key)
+        drop.bind(2, oldest.id)
+        try session.run(drop)
+        let total = try session.cached("UPDATE checkpoint_owners SET count = count - 1, bytes = bytes - ?2 WHERE owner = ?1")
+        total.bind(1, owner.key)
+        total.bind(2, oldest.bytes)
+        try session.run(total)
+        return true
     }
 
     /// Stores (`nil`: deletes) a document that is never replicated, if `expectedRevision` is the present token.

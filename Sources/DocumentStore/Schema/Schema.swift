@@ -49,6 +49,7 @@ enum Schema {
             "CREATE INDEX conflict_history_shadow ON conflict_history(shadow) WHERE shadow IS NOT NULL",
         ],
         channels,
+        peerCheckpoints,
     ]
 
     /// What sync functions assign, see `DocumentRoute`.
@@ -86,6 +87,26 @@ enum Schema {
             first INTEGER NOT NULL, granted INTEGER NOT NULL, revoked INTEGER,
             PRIMARY KEY(collection, grantee, target)) WITHOUT ROWID
         """,
+    ]
+
+    /// Checkpoints of peers, by owner; see `CheckpointOwner`.
+    ///
+    /// - `checkpoint_owners`: what an owner stores, and its number of writes.
+    /// - `peer_checkpoints`: `used` is the owner's write that left it so; the smallest is the one that was not written for longest.
+    private static let peerCheckpoints = [
+        """
+        CREATE TABLE peer_checkpoints(
+            owner TEXT NOT NULL, id TEXT NOT NULL, used INTEGER NOT NULL, rev INTEGER NOT NULL, body BLOB NOT NULL,
+            PRIMARY KEY(owner, id)) WITHOUT ROWID
+        """,
+        "CREATE INDEX peer_checkpoints_used ON peer_checkpoints(owner, used)",
+        """
+        CREATE TABLE checkpoint_owners(
+            owner TEXT PRIMARY KEY, writes INTEGER NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID
+        """,
+        "INSERT INTO peer_checkpoints(owner, id, used, rev, body) SELECT '', id, 0, rev, body FROM checkpoints WHERE kind = 1",
+        "DELETE FROM checkpoints WHERE kind = 1",
+        "INSERT INTO checkpoint_owners(owner, writes, count, bytes) SELECT '', 0, count(*), ifnull(sum(length(body)), 0) FROM peer_checkpoints",
     ]
 
     static var version: Int { migrations.count }

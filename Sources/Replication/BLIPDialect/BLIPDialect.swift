@@ -12,15 +12,16 @@ struct BLIPDialect: ~Copyable {
     enum Mode { case unknown, legacy, collections }
 
     /// What waits for a reply.
-    private enum Pending {
+    enum Pending {
         case caller(CheckedContinuation<IncomingReply?, Never>)
         case proposals(slot: Int, ListID, rows: Int)
         case changes(slot: Int, ListID, rows: Int)
-        case revision(slot: Int, DocumentID)
+        case revision(RevisionTrip)
         case subscription
         case checkpointSave(slot: Int)
         case checkpointFetch(slot: Int)
-        case blob(BlobDigest)
+        case blob(BlobTransfer)
+        case proof(BlobTransfer)
     }
 
     /// What is known of the peer's side of a collection.
@@ -30,6 +31,8 @@ struct BLIPDialect: ~Copyable {
         /// Ancestors that it wants with a revision.
         var maximumHistory: Int
         var style = PushStyle.announce
+        /// Of the push that runs.
+        var generation = 0
     }
 
     let limits: ReplicationLimits
@@ -38,8 +41,8 @@ struct BLIPDialect: ~Copyable {
     var mode = Mode.unknown
     var slots: [Slot] = []
     private var isOnlyDefault = false
-    private var pending: [RequestToken: Pending] = [:]
-    private var transfers: [BlobDigest: RequestToken] = [:]
+    var pending: [RequestToken: Pending] = [:]
+    var transfers: [BlobTransfer: RequestToken] = [:]
     var answers: [AnswerHandle: StreamID] = [:]
     var streams: [StreamID: AnswerHandle] = [:]
 
@@ -61,7 +64,10 @@ struct BLIPDialect: ~Copyable {
     /// Ancestors that the peer wants with a revision.
     func maximumHistory(_ slot: Int) -> Int { slots.indices.contains(slot) ? slots[slot].maximumHistory : limits.maximumHistory }
 
-    mutating func push(_ slot: Int, _ style: PushStyle) { slots[slot].style = style }
+    /// A push begins; there may have been others before it.
+    mutating func push(_ slot: Int, _ style: PushStyle, generation: Int) {
+        (slots[slot].style, slots[slot].generation) = (style, generation)
+    }
 
     // MARK: - Frames
 
@@ -71,7 +77,8 @@ struct BLIPDialect: ~Copyable {
     var bufferedBytes: Int { blip.bufferedBytes }
     /// Bytes of our replies that the peer has not taken.
     var owedBytes: Int { blip.queuedReplyBytes }
-    var unansweredRequests: Int { blip.unansweredRequests }
+    /// Requests of ours that the peer has not answered.
+    var awaitedReplies: Int { blip.awaitedReplies }
     /// A stream is consumed more slowly than it comes.
     var shouldPauseReading: Bool { blip.shouldPauseReading }
 
@@ -109,9 +116,9 @@ struct BLIPDialect: ~Copyable {
                 if let waiting = pending.removeValue(forKey: token) { accept(reply, waiting, &events) }
             case .replyBegan: break
             case .replyBytes(let token, let bytes):
-                if case .blob(let digest)? = pending[token] { events.append(.blob(.bytesArrived(digest, bytes))) }
+                if case .blob(let transfer)? = pending[token] { events.append(.blob(.bytesArrived(transfer, bytes))) }
             case .replyEnded(let token):
-                if case .blob(let digest)? = pending.removeValue(forKey: token) { events.append(.blob(.ended(digest))) }
+                if case .blob(let transfer)? = pending.removeValue(forKey: token) { events.append(.blob(.ended(transfer))) }
             case .wantsMore(let stream):
                 if let handle = streams[stream] { events.append(.wantsMore(handle)) }
             case .replyProgress, .sent: break
@@ -143,12 +150,12 @@ struct BLIPDialect: ~Copyable {
                 let wishes = ChangeRows.readChangesReply([UInt8](body.readableBytesView), rows: rows)
                 return .push(slot: slot, .answered(list, wishes.map { $0.map { .wanted(known: $0) } ?? .declined }))
             }
-        case .revision(let slot, let id):
+        case .revision(let trip):
             if let error = reply.error {
-                if slots[slot].style == .announce { events.append(.warn("the peer could not take \(id): \(error)")) }
-                events.append(.push(slot: slot, .refused(id, ReplicationError(reply: error, to: Profile.rev))))
+                if slots[trip.slot].style == .announce { events.append(.warn("the peer could not take \(trip.id): \(error)")) }
+                events.append(.revisionAnswered(trip, ReplicationError(reply: error, to: Profile.rev)))
             } else {
-                events.append(.push(slot: slot, .acknowledged(id)))
+                events.append(.revisionAnswered(trip, nil))
             }
         case .subscription: if let error = reply.error { fail(error, Profile.subChanges, &events) }
         case .checkpointSave(let slot):
@@ -161,10 +168,14 @@ struct BLIPDialect: ~Copyable {
         case .checkpointFetch(let slot):
             let token = reply.error == nil ? reply.properties[Property.rev] ?? "" : ""
             events.append(.checkpoint(slot: slot, .tokenFetched(token)))
-        case .blob(let digest):
-            transfers[digest] = nil
+        case .blob(let transfer):
+            transfers[transfer] = nil
             let error = reply.error ?? BLIPErrorReply(domain: "HTTP", code: 502, message: "the reply is not a blob")
-            events.append(.blob(.failed(digest, ReplicationError(reply: error, to: Profile.getAttachment))))
+            events.append(.blob(.failed(transfer, ReplicationError(reply: error, to: Profile.getAttachment))))
+        case .proof(let transfer):
+            // Whatever is no digest is no proof: then the blob itself is asked for.
+            let proof = reply.error == nil ? try? BlobDigest(String(decoding: reply.body.readableBytesView.prefix(64), as: UTF8.self)) : nil
+            events.append(.blob(.proofArrived(transfer, proof)))
         }
     }
 
@@ -189,7 +200,7 @@ struct BLIPDialect: ~Copyable {
 
     // MARK: - Requests of ours
 
-    private mutating func send(_ request: consuming OutgoingRequest, _ slot: Int?, _ waiting: Pending?) {
+    mutating func send(_ request: consuming OutgoingRequest, _ slot: Int?, _ waiting: Pending?) {
         if mode == .collections, let slot { request.properties.append(Property.collection, String(slot)) }
         if let token = blip.send(request), let waiting { pending[token] = waiting }
     }
@@ -243,7 +254,18 @@ struct BLIPDialect: ~Copyable {
         } else {
             message.body = document.body.isEmpty ? ByteBuffer(string: "{}") : ByteBuffer(bytes: document.body)
         }
-        send(message, slot, .revision(slot: slot, document.id))
+        send(message, slot, .revision(RevisionTrip(slot: slot, generation: slots[slot].generation, id: document.id)))
+    }
+
+    /// What was announced, and is wanted, does not come.
+    mutating func withdraw(_ slot: Int, _ document: OutgoingDocument) {
+        var message = OutgoingRequest(profile: Profile.norev, isNoReply: true)
+        message.properties.append(Property.id, document.id.text)
+        message.properties.append(Property.rev, document.version.text)
+        message.properties.append(Property.sequence, document.sequenceJSON)
+        message.properties.append(Property.error, "403")
+        message.properties.append(Property.reason, "the document is not open to this peer any more")
+        send(message, slot, nil)
     }
 
     mutating func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String) {
@@ -258,30 +280,4 @@ struct BLIPDialect: ~Copyable {
         message.properties.append(Property.client, id)
         send(message, slot, .checkpointFetch(slot: slot))
     }
-
-    mutating func requestBlob(_ digest: BlobDigest, _ slot: Int, for document: DocumentID, compresses: Bool) {
-        var message = OutgoingRequest(profile: Profile.getAttachment)
-        if mode == .collections { message.properties.append(Property.collection, String(slot)) }
-        message.properties.append(Property.digest, digest.text)
-        message.properties.append(Property.docID, document.text)
-        if compresses { message.properties.append(Property.compress, "true") }
-        guard let token = blip.send(message, streamsReply: true) else { return }
-        pending[token] = .blob(digest)
-        transfers[digest] = token
-    }
-
-    /// So many bytes of a blob are on disk: the peer may send more.
-    mutating func consumed(_ digest: BlobDigest, bytes: Int) {
-        if let token = transfers[digest] { blip.consumed(token, bytes: bytes) }
-    }
-
-    /// Nobody wants the rest of a blob.
-    mutating func abandon(_ digest: BlobDigest) {
-        guard let token = transfers.removeValue(forKey: digest) else { return }
-        pending[token] = nil
-        blip.abandon(token)
-    }
-
-    /// All of a blob is here and consumed.
-    mutating func forget(_ digest: BlobDigest) { transfers[digest] = nil }
 }

@@ -7,6 +7,8 @@ import NIOCore
 /// What a peer said, in the engine's terms. `slot` is the collection's place in the session's list.
 enum DialectEvent: Sendable {
     case push(slot: Int, PushEvent)
+    /// The peer took a revision of ours, or could not.
+    case revisionAnswered(RevisionTrip, ReplicationError?)
     case pull(slot: Int, PullEvent)
     case checkpoint(slot: Int, CheckpointMachine.Event)
     case blob(BlobEvent)
@@ -24,6 +26,13 @@ enum DialectEvent: Sendable {
     /// A long message that is to be read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
     case readElsewhere(@Sendable () -> DialectEvent)
     case warn(String)
+}
+
+/// A revision on its way to the peer. A collection's pushes on one connection are counted, so that a late answer is known.
+struct RevisionTrip: Hashable, Sendable {
+    var slot: Int
+    var generation: Int
+    var id: DocumentID
 }
 
 /// A request that only the passive side is asked.

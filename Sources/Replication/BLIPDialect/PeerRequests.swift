@@ -59,32 +59,9 @@ extension BLIPDialect {
     ) throws(MessageError) {
         let properties = request.properties
         switch request.profile {
-        case Profile.getCheckpoint:
-            let id = try CollectionsRequest.checkpointID(properties[Property.client], limits)
-            events.append(.passive(slot: slot, handle, .checkpoint(id: id)))
-        case Profile.setCheckpoint:
-            let id = try CollectionsRequest.checkpointID(properties[Property.client], limits)
-            let body = [UInt8](request.body.readableBytesView)
-            guard body.count <= limits.maximumCheckpointBytes else {
-                throw MessageError(
-                    code: 413,
-                    message: "the checkpoint has \(body.count) bytes, max_checkpoint_bytes is \(limits.maximumCheckpointBytes)")
-            }
-            do { _ = try JSONScanner.scanDocument(body) } catch { throw .bad("a checkpoint is a JSON object: \(error)") }
-            // LiteCore always sends the property, empty for "none yet".
-            let expected = properties[Property.rev].flatMap { $0.isEmpty ? nil : $0 }
-            events.append(.passive(slot: slot, handle, .setCheckpoint(id: id, body: body, expectedRevision: expected)))
-        case Profile.subChanges:
+        case Profile.getCheckpoint, Profile.setCheckpoint, Profile.subChanges, Profile.unsubChanges:
             guard isPassive else { throw MessageError(domain: "LiteCore", code: 501, message: "this side is active itself") }
-            let limits = limits
-            readInline(request.body, &events) {
-                do throws(MessageError) {
-                    return .passive(slot: slot, handle, .subscribe(try PeerSubscription(request, limits: limits)))
-                } catch {
-                    return .refuse(handle, error)
-                }
-            }
-        case Profile.unsubChanges: events.append(.passive(slot: slot, handle, .unsubscribe))
+            try acceptPassive(request, slot, handle, &events)
         case Profile.changes:
             // An empty list without a reply is the marker of the end; as a peer that pushes says it, it means nothing.
             if isPassive {
@@ -115,21 +92,59 @@ extension BLIPDialect {
             reply(handle)
         case Profile.getAttachment, Profile.proveAttachment:
             guard let handle else { return }
-            events.append(.blob(.wanted(try blobRequest(request, handle))))
+            events.append(.blob(.wanted(try blobRequest(request, slot, handle))))
         default: reply(handle, OutgoingReply(error: .noHandler))
         }
     }
 
-    private func blobRequest(_ request: IncomingRequest, _ handle: AnswerHandle) throws(MessageError) -> BlobRequest {
+    /// What only a listener is asked.
+    private mutating func acceptPassive(
+        _ request: IncomingRequest, _ slot: Int, _ handle: AnswerHandle?, _ events: inout [DialectEvent]
+    ) throws(MessageError) {
+        let properties = request.properties
+        switch request.profile {
+        case Profile.getCheckpoint:
+            let id = try CollectionsRequest.checkpointID(properties[Property.client], limits)
+            events.append(.passive(slot: slot, handle, .checkpoint(id: id)))
+        case Profile.setCheckpoint:
+            let id = try CollectionsRequest.checkpointID(properties[Property.client], limits)
+            let body = [UInt8](request.body.readableBytesView)
+            guard body.count <= limits.maximumCheckpointBytes else {
+                throw MessageError(
+                    code: 413,
+                    message: "the checkpoint has \(body.count) bytes, max_checkpoint_bytes is \(limits.maximumCheckpointBytes)")
+            }
+            do { _ = try JSONScanner.scanDocument(body) } catch { throw .bad("a checkpoint is a JSON object: \(error)") }
+            // LiteCore always sends the property, empty for "none yet".
+            let expected = properties[Property.rev].flatMap { $0.isEmpty ? nil : $0 }
+            events.append(.passive(slot: slot, handle, .setCheckpoint(id: id, body: body, expectedRevision: expected)))
+        case Profile.subChanges:
+            let limits = limits
+            readInline(request.body, &events) {
+                do throws(MessageError) {
+                    return .passive(slot: slot, handle, .subscribe(try PeerSubscription(request, limits: limits)))
+                } catch {
+                    return .refuse(handle, error)
+                }
+            }
+        default: events.append(.passive(slot: slot, handle, .unsubscribe))
+        }
+    }
+
+    private func blobRequest(_ request: IncomingRequest, _ slot: Int, _ handle: AnswerHandle) throws(MessageError) -> BlobRequest {
         guard let text = request.properties[Property.digest] else { throw .bad("\(request.profile) needs the property digest") }
         let digest: BlobDigest
         do { digest = try BlobDigest(text) } catch { throw .bad("\(error)") }
+        var wanted = BlobRequest(handle: handle, slot: slot, digest: digest)
+        wanted.document = request.properties[Property.docID].flatMap { try? DocumentID($0) }
         guard request.profile == Profile.proveAttachment else {
-            return BlobRequest(handle: handle, digest: digest, compresses: isTrue(request.properties[Property.compress]))
+            wanted.compresses = isTrue(request.properties[Property.compress])
+            return wanted
         }
         let nonce = [UInt8](request.body.readableBytesView)
         guard (1...255).contains(nonce.count) else { throw .bad("the nonce of proveAttachment has 1 to 255 bytes, not \(nonce.count)") }
-        return BlobRequest(handle: handle, digest: digest, nonce: nonce)
+        wanted.nonce = nonce
+        return wanted
     }
 
     private mutating func acceptRevision(

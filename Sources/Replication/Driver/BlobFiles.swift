@@ -4,8 +4,7 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// The open files of a connection's blobs, and what a peer that is bound to channels may ask for: the blobs of revisions that are
-/// on their way to it, as with Sync Gateway. Confined to its session.
+/// The open files of a connection's blobs, and what the peer may ask for at any time. Confined to its session.
 struct BlobFiles {
     /// A blob on its way in. Pieces are written one after the other: the blob workers keep no order among jobs.
     struct Written {
@@ -20,30 +19,11 @@ struct BlobFiles {
         var offset: UInt64 = 0
     }
 
-    var written: [BlobDigest: Written] = [:]
+    var written: [BlobTransfer: Written] = [:]
     var served: [AnswerHandle: Served] = [:]
-    private var lent: [BlobDigest: Int] = [:]
-    private var lentByDocument: [DocumentID: [BlobDigest]] = [:]
-
-    /// Nothing is lent.
-    var isEmpty: Bool { lentByDocument.isEmpty }
-
-    mutating func lend(_ document: OutgoingDocument) {
-        takeBack(document.id)
-        let digests = Set((try? BlobReferences.find(in: document.body))?.map(\.digest) ?? [])
-        guard !digests.isEmpty else { return }
-        lentByDocument[document.id] = Array(digests)
-        for digest in digests { lent[digest, default: 0] += 1 }
-    }
-
-    mutating func takeBack(_ id: DocumentID) {
-        for digest in lentByDocument.removeValue(forKey: id) ?? [] {
-            guard let count = lent[digest] else { continue }
-            lent[digest] = count > 1 ? count - 1 : nil
-        }
-    }
-
-    func isLent(_ digest: BlobDigest) -> Bool { lent[digest] != nil }
+    /// What the peer was given to prove a blob with.
+    var nonces: [BlobTransfer: [UInt8]] = [:]
+    var lent = LentBlobs()
 
     mutating func end() {
         written = [:]
@@ -55,51 +35,66 @@ struct BlobFiles {
 extension ReplicationSession {
     func perform(_ action: BlobAction) {
         switch action {
-        case .look(let digest):
-            work { $0.contains(digest) } then: { $0.tell(blobs: .looked(digest, isHere: $1)) } failed: { $0.fail(digest, $1) }
-        case .begin(let digest):
+        case .look(let transfer):
+            work { $0.contains(transfer.digest) } then: {
+                $0.tell(blobs: .looked(transfer, isHere: $1))
+            } failed: { $0.fail(transfer, $1) }
+        case .askProof(let transfer, let slot, let document):
+            let nonce = environment.random.bytes(20)
+            files.nonces[transfer] = nonce
+            dialect.requestProof(transfer, slot, for: document, nonce: nonce)
+        case .checkProof(let transfer, let proof):
+            guard let nonce = files.nonces.removeValue(forKey: transfer) else { return }
+            work { try $0.proof(of: transfer.digest, nonce: nonce) == proof } then: {
+                $0.tell(blobs: .proofChecked(transfer, $1 ? .right : .wrong))
+            } failed: { session, error in
+                session.logger.error("\(error)")
+                session.tell(blobs: .proofChecked(transfer, .unknown))
+            }
+        case .begin(let transfer):
+            files.nonces[transfer] = nil
             work { try $0.writer() } then: { session, writer in
-                session.files.written[digest] = BlobFiles.Written(writer: writer)
-                session.tell(blobs: .writerOpened(digest))
-            } failed: { $0.fail(digest, $1) }
-        case .request(let digest, let slot, let document, let compresses):
-            dialect.requestBlob(digest, slot, for: document, compresses: compresses)
-        case .write(let digest, let bytes):
-            files.written[digest]?.waiting.append(bytes)
-            writeNext(digest)
-        case .consumed(let digest, let bytes): dialect.consumed(digest, bytes: bytes)
-        case .install(let digest):
-            dialect.forget(digest)
-            guard let writer = files.written.removeValue(forKey: digest)?.writer else { return }
-            work { _ in try writer.finish(expecting: digest) } then: { session, _ in
-                session.tell(blobs: .installed(digest))
-            } failed: { $0.fail(digest, $1) }
-        case .abandon(let digest):
-            dialect.abandon(digest)
-            files.written[digest] = nil
+                session.files.written[transfer] = BlobFiles.Written(writer: writer)
+                session.tell(blobs: .writerOpened(transfer))
+            } failed: { $0.fail(transfer, $1) }
+        case .request(let transfer, let slot, let document, let compresses):
+            dialect.requestBlob(transfer, slot, for: document, compresses: compresses)
+        case .write(let transfer, let bytes):
+            files.written[transfer]?.waiting.append(bytes)
+            writeNext(transfer)
+        case .consumed(let transfer, let bytes): dialect.consumed(transfer, bytes: bytes)
+        case .install(let transfer):
+            dialect.forget(transfer)
+            guard let writer = files.written.removeValue(forKey: transfer)?.writer else { return }
+            work { _ in try writer.finish(expecting: transfer.digest) } then: { session, _ in
+                session.tell(blobs: .installed(transfer))
+            } failed: { $0.fail(transfer, $1) }
+        case .abandon(let transfer):
+            dialect.abandon(transfer)
+            files.written[transfer] = nil
+            files.nonces[transfer] = nil
         case .tell(let waiter, let error): tell(links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
         case .serve(let request): serve(request)
         }
     }
 
-    private func writeNext(_ digest: BlobDigest) {
-        guard let blob = files.written[digest], !blob.isWriting, !blob.waiting.isEmpty else { return }
+    private func writeNext(_ transfer: BlobTransfer) {
+        guard let blob = files.written[transfer], !blob.isWriting, !blob.waiting.isEmpty else { return }
         let writer = blob.writer
         let pieces = blob.waiting
-        files.written[digest]?.waiting = []
-        files.written[digest]?.isWriting = true
+        files.written[transfer]?.waiting = []
+        files.written[transfer]?.isWriting = true
         work { _ in
             for piece in pieces { try piece.withUnsafeReadableBytes { try writer.append($0) } }
         } then: { session, _ in
-            // Given up meanwhile; another attempt at the same blob has a file of its own.
-            guard session.files.written[digest]?.writer === writer else { return }
-            session.files.written[digest]?.isWriting = false
-            session.tell(blobs: .written(digest, bytes: pieces.reduce(0) { $0 + $1.readableBytes }))
-            session.writeNext(digest)
-        } failed: { if $0.files.written[digest]?.writer === writer { $0.fail(digest, $1) } }
+            guard session.files.written[transfer] != nil else { return }
+            session.files.written[transfer]?.isWriting = false
+            session.tell(blobs: .written(transfer, bytes: pieces.reduce(0) { $0 + $1.readableBytes }))
+            session.writeNext(transfer)
+        } failed: { if $0.files.written[transfer] != nil { $0.fail(transfer, $1) } }
     }
 
-    private func fail(_ digest: BlobDigest, _ error: any Error) {
+    private func fail(_ transfer: BlobTransfer, _ error: any Error) {
         let failure: ReplicationError
         switch error as? StoreError {
         case .blobDigestMismatch?, .blobLengthMismatch?: failure = ReplicationError(domain: .http, code: 400, message: "\(error)")
@@ -107,17 +102,65 @@ extension ReplicationSession {
         // The disk, or the number of open files: that passes, and must not cost the peer its edit.
         default: failure = ReplicationError(domain: .http, code: 503, message: "\(error)")
         }
-        tell(blobs: .failed(digest, failure))
+        tell(blobs: .failed(transfer, failure))
+    }
+
+    // MARK: - Needing
+
+    /// The blobs of a revision that came. Those that the peer may have anyway it need not show: what it showed before, and what the
+    /// document's current revision names, if the peer may have that.
+    func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
+        let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.blobs)
+        let limit = limits.knownBlobBytes
+        if revision.hasShownBlobs { return tell(blobs: .needed(waiter, id, blobs, known: Set(blobs.map(\.digest)))) }
+        if let source = isPassive ? nil : link.source {
+            return read { try source.knownBlobs($0, id, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
+        }
+        view(link) { session, view in
+            session.ask { () async -> Result<Set<BlobDigest>, any Error> in
+                do { return .success(try await view.blobs(of: id, limit: limit)) } catch { return .failure(error) }
+            } then: { session, result in
+                switch result {
+                case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: known))
+                case .failure(let error): session.fail(error)
+                }
+            }
+        } failed: { $0.fail($1) }
     }
 
     // MARK: - Serving
 
+    /// Gives a blob, or the proof that it is here, to a peer that may have it:
+    /// - one of a revision that is on its way to the peer, see ``LentBlobs``;
+    /// - on a listener, also one that the current revision of the document names for which the peer asks, if that may go to it now. So a
+    ///   replicator that had to put a revision aside gets its blobs later, on another connection.
+    ///
+    /// Anything else is refused alike, whether it is here or not. A remote that we replicate with gets the first only: what it makes us
+    /// store, by a name for a blob that we hold, must not bring it that blob.
     private func serve(_ request: BlobRequest) {
+        if files.lent.contains(request.digest) { return give(request) }
+        guard isPassive, let document = request.document else { return refuse(request) }
+        let digest = request.digest
+        view(links[request.slot]) { session, view in
+            session.ask { () async -> Result<Bool, any Error> in
+                do { return .success(try await view.blobs(of: document).contains(digest)) } catch { return .failure(error) }
+            } then: { session, result in
+                switch result {
+                case .success(true): session.give(request)
+                case .success(false): session.refuse(request)
+                case .failure(let error): session.refuse(request.handle, digest, error)
+                }
+            }
+        } failed: { $0.refuse(request.handle, digest, $1) }
+    }
+
+    private func refuse(_ request: BlobRequest) {
+        dialect.refuse(request.handle, MessageError(code: 403, message: "Attachment's doc not being synced"))
+        tell(blobs: .served(request.handle))
+    }
+
+    private func give(_ request: BlobRequest) {
         let (handle, digest) = (request.handle, request.digest)
-        guard channelPeer == nil || files.isLent(digest) else {
-            dialect.refuse(handle, MessageError(code: 403, message: "Attachment's doc not being synced"))
-            return tell(blobs: .served(handle))
-        }
         if let nonce = request.nonce {
             work { try $0.proof(of: digest, nonce: nonce) } then: { session, proof in
                 session.dialect.answer(handle, proof: proof)
@@ -171,7 +214,7 @@ extension ReplicationSession {
 }
 
 extension BlobStore {
-    /// The proof that a blob is here: the digest of the nonce's length, the nonce and the blob.
+    /// The proof that somebody holds a blob: the digest of the nonce's length, the nonce and the blob.
     fileprivate func proof(of digest: BlobDigest, nonce: [UInt8]) throws(StoreError) -> BlobDigest {
         let reader = try reader(digest)
         let hasher = SHA1Hasher()

@@ -25,8 +25,13 @@ final class CollectionLink {
     var resolver: ConflictDecider?
     /// Under which the store knows the peer; nil where nothing is remembered of it (a passive session).
     var remote: RemoteID?
+    /// The remote may have every document of ours, so it may be told which revisions are here.
+    var mayNameAll = false
     /// The store knows what the peer's authenticator said of its channels.
     var hasSetAccess = false
+
+    /// What a peer that is bound to channels wants.
+    var leaving = LeavingRevisions()
 
     /// Counts the pushes on this connection, so that what belongs to an earlier one is known.
     var generation = 0
@@ -74,8 +79,13 @@ final class CollectionLink {
 
     /// Ends the push, if there is one.
     func endPush() {
-        if let push { endedPushes = endedPushes + push.ledger.counts }
+        if var ended = push?.ledger.counts {
+            // What is under way is counted anew by the next push.
+            ended.total = ended.completed
+            endedPushes = endedPushes + ended
+        }
         push = nil
+        leaving = LeavingRevisions()
         observation?.cancel()
         observation = nil
     }

@@ -41,8 +41,10 @@ extension ReplicationSession {
                 try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1)) }
             } then: { $0.tell(slot, generation, push: .compared($1)) }
         case .send(let document):
-            if document.hasBlobs, channelPeer != nil { files.lend(document) }
-            dialect.send(slot, document)
+            // A tombstone is told to those as well who had the document; that it is gone is all that it says.
+            guard channelPeer != nil, document.news == .visible, !document.isDeleted else { return send(document, link) }
+            link.leaving.append(document)
+            sendWhatMayLeave(link)
         case .announceCaughtUp: dialect.announceCaughtUp(slot)
         case .note(let batch):
             guard let remote = link.remote else { return tell(link, push: .noted(batch)) }
@@ -53,6 +55,38 @@ extension ReplicationSession {
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
         case .report(let event): report(event)
         case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
+        }
+    }
+
+    private func send(_ document: OutgoingDocument, _ link: CollectionLink) {
+        files.lent.lend(document.blobs, RevisionTrip(slot: link.slot, generation: link.generation, id: document.id))
+        dialect.send(link.slot, document)
+    }
+
+    /// Sends what a peer that is bound to channels wants and may still have.
+    private func sendWhatMayLeave(_ link: CollectionLink) {
+        guard let peer = channelPeer, let documents = link.leaving.next() else { return }
+        let (slot, generation, collection) = (link.slot, link.generation, link.collection)
+        read { transaction in
+            let access = try transaction.channelAccess(collection, of: peer)
+            return try documents.map { document in
+                // Where it changed since, the newer revision stands for it; that one comes in its turn.
+                guard let current = try transaction.row(collection, document.id)?.revision else { return false }
+                return try transaction.isVisible(collection, document.id, current, to: access)
+            }
+        } then: { session, verdicts in
+            let link = session.links[slot]
+            guard link.generation == generation, link.push != nil else { return }
+            for (document, mayLeave) in zip(documents, verdicts) {
+                if mayLeave {
+                    session.send(document, link)
+                } else {
+                    session.dialect.withdraw(slot, document)
+                    session.tell(link, push: .withdrawn(document.id))
+                }
+            }
+            link.leaving.looked()
+            session.sendWhatMayLeave(link)
         }
     }
 
@@ -81,14 +115,13 @@ extension ReplicationSession {
         case .readList(let list): read(list, link)
         case .findMissing(let offers):
             if offers.isEmpty { return tell(link, pull: .missing([])) }
-            read { try $0.missing(collection, offers) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
+            let limited = link.mayNameAll ? nil : link.remote
+            read { try $0.missing(collection, offers, onlyKnownTo: limited) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
                 $0.tell($0.links[slot], pull: .listFailed($1))
             }
         case .checkProposals(let proposals):
             if proposals.isEmpty { return tell(link, pull: .proposalsChecked([])) }
-            read { try $0.checkProposals(collection, proposals) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
-                $0.tell($0.links[slot], pull: .listFailed($1))
-            }
+            check(proposals, link)
         case .answerChanges(let handle, let answers): dialect.answer(handle, changes: answers)
         case .answerProposals(let handle, let answers, let namesCurrent):
             dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent)
@@ -96,7 +129,7 @@ extension ReplicationSession {
         case .check(let batch, let revisions):
             ask { RevisionChecking.check(revisions) } then: { $0.tell($0.links[slot], pull: .insertion(.checked(batch, $1))) }
         case .fetchBlobs(let fetch, let revision):
-            tell(blobs: .needed(BlobWaiter(slot: slot, fetch: fetch), revision.id, revision.blobs))
+            need(fetch, revision, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)
         case .keep(let batch, let held):
             guard let remote = link.remote else { return tell(link, pull: .insertion(.kept(batch))) }
@@ -230,6 +263,25 @@ extension ReplicationSession {
         } then: { session, _ in session.tell(session.links[slot], pull: .takenAway(removals)) }
     }
 
+    private func check(_ proposals: [Proposal], _ link: CollectionLink) {
+        let (slot, collection) = (link.slot, link.collection)
+        guard channelPeer != nil || link.pushFilter != nil else {
+            return read { try $0.checkProposals(collection, proposals) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
+                $0.tell($0.links[slot], pull: .listFailed($1))
+            }
+        }
+        view(link) { session, view in
+            session.ask { () async -> Result<[ProposalVerdict], any Error> in
+                do { return .success(try await view.check(proposals)) } catch { return .failure(error) }
+            } then: { session, result in
+                switch result {
+                case .success(let verdicts): session.tell(session.links[slot], pull: .proposalsChecked(verdicts))
+                case .failure(let error): session.tell(session.links[slot], pull: .listFailed(error))
+                }
+            }
+        } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
+    }
+
     // MARK: - Checkpoints
 
     func perform(_ action: CheckpointMachine.Action, _ link: CollectionLink) {
@@ -248,7 +300,7 @@ extension ReplicationSession {
         case .saveHere:
             let bytes = link.checkpointBytes
             let collection = link.collection
-            write { _ = try $0.setCheckpoint(.own, id: id, collection: collection, body: bytes) } then: { session, _ in
+            write { _ = try $0.setCheckpoint(id: id, collection: collection, body: bytes) } then: { session, _ in
                 session.tell(session.links[slot], checkpoint: .savedHere)
             }
         case .warn(let message): logger.warning("\(message)")
@@ -296,15 +348,6 @@ extension ReplicationSession {
             let answer = await question()
             self.later { then($0, answer) }
         }
-    }
-}
-
-extension DocumentFilter {
-    /// One verdict for each document, whatever the filter does.
-    fileprivate func verdicts(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
-        var verdicts = await evaluate(documents, context)
-        while verdicts.count < documents.count { verdicts.append(missingVerdict) }
-        return verdicts
     }
 }
 

@@ -114,14 +114,26 @@ struct FeedSource: Sendable {
         return .unknown
     }
 
+    /// Blobs that the peer has shown or may have anyway, where it brings another revision of the document: those of the current one, if
+    /// that is what it is known to hold.
+    ///
+    /// - Parameter limit: bytes of a body; a larger one is not looked at.
+    func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, limit: Int) throws(StoreError) -> Set<BlobDigest> {
+        let row = try transaction.row(collection, id, remote: remote)
+        guard let row, row.hasBlobs, row.remoteRevision == row.revision, row.bodySize <= limit else { return [] }
+        let body = try transaction.row(collection, id, withBody: true)?.body ?? []
+        return Set(((try? BlobReferences.find(in: body)) ?? []).map(\.digest))
+    }
+
     /// Nil for a damaged document: it is set aside, and the feed goes on behind it.
     private func document(
         _ transaction: ReadTransaction, _ change: ChangeRow, peerVersion: Version?, _ historyLimit: Int
     ) throws(StoreError) -> OutgoingDocument? {
         do throws(StoreError) {
+            let body = change.body ?? []
             return OutgoingDocument(
-                sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted, hasBlobs: change.hasBlobs,
-                body: change.body ?? [], history: try history(change, downTo: peerVersion, historyLimit), peerVersion: peerVersion)
+                sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted,
+                blobs: change.hasBlobs ? ((try? BlobReferences.find(in: body)) ?? []).map(\.digest) : [], body: body, history: try history(change, downTo: peerVersion, historyLimit), peerVersion: peerVersion)
         } catch {
             guard transaction.setAside(collection, error) else { throw error }
             return nil

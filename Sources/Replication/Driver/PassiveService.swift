@@ -39,10 +39,15 @@ extension ReplicationSession {
         switch event {
         case .push(let slot, let event):
             guard slot < links.count else { return }
-            if !files.isEmpty { takeBackBlobs(event) }
             if links[slot].push != nil { tell(links[slot], push: event) }
+        case .revisionAnswered(let trip, let error):
+            files.lent.takeBack(trip)
+            // One that an earlier subscription sent is no business of this one.
+            guard trip.slot < links.count, links[trip.slot].push != nil, links[trip.slot].generation == trip.generation else { return }
+            tell(links[trip.slot], push: error.map { .refused(trip.id, $0) } ?? .acknowledged(trip.id))
         case .pull(let slot, let event): handle(event, slot)
         case .checkpoint(let slot, let event): if slot < links.count { tell(links[slot], checkpoint: event) }
+        case .blob(.wanted(let request)) where request.slot >= links.count: refuseCollection(request.handle)
         case .blob(let event): tell(blobs: event)
         case .passive(let slot, let handle, let request):
             guard slot < links.count else { return refuseCollection(handle) }
@@ -60,13 +65,6 @@ extension ReplicationSession {
         }
     }
 
-    private func takeBackBlobs(_ event: PushEvent) {
-        switch event {
-        case .acknowledged(let id), .refused(let id, _): files.takeBack(id)
-        default: break
-        }
-    }
-
     private func handle(_ event: PullEvent, _ slot: Int) {
         guard slot < links.count else {
             switch event {
@@ -81,7 +79,7 @@ extension ReplicationSession {
         case .listArrived(let list) where !isPassive && !link.pull.isSubscribed:
             dialect.refuse(list.handle, MessageError(code: 403, message: "nothing was subscribed to here"))
         case .arrived(let revision):
-            if let refusal = refusal(of: revision) {
+            if let refusal = refusal(of: revision, link) {
                 dialect.refuse(revision.replyTo, refusal)
                 let error = ReplicationError(domain: .http, code: refusal.code, message: refusal.message)
                 tell(link, pull: .arrivalRefused(revision.sequence, revision.id, error, isFinal: refusal.code != 503))
@@ -92,8 +90,9 @@ extension ReplicationSession {
         }
     }
 
-    private func refusal(of revision: ReceivedRevision) -> MessageError? {
+    private func refusal(of revision: ReceivedRevision, _ link: CollectionLink) -> MessageError? {
         if refusesPush { return MessageError(code: 403, message: "this listener is read-only") }
+        if !isPassive, !link.pull.isSubscribed { return MessageError(code: 403, message: "nothing was subscribed to here") }
         guard isOverfull else { return nil }
         return MessageError(
             code: 503,
@@ -168,23 +167,30 @@ extension ReplicationSession {
         case .subscribe(let subscription):
             do throws(MessageError) { try subscribe(links[slot], subscription, handle) } catch { dialect.refuse(handle, error) }
         case .unsubscribe:
-            links[slot].endPush()
+            endPush(links[slot])
             touch(links[slot])
             dialect.reply(handle)
         }
     }
 
     /// Serves what waits, one by one, and no faster than the peer takes the answers.
+    ///
+    /// A peer that may not push may store checkpoints all the same: a refusal would stop Couchbase Lite for good, and without a
+    /// checkpoint each visit would pull everything anew. What it can store is bounded, and its own.
     func servePassiveRequests() {
-        guard dialect.owedBytes <= limits.owedReplyBytes, let request = passiveRequests.next() else { return }
+        guard case .passive(let passive) = role, dialect.owedBytes <= limits.owedReplyBytes, let request = passiveRequests.next() else {
+            return
+        }
+        let owner = CheckpointOwner(user: passive.principal.name, listener: passive.listener)
         switch request {
         case .checkpoint(let handle, let id):
-            read { try $0.checkpoint(.peer, id: id, collection: nil) } then: { session, stored in
+            read { try $0.peerCheckpoint(owner, id: id) } then: { session, stored in
                 session.dialect.answer(handle, checkpoint: stored)
                 session.passiveRequests.served()
             } failed: { $0.storeFailed(handle, $1) }
         case .setCheckpoint(let handle, let id, let body, let expected):
-            write { try $0.setCheckpoint(.peer, id: id, collection: nil, body: body, expectedRevision: expected) } then: {
+            let bounds = CheckpointBounds(count: limits.maximumCheckpoints, bytes: limits.maximumCheckpointsBytes)
+            write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
                 $0.dialect.answer(handle, savedCheckpoint: $1)
                 $0.passiveRequests.served()
             } failed: { session, error in
@@ -199,7 +205,7 @@ extension ReplicationSession {
                 return try zip(ids, found).map { id, isFound -> StoredCheckpoint?? in
                     guard isFound else { return .none }
                     // One name may be asked for a thousand times; what is too much is answered as "none", which costs the peer time only.
-                    let stored = bytes < limit ? try transaction.checkpoint(.peer, id: id, collection: nil) : nil
+                    let stored = bytes < limit ? try transaction.peerCheckpoint(owner, id: id) : nil
                     bytes += stored?.body.count ?? 0
                     return .some(stored)
                 }
@@ -227,7 +233,11 @@ extension ReplicationSession {
         if let running = link.push, running.settings.isContinuous {
             throw MessageError(code: 409, message: "this collection has a subscription already")
         }
-        link.endPush()
+        guard dialect.awaitedReplies < limits.revisionsInFlight else {
+            throw MessageError(
+                code: 503, message: "\(dialect.awaitedReplies) revisions of earlier subscriptions are not answered; revs_in_flight is \(limits.revisionsInFlight)")
+        }
+        endPush(link)
         link.generation += 1
         var source = FeedSource(
             collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs)
@@ -263,14 +273,38 @@ extension ReplicationSession {
                 begin(session, FeedPosition(last, channels: start.channels == nil ? nil : ChannelPlace(last)))
             } failed: { failed($0, $1) }
         }
-        guard let peer, !link.hasSetAccess else { return findStart(self) }
-        let principal = passive.principal
+        noteAccess(link, then: findStart, failed: failed)
+    }
+
+    private func endPush(_ link: CollectionLink) {
+        link.endPush()
+        files.lent.takeBack(slot: link.slot)
+    }
+
+    /// Notes what the authenticator said of the peer's channels, once for a collection, before anything is asked about them.
+    private func noteAccess(
+        _ link: CollectionLink, then: @escaping @Sendable (isolated ReplicationSession) -> Void,
+        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
+    ) {
+        guard case .passive(let passive) = role, let peer = channelPeer, !link.hasSetAccess else { return then(self) }
+        let (slot, collection, principal) = (link.slot, link.collection, passive.principal)
         write {
             try $0.setAccess(of: peer, collection, channels: principal.channels ?? [], roles: principal.roles ?? [])
         } then: { session, _ in
             session.links[slot].hasSetAccess = true
-            findStart(session)
+            then(session)
         } failed: { failed($0, $1) }
+    }
+
+    /// What the peer may have of a collection.
+    func view(
+        _ link: CollectionLink, then: @escaping @Sendable (isolated ReplicationSession, PeerView) -> Void,
+        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
+    ) {
+        let view = PeerView(
+            database: database, collection: link.collection, peer: channelPeer, filter: link.pushFilter,
+            context: policyContext(link.collection.name, .push))
+        noteAccess(link) { then($0, view) } failed: { failed($0, $1) }
     }
 
     /// Whose channels bound this session; nil: the peer may pull everything. A principal with channels is bound to them also where

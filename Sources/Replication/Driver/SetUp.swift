@@ -70,7 +70,7 @@ extension ReplicationSession {
         if resets { return ids.map { _ in Start() } }
         return try await database.read { transaction in
             try zip(ids, collections).map { id, collection in
-                Start(own: try transaction.checkpoint(.own, id: id, collection: collection).map { CheckpointBody(parsing: $0.body) })
+                Start(own: try transaction.checkpoint(id: id, collection: collection).map { CheckpointBody(parsing: $0.body) })
             }
         }
     }
@@ -136,6 +136,7 @@ extension ReplicationSession {
         link.pushFilter = wanted.pushFilter
         link.pullFilter = wanted.pullFilter
         link.remote = remote
+        link.mayNameAll = configuration.type.pushes && wanted.pushFilter == nil
         link.resolver = ConflictDecider(
             database: database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
             context: policyContext(collection.name, .pull), scope: .remote(remote), attempts: limits.resolveAttempts,
@@ -200,7 +201,7 @@ extension ReplicationSession {
             collection: link.collection.name, style: style, isContinuous: isContinuous, hasFilter: link.pushFilter != nil, pulls: pulls,
             limits: limits)
         link.push = PushMachine(settings, from: position, generation: link.generation)
-        dialect.push(link.slot, style)
+        dialect.push(link.slot, style, generation: link.generation)
         let (slot, generation) = (link.slot, link.generation)
         let isDeaf = limits.has(.lostWakeUp)
         link.observation = database.observeChanges(link.collection) { [weak self] newest in

@@ -23,6 +23,15 @@ extension StoreError {
         }
     }
 
+    /// What a peer is told, in words: nothing of the document that is stored here, which it may not have.
+    var peerMessage: String {
+        switch self {
+        case .conflict, .conflictMoved: "the document has another revision here"
+        case .documentDamaged: "the document cannot be changed now"
+        default: "\(self)"
+        }
+    }
+
     /// What a peer is told, in HTTP's numbers.
     var replicationStatus: Int {
         switch self {

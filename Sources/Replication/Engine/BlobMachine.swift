@@ -2,93 +2,63 @@ import Documents
 import Interfaces
 import NIOCore
 
-/// A revision of one collection that waits for blobs.
-struct BlobWaiter: Hashable, Sendable {
-    var slot: Int
-    var fetch: FetchID
-}
-
-/// Something that happened to blobs.
-enum BlobEvent: Sendable {
-    /// A revision refers to these; it can be stored when they are here.
-    case needed(BlobWaiter, DocumentID, [BlobReference])
-    /// Answers ``BlobAction/look(_:)``.
-    case looked(BlobDigest, isHere: Bool)
-    /// Answers ``BlobAction/begin(_:)``: the file is open.
-    case writerOpened(BlobDigest)
-    /// The peer sends it.
-    case bytesArrived(BlobDigest, ByteBuffer)
-    /// Answers ``BlobAction/write(_:_:)``.
-    case written(BlobDigest, bytes: Int)
-    /// The peer has sent all of it.
-    case ended(BlobDigest)
-    /// Answers ``BlobAction/install(_:)``: durable, and what its digest says.
-    case installed(BlobDigest)
-    /// The peer refused, the disk failed, or the bytes are others than the digest says.
-    case failed(BlobDigest, ReplicationError)
-
-    /// The peer wants a blob, or the proof that we hold it.
-    case wanted(BlobRequest)
-    /// Answers ``BlobAction/serve(_:)``: sent to its end, refused, or given up.
-    case served(AnswerHandle)
-}
-
-/// Something to do for blobs.
-enum BlobAction: Sendable {
-    case look(BlobDigest)
-    /// Opens a file for the bytes.
-    case begin(BlobDigest)
-    /// Asks the peer for it.
-    case request(BlobDigest, slot: Int, for: DocumentID, compresses: Bool)
-    case write(BlobDigest, ByteBuffer)
-    /// So many bytes are on disk: the peer may send more.
-    case consumed(BlobDigest, bytes: Int)
-    case install(BlobDigest)
-    /// Nobody wants the rest: the file goes, and what the peer still sends is dropped.
-    case abandon(BlobDigest)
-    /// Nil: all blobs of the revision are here.
-    case tell(BlobWaiter, ReplicationError?)
-    case serve(BlobRequest)
-}
-
-/// A peer's request for a blob, or for the proof that we hold it.
-struct BlobRequest: Sendable {
-    var handle: AnswerHandle
-    var digest: BlobDigest
-    var compresses = false
-    /// Of a request for proof.
-    var nonce: [UInt8]?
-}
-
 /// Blobs of one connection, both ways, in bounded memory: each that arrives is written as it comes and taken from the peer no
 /// faster, and a few are served at a time, piece by piece. Revisions that need the same blob share its transfer.
+///
+/// That a document names a digest does not give the blob to whoever sent it. What is here already the peer has to prove, by a
+/// digest over a nonce and the blob, or to send once more; one that does neither has a document with a missing blob.
 struct BlobMachine {
-    private enum Transfer {
+    private enum Stage {
         case looking
         /// Waits for one of the places.
         case queued
+        /// The peer was asked to prove what is here.
+        case proving
+        /// Its proof is compared with ours.
+        case checking
         case opening
         /// The peer sends; `unwritten` bytes are on their way to the file.
         case receiving(received: UInt64, unwritten: Int)
         /// All has come; `unwritten` bytes are on their way to the file.
         case finishing(unwritten: Int)
         case installing
+
+        var hasPlace: Bool {
+            switch self {
+            case .looking, .queued: false
+            case .proving, .checking, .opening, .receiving, .finishing, .installing: true
+            }
+        }
+    }
+
+    private struct Waiting {
+        let waiter: BlobWaiter
+        /// The peer may have the blob anyway.
+        let knows: Bool
     }
 
     private struct Blob {
-        var transfer: Transfer
-        var waiters: [BlobWaiter]
-        var slot: Int
-        var document: DocumentID
-        var compresses: Bool
+        let transfer: BlobTransfer
+        var stage = Stage.looking
+        var isHere = false
+        var waiting: [Waiting]
+        let slot: Int
+        let document: DocumentID
+        let compresses: Bool
     }
 
     private let limits: ReplicationLimits
     private var blobs: [BlobDigest: Blob] = [:]
-    /// How many blobs a revision waits for.
-    private var missing: [BlobWaiter: Int] = [:]
-    private var queue: [BlobDigest] = []
+    /// What a revision waits for.
+    private var missing: [BlobWaiter: Set<BlobDigest>] = [:]
+    private var queue: [BlobTransfer] = []
     private var places = 0
+    private var lastNumber = 0
+    /// Blobs that the peer has proved or sent on this connection. It may forget: then they are asked for once more.
+    private var shown: Set<BlobDigest> = []
+    /// A proof was wrong. Making ours costs as much as reading the blob, so none is asked for any more: bytes cost the peer as
+    /// much as us.
+    private var gaveWrongProof = false
     private var requests: [BlobRequest] = []
     private var served = 0
 
@@ -96,31 +66,48 @@ struct BlobMachine {
 
     /// Nothing is under way, in either direction.
     var isIdle: Bool { blobs.isEmpty && requests.isEmpty && served == 0 }
-    /// Blobs are being fetched.
+    /// Blobs, or proofs, are asked of the peer.
     var isFetching: Bool { !blobs.isEmpty }
     var waitingRequests: Int { requests.count }
 
     mutating func handle(_ event: BlobEvent, _ actions: inout [BlobAction]) {
         switch event {
-        case .needed(let waiter, let document, let references): need(waiter, document, references, &actions)
-        case .looked(let digest, true): settle(digest, nil, &actions)
-        case .looked(let digest, false):
-            blobs[digest]?.transfer = .queued
-            queue.append(digest)
-        case .writerOpened(let digest):
-            guard let blob = blobs[digest] else { return }
-            blobs[digest]?.transfer = .receiving(received: 0, unwritten: 0)
-            actions.append(.request(digest, slot: blob.slot, for: blob.document, compresses: blob.compresses))
-        case .bytesArrived(let digest, let bytes): accept(digest, bytes, &actions)
-        case .written(let digest, let count): wrote(digest, count, &actions)
-        case .ended(let digest):
-            guard case .receiving(_, let unwritten)? = blobs[digest]?.transfer else { return }
-            blobs[digest]?.transfer = .finishing(unwritten: unwritten)
-            installIfWritten(digest, &actions)
-        case .installed(let digest): settle(digest, nil, &actions)
-        case .failed(let digest, let error):
-            actions.append(.abandon(digest))
-            settle(digest, error, &actions)
+        case .needed(let waiter, let document, let references, let known): need(waiter, document, references, known, &actions)
+        case .looked(let transfer, let isHere): accept(transfer, isHere: isHere, &actions)
+        case .proofArrived(let transfer, let proof):
+            guard case .proving? = stage(transfer) else { break }
+            guard let proof else {
+                open(transfer, &actions)
+                break
+            }
+            move(transfer, to: .checking)
+            actions.append(.checkProof(transfer, proof))
+        case .proofChecked(let transfer, let outcome):
+            guard case .checking? = stage(transfer) else { break }
+            if case .right = outcome {
+                settle(transfer, nil, &actions)
+            } else {
+                if case .wrong = outcome { gaveWrongProof = true }
+                open(transfer, &actions)
+            }
+        case .writerOpened(let transfer):
+            guard case .opening? = stage(transfer), let blob = blobs[transfer.digest] else {
+                // Given up meanwhile.
+                actions.append(.abandon(transfer))
+                break
+            }
+            move(transfer, to: .receiving(received: 0, unwritten: 0))
+            actions.append(.request(transfer, slot: blob.slot, for: blob.document, compresses: blob.compresses))
+        case .bytesArrived(let transfer, let bytes): accept(transfer, bytes, &actions)
+        case .written(let transfer, let count): wrote(transfer, count, &actions)
+        case .ended(let transfer):
+            guard case .receiving(_, let unwritten)? = stage(transfer) else { break }
+            move(transfer, to: .finishing(unwritten: unwritten))
+            installIfWritten(transfer, &actions)
+        case .installed(let transfer): settle(transfer, nil, &actions)
+        case .failed(let transfer, let error):
+            actions.append(.abandon(transfer))
+            settle(transfer, error, &actions)
         case .wanted(let request): requests.append(request)
         case .served: served -= 1
         }
@@ -129,11 +116,15 @@ struct BlobMachine {
 
     private mutating func advance(_ actions: inout [BlobAction]) {
         while places < limits.blobFetches, !queue.isEmpty {
-            let digest = queue.removeFirst()
-            guard case .queued? = blobs[digest]?.transfer else { continue }
+            let transfer = queue.removeFirst()
+            guard case .queued? = stage(transfer), let blob = blobs[transfer.digest] else { continue }
             places += 1
-            blobs[digest]?.transfer = .opening
-            actions.append(.begin(digest))
+            if blob.isHere, !gaveWrongProof {
+                move(transfer, to: .proving)
+                actions.append(.askProof(transfer, slot: blob.slot, for: blob.document))
+            } else {
+                open(transfer, &actions)
+            }
         }
         while served < limits.blobReads, !requests.isEmpty {
             served += 1
@@ -141,30 +132,56 @@ struct BlobMachine {
         }
     }
 
-    // MARK: - Fetching
+    /// Nil for a transfer that is over.
+    private func stage(_ transfer: BlobTransfer) -> Stage? {
+        guard let blob = blobs[transfer.digest], blob.transfer == transfer else { return nil }
+        return blob.stage
+    }
+
+    private mutating func move(_ transfer: BlobTransfer, to stage: Stage) { blobs[transfer.digest]?.stage = stage }
+
+    private mutating func open(_ transfer: BlobTransfer, _ actions: inout [BlobAction]) {
+        move(transfer, to: .opening)
+        actions.append(.begin(transfer))
+    }
+
+    // MARK: - Needs
 
     private mutating func need(
-        _ waiter: BlobWaiter, _ document: DocumentID, _ references: [BlobReference], _ actions: inout [BlobAction]
+        _ waiter: BlobWaiter, _ document: DocumentID, _ references: [BlobReference], _ known: Set<BlobDigest>, _ actions: inout [BlobAction]
     ) {
+        if let error = refusal(references) { return actions.append(.tell(waiter, error)) }
+        var wanted: Set<BlobDigest> = []
+        // In the document's order, so that a run depends on nothing else.
+        for reference in references where !wanted.contains(reference.digest) {
+            let digest = reference.digest
+            let waiting = Waiting(waiter: waiter, knows: known.contains(digest))
+            if let blob = blobs[digest] {
+                if blob.isHere, waiting.knows { continue }
+                blobs[digest]?.waiting.append(waiting)
+            } else {
+                lastNumber += 1
+                let transfer = BlobTransfer(digest: digest, number: lastNumber)
+                blobs[digest] = Blob(
+                    transfer: transfer, waiting: [waiting], slot: waiter.slot, document: document, compresses: reference.isCompressible)
+                actions.append(.look(transfer))
+            }
+            wanted.insert(digest)
+        }
+        if wanted.isEmpty { actions.append(.tell(waiter, nil)) } else { missing[waiter] = wanted }
+    }
+
+    private func refusal(_ references: [BlobReference]) -> ReplicationError? {
+        if references.count > limits.maximumBlobsPerDocument {
+            return ReplicationError(
+                domain: .http, code: 413,
+                message: "the document names \(references.count) blobs, max_blobs_per_document is \(limits.maximumBlobsPerDocument)")
+        }
         for reference in references {
             guard let length = reference.length, length > UInt64(limits.maximumBlobBytes) else { continue }
-            return actions.append(.tell(waiter, tooLarge(reference.digest, length)))
+            return tooLarge(reference.digest, length)
         }
-        let digests = Set(references.map(\.digest))
-        if digests.isEmpty { return actions.append(.tell(waiter, nil)) }
-        missing[waiter] = digests.count
-        // In the document's order, so that a run depends on nothing else.
-        var seen: Set<BlobDigest> = []
-        for reference in references where seen.insert(reference.digest).inserted {
-            let digest = reference.digest
-            if blobs[digest] != nil {
-                blobs[digest]?.waiters.append(waiter)
-            } else {
-                blobs[digest] = Blob(
-                    transfer: .looking, waiters: [waiter], slot: waiter.slot, document: document, compresses: reference.isCompressible)
-                actions.append(.look(digest))
-            }
-        }
+        return nil
     }
 
     private func tooLarge(_ digest: BlobDigest, _ length: UInt64) -> ReplicationError {
@@ -173,50 +190,88 @@ struct BlobMachine {
             message: "the blob \(digest) has \(length) bytes or more, max_blob_bytes is \(limits.maximumBlobBytes)")
     }
 
-    private mutating func accept(_ digest: BlobDigest, _ bytes: ByteBuffer, _ actions: inout [BlobAction]) {
-        guard case .receiving(let received, let unwritten)? = blobs[digest]?.transfer else { return }
-        let total = received + UInt64(bytes.readableBytes)
-        guard total <= UInt64(limits.maximumBlobBytes) else {
-            actions.append(.abandon(digest))
-            return settle(digest, tooLarge(digest, total), &actions)
+    private mutating func accept(_ transfer: BlobTransfer, isHere: Bool, _ actions: inout [BlobAction]) {
+        guard case .looking? = stage(transfer), let blob = blobs[transfer.digest] else { return }
+        if isHere {
+            if shown.contains(transfer.digest) { return settle(transfer, nil, &actions) }
+            blobs[transfer.digest]?.isHere = true
+            blobs[transfer.digest]?.waiting.removeAll(where: \.knows)
+            for waiting in blob.waiting where waiting.knows { got(transfer.digest, waiting.waiter, &actions) }
+            if blob.waiting.allSatisfy(\.knows) { return blobs[transfer.digest] = nil }
         }
-        blobs[digest]?.transfer = .receiving(received: total, unwritten: unwritten + bytes.readableBytes)
-        actions.append(.write(digest, bytes))
+        move(transfer, to: .queued)
+        queue.append(transfer)
     }
 
-    private mutating func wrote(_ digest: BlobDigest, _ count: Int, _ actions: inout [BlobAction]) {
-        actions.append(.consumed(digest, bytes: count))
-        switch blobs[digest]?.transfer {
+    // MARK: - Fetching
+
+    private mutating func accept(_ transfer: BlobTransfer, _ bytes: ByteBuffer, _ actions: inout [BlobAction]) {
+        guard case .receiving(let received, let unwritten)? = stage(transfer) else { return }
+        let total = received + UInt64(bytes.readableBytes)
+        guard total <= UInt64(limits.maximumBlobBytes) else {
+            actions.append(.abandon(transfer))
+            return settle(transfer, tooLarge(transfer.digest, total), &actions)
+        }
+        move(transfer, to: .receiving(received: total, unwritten: unwritten + bytes.readableBytes))
+        actions.append(.write(transfer, bytes))
+    }
+
+    private mutating func wrote(_ transfer: BlobTransfer, _ count: Int, _ actions: inout [BlobAction]) {
+        actions.append(.consumed(transfer, bytes: count))
+        switch stage(transfer) {
         case .receiving(let received, let unwritten)?:
-            blobs[digest]?.transfer = .receiving(received: received, unwritten: unwritten - count)
+            move(transfer, to: .receiving(received: received, unwritten: unwritten - count))
         case .finishing(let unwritten)?:
-            blobs[digest]?.transfer = .finishing(unwritten: unwritten - count)
-            installIfWritten(digest, &actions)
+            move(transfer, to: .finishing(unwritten: unwritten - count))
+            installIfWritten(transfer, &actions)
         default: break
         }
     }
 
-    private mutating func installIfWritten(_ digest: BlobDigest, _ actions: inout [BlobAction]) {
-        guard case .finishing(0)? = blobs[digest]?.transfer else { return }
-        blobs[digest]?.transfer = .installing
-        actions.append(.install(digest))
+    private mutating func installIfWritten(_ transfer: BlobTransfer, _ actions: inout [BlobAction]) {
+        guard case .finishing(0)? = stage(transfer) else { return }
+        move(transfer, to: .installing)
+        actions.append(.install(transfer))
     }
 
-    private mutating func settle(_ digest: BlobDigest, _ error: ReplicationError?, _ actions: inout [BlobAction]) {
-        guard let blob = blobs.removeValue(forKey: digest) else { return }
-        switch blob.transfer {
-        case .looking, .queued: break
-        case .opening, .receiving, .finishing, .installing: places -= 1
+    // MARK: - Ends
+
+    /// The blob is here and the peer has shown it; or it is not to be had.
+    private mutating func settle(_ transfer: BlobTransfer, _ error: ReplicationError?, _ actions: inout [BlobAction]) {
+        guard let blob = end(transfer) else { return }
+        guard let error else {
+            if shown.count >= limits.shownBlobs { shown.removeAll(keepingCapacity: true) }
+            shown.insert(transfer.digest)
+            for waiting in blob.waiting { got(transfer.digest, waiting.waiter, &actions) }
+            return
         }
-        for waiter in blob.waiters {
-            // One that failed because of another blob is told already.
-            guard let left = missing[waiter] else { continue }
-            if left > 1, error == nil {
-                missing[waiter] = left - 1
-            } else {
-                missing[waiter] = nil
-                actions.append(.tell(waiter, error))
-            }
+        for waiting in blob.waiting {
+            actions.append(.tell(waiting.waiter, error))
+            giveUp(waiting.waiter, &actions)
+        }
+    }
+
+    private mutating func end(_ transfer: BlobTransfer) -> Blob? {
+        guard let blob = blobs[transfer.digest], blob.transfer == transfer else { return nil }
+        blobs[transfer.digest] = nil
+        if blob.stage.hasPlace { places -= 1 }
+        return blob
+    }
+
+    private mutating func got(_ digest: BlobDigest, _ waiter: BlobWaiter, _ actions: inout [BlobAction]) {
+        guard missing[waiter]?.remove(digest) != nil, missing[waiter]?.isEmpty == true else { return }
+        missing[waiter] = nil
+        actions.append(.tell(waiter, nil))
+    }
+
+    /// The revision cannot be had: what nobody else waits for is not fetched any further.
+    private mutating func giveUp(_ waiter: BlobWaiter, _ actions: inout [BlobAction]) {
+        for digest in missing.removeValue(forKey: waiter) ?? [] {
+            guard let blob = blobs[digest] else { continue }
+            blobs[digest]?.waiting.removeAll { $0.waiter == waiter }
+            guard blobs[digest]?.waiting.isEmpty == true else { continue }
+            _ = end(blob.transfer)
+            if blob.stage.hasPlace { actions.append(.abandon(blob.transfer)) }
         }
     }
 }

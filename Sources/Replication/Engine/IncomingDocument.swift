@@ -31,6 +31,8 @@ struct CheckedRevision: Sendable {
     var sequence: RemoteSequence?
     var body: [UInt8]
     var blobs: [BlobReference]
+    /// All its blobs were here once, and its sender had shown them.
+    var hasShownBlobs = false
     /// Sync Gateway's way to say that the document left the peer's channels.
     var isRemoval = false
 

@@ -185,9 +185,12 @@ struct InsertionMachine {
     private mutating func accept(
         _ fetch: FetchID, _ error: ReplicationError?, _ ended: inout [Insertion], _ actions: inout [PullAction]
     ) {
-        guard let (revision, behind) = batches.fetched(fetch) else { return }
+        guard case (var revision, let behind)? = batches.fetched(fetch) else { return }
         defer { for each in self.fetch(behind, &actions) { batches.makeReady(each) } }
-        guard let error else { return batches.makeReady(revision) }
+        guard let error else {
+            revision.hasShownBlobs = true
+            return batches.makeReady(revision)
+        }
         if settings.keepsLists, !error.isTransient {
             // It fails alone and in words; the next run, or another limit, tries again.
             let failure = PolicyFailure(plugin: "", version: "", kind: "blob", message: error.message)
@@ -309,7 +312,7 @@ struct InsertionMachine {
             case .stored(let outcome): ended.append(Insertion(revision, .stored(outcome)))
             case .failed(let error):
                 ended.append(
-                    Insertion(revision, .refused(ReplicationError(domain: .http, code: error.replicationStatus, message: "\(error)"))))
+                    Insertion(revision, .refused(ReplicationError(domain: .http, code: error.replicationStatus, message: error.peerMessage))))
             }
             batches.leave(revision.id, revision.bytes)
         }

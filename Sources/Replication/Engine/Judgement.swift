@@ -9,17 +9,6 @@ struct KeptBack: Sendable {
     var failure: PolicyFailure?
 }
 
-/// What a push filter was asked last.
-enum Judging {
-    case nothing
-    /// It has the visible ones of these. `isStale`: another version took its place meanwhile, and is asked as well.
-    case asked(PushPage, isStale: Bool)
-
-    mutating func filterChanged() {
-        if case .asked(let page, _) = self { self = .asked(page, isStale: true) }
-    }
-}
-
 /// A page whose visible documents are with the filter.
 struct JudgedPage {
     let page: PushPage

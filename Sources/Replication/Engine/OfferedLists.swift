@@ -5,21 +5,35 @@ struct ListID: Hashable, Sendable {
     var number: UInt64
 }
 
-/// The change lists that the peer has not answered.
+/// What is offered to the peer in lists: documents that wait for their list, and the lists that the peer has not answered.
 struct OfferedLists {
+    private(set) var ready: [OutgoingDocument] = []
     private var lists: [ListID: [DocumentID]] = [:]
     private var last: UInt64
 
     /// - Parameter generation: of the push on its connection, so that an answer to a list of an earlier one finds nothing.
     init(generation: Int) { last = UInt64(generation) << 32 }
 
+    /// Lists under way.
     var count: Int { lists.count }
-    var isEmpty: Bool { lists.isEmpty }
+    /// Nothing waits, and nothing is under way.
+    var isEmpty: Bool { lists.isEmpty && ready.isEmpty }
 
-    mutating func add(_ ids: [DocumentID]) -> ListID {
+    mutating func append(_ document: OutgoingDocument) { ready.append(document) }
+
+    /// The next list, if there is room for it.
+    mutating func begin(_ limits: ReplicationLimits) -> (ListID, [OutgoingDocument])? {
+        guard !ready.isEmpty, lists.count < limits.changeListsInFlight else { return nil }
+        var rows = ready
+        ready.removeAll()
+        if rows.count > limits.rowsPerChangeList {
+            ready = Array(rows[limits.rowsPerChangeList...])
+            rows.removeLast(ready.count)
+        }
+        for index in rows.indices { rows[index].offers += 1 }
         last += 1
-        lists[ListID(number: last)] = ids
-        return ListID(number: last)
+        lists[ListID(number: last)] = rows.map(\.id)
+        return (ListID(number: last), rows)
     }
 
     /// The documents of a list that was answered, in the order in which they were offered. A second answer finds nothing.

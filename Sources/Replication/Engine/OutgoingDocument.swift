@@ -12,7 +12,8 @@ struct OutgoingDocument: Sendable {
     var id: DocumentID
     var version: Version
     var isDeleted = false
-    var hasBlobs = false
+    /// What the body names.
+    var blobs: [BlobDigest] = []
     /// The body's bytes as they are stored. A machine counts them and passes them on.
     var body: [UInt8] = []
     /// Ancestors, newest first.
@@ -31,6 +32,8 @@ struct OutgoingDocument: Sendable {
     var isAfterPull = false
     /// The peer refused it with 403 once; the second time is final.
     var wasForbidden = false
+
+    var hasBlobs: Bool { !blobs.isEmpty }
 
     /// The sequence as the peer sees it: JSON.
     var sequenceJSON: String { event.map { "\"\($0):\(sequence)\"" } ?? String(sequence) }

@@ -61,8 +61,8 @@ struct PullMachine {
         (!isSubscribed || isCaughtUp) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
     }
 
-    /// Body bytes received and not stored yet.
-    var bufferedBytes: Int { insertion.bytes + lists.bytes }
+    /// Body bytes received and not stored yet, and what conflicts cost that wait for a decision.
+    var bufferedBytes: Int { insertion.bytes + lists.bytes + conflicts.count * settings.limits.bufferedMessageOverhead }
 
     // MARK: - Events
 
@@ -112,9 +112,6 @@ struct PullMachine {
     private mutating func advance(_ actions: inout [PullAction]) {
         insertion.advance(expectsMore: !asked.isEmpty || expected > 0, &actions)
         takeAway(&actions)
-        // What is to be taken away is gone before a later list may bring it back.
-        if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
-        if canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
         if conflicts.isEmpty, let after = conflictReview.begin() { actions.append(.readConflicts(after: after)) }
         if !isDeciding, !conflicts.isEmpty {
             isDeciding = true
@@ -122,10 +119,13 @@ struct PullMachine {
             conflicts.removeFirst(some.count)
             actions.append(.decide(some))
         }
+        // What is to be taken away is gone before a later list may bring it back.
+        if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
+        if canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
     }
 
-    /// More revisions may be asked for.
-    private var hasRoom: Bool { asked.count + insertion.count < settings.limits.requestedRevisions }
+    /// More revisions may be asked for: each may be a conflict more, and deciding may be slow.
+    private var hasRoom: Bool { asked.count + insertion.count + conflicts.count < settings.limits.requestedRevisions }
 
     /// A page of what was kept back may come: there is room for it, and what an earlier version of the filter keeps back just now
     /// is on the list.
@@ -286,10 +286,10 @@ struct PullMachine {
                 counts.pulled += 1
                 // Without a resolver it is another's to decide: a replicator here brought the other branch.
                 if settings.hasResolver { conflicts.append(each.id) }
-            case .stored(.conflict(let current)):
+            case .stored(.conflict):
                 counts.failed += 1
-                settlement = .refused(
-                    ReplicationError(domain: .http, code: 409, message: "document \(each.id) is at revision \(current) here"))
+                // Which one is for those only who may have the document: they learn it from an answer to a proposal.
+                settlement = .refused(ReplicationError(domain: .http, code: 409, message: "document \(each.id) has another revision here"))
             case .keptBack(let failure, let reason, let isListed):
                 if failure == nil { counts.rejected += 1 } else { counts.held += 1 }
                 if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }

@@ -47,6 +47,8 @@ enum PushEvent: Sendable {
     case compared([(DocumentID, Comparison)])
     case acknowledged(DocumentID)
     case refused(DocumentID, ReplicationError)
+    /// What was to be sent is not for the peer any more; it was told that nothing comes.
+    case withdrawn(DocumentID)
     /// The store has noted what the peer acknowledged.
     case noted(AcknowledgedVersions.Batch)
     /// What was acknowledged is to be noted now: a checkpoint is about to claim it.

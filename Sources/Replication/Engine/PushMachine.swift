@@ -18,8 +18,6 @@ struct PushMachine {
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     private var nextPage: PushPage?
-    /// Passed, and to be offered when fewer lists are under way.
-    private var ready: [OutgoingDocument] = []
     private var announcedCaughtUp = false
     private var review: KeptBackReview
     private var hasKeptBack = false
@@ -47,7 +45,7 @@ struct PushMachine {
     }
 
     /// Nobody works on a document. Some may wait for their time.
-    var isDrained: Bool { ledger.active == 0 && lists.isEmpty && ready.isEmpty }
+    var isDrained: Bool { ledger.active == 0 && lists.isEmpty }
     /// Nothing can be done now.
     var isIdle: Bool { isCaughtUp && isDrained }
 
@@ -79,6 +77,7 @@ struct PushMachine {
         case .listed(let ids): for id in ids { ledger.finish(id) }
         case .answered(let list, let answers): accept(answers, to: list, &actions)
         case .listRefused(let list): for id in lists.take(list) { ledger.finish(id) }
+        case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
         case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }
         case .acknowledged(let id): acknowledge(id, &actions)
         case .refused(let id, let error): refuse(id, error, &actions)
@@ -100,7 +99,7 @@ struct PushMachine {
         judge(&actions)
         read(&actions)
         guard isCaughtUp else { return }
-        if settings.style == .announce, !announcedCaughtUp, ready.isEmpty {
+        if settings.style == .announce, !announcedCaughtUp, lists.ready.isEmpty {
             announcedCaughtUp = true
             actions.append(.announceCaughtUp)
         }
@@ -115,7 +114,7 @@ struct PushMachine {
 
     private mutating func read(_ actions: inout [PushAction]) {
         // A page may be read while the filter looks at another.
-        guard feed.reading == .nothing, nextPage == nil, ready.isEmpty, !isFull else { return }
+        guard feed.reading == .nothing, nextPage == nil, lists.ready.isEmpty, !isFull else { return }
         if ledger.hasDue {
             feed.reading = .again
             let due = ledger.takeDue(limit: settings.limits.rowsReadAgain)
@@ -132,18 +131,9 @@ struct PushMachine {
     }
 
     private mutating func offer(_ actions: inout [PushAction]) {
-        guard !ready.isEmpty, lists.count < settings.limits.changeListsInFlight else { return }
-        var rows = ready
-        ready.removeAll()
-        if rows.count > settings.limits.rowsPerChangeList {
-            ready = Array(rows[settings.limits.rowsPerChangeList...])
-            rows.removeLast(ready.count)
-        }
-        for index in rows.indices {
-            rows[index].offers += 1
-            ledger.move(rows[index].id, to: .offered(rows[index]))
-        }
-        actions.append(.offer(lists.add(rows.map(\.id)), rows))
+        guard let (list, documents) = lists.begin(settings.limits) else { return }
+        for document in documents { ledger.move(document.id, to: .offered(document)) }
+        actions.append(.offer(list, documents))
     }
 
     private mutating func note(_ actions: inout [PushAction]) {
@@ -225,7 +215,7 @@ struct PushMachine {
     }
 
     private mutating func judge(_ actions: inout [PushAction]) {
-        while judging == nil, ready.isEmpty, let page = nextPage {
+        while judging == nil, lists.ready.isEmpty, let page = nextPage {
             if let stall = feed.stall, let from = page.from {
                 if let first = page.documents.first(where: { !echoes.holds($0) }), first.id == stall.id, first.version == stall.version {
                     _ = feed.stand(at: stall, from)
@@ -257,7 +247,7 @@ struct PushMachine {
 
     private mutating func offerAgain(_ document: OutgoingDocument) {
         ledger.move(document.id, to: .ready(document))
-        ready.append(document)
+        lists.append(document)
     }
 
     private mutating func accept(_ verdicts: [FilterVerdict], _ actions: inout [PushAction]) {

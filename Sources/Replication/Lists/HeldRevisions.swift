@@ -21,7 +21,7 @@ struct HeldRevision: Sendable {
 /// Pulled revisions that a filter kept back. Their sequences are done, so the checkpoint goes on; the revisions wait here
 /// (as local documents beside an exclusion) until another version of the filter decides.
 ///
-/// A revision is one line of JSON (its ids) and then the body's bytes as they came, cut into parts of the size of a local
+/// A revision is one line of JSON (its ids, and whether its blobs were shown) and then the body's bytes as they came, cut into parts of the size of a local
 /// document.
 enum HeldRevisions {
     static func keep(
@@ -117,7 +117,7 @@ enum HeldRevisions {
     }
 
     private static func encode(_ revision: CheckedRevision) -> [UInt8] {
-        var bytes = Array("{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"history\":[".utf8)
+        var bytes = Array("{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"blobs\":\(revision.hasShownBlobs),\"history\":[".utf8)
         for (index, ancestor) in revision.history.enumerated() {
             if index > 0 { bytes.append(UInt8(ascii: ",")) }
             bytes.append(contentsOf: "\"\(ancestor.text)\"".utf8)
@@ -137,6 +137,6 @@ enum HeldRevisions {
             replyTo: nil, id: id, revision: RevisionID(stored: revision),
             history: history.compactMap { if case .string(let text) = $0 { RevisionID(stored: text) } else { nil } },
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
-            blobs: (try? BlobReferences.find(in: body)) ?? [], isRemoval: false)
+            blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true))
     }
 }

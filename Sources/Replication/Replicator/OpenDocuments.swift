@@ -19,7 +19,7 @@ struct OpenDocuments: Sendable {
             let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
             let key = configuration.remoteKey
             let (start, remote) = try await database.read { transaction in
-                let body = try transaction.checkpoint(.own, id: id, collection: collection)?.body
+                let body = try transaction.checkpoint(id: id, collection: collection)?.body
                 return (body.map { CheckpointBody(parsing: $0).local } ?? 0, try transaction.existingRemote(for: key))
             }
             var cursor = start
@@ -68,7 +68,7 @@ struct OpenDocuments: Sendable {
         let key = configuration.remoteKey
         let ids = wanted.documentIDs
         return try await database.read { transaction in
-            let body = try transaction.checkpoint(.own, id: id, collection: collection)?.body
+            let body = try transaction.checkpoint(id: id, collection: collection)?.body
             var since = body.map { CheckpointBody(parsing: $0).local } ?? 0
             guard try transaction.lastSequence(collection) > since else { return 0 }
             let remote = try transaction.existingRemote(for: key)

@@ -9,6 +9,8 @@ import Testing
 @Suite struct BlobMachineTests {
     private struct Run {
         var machine: BlobMachine
+        /// The last attempt at each blob.
+        private var transfers: [BlobDigest: BlobTransfer] = [:]
 
         init(_ change: (inout ReplicationLimits) -> Void = { _ in }) {
             var limits = ReplicationLimits()
@@ -20,20 +22,26 @@ import Testing
         mutating func on(_ event: BlobEvent) -> [String] {
             var actions: [BlobAction] = []
             machine.handle(event, &actions)
+            for case .look(let transfer) in actions { transfers[transfer.digest] = transfer }
             return actions.map { Self.words($0) }
         }
 
+        /// The present attempt at a blob, by the byte that it is made of.
+        func at(_ byte: UInt8) -> BlobTransfer { transfers[digest(byte)] ?? BlobTransfer(digest: digest(byte), number: -1) }
+
         /// The file is open, and the peer was asked.
-        mutating func open(_ digest: BlobDigest) {
-            on(.looked(digest, isHere: false))
-            on(.writerOpened(digest))
+        mutating func open(_ byte: UInt8) {
+            on(.looked(at(byte), isHere: false))
+            on(.writerOpened(at(byte)))
         }
 
-        private static func name(_ it: BlobDigest) -> String { (0..<20).first { digest($0) == it }.map { "\($0)" } ?? "?" }
+        private static func name(_ it: BlobTransfer) -> String { (0..<20).first { digest($0) == it.digest }.map { "\($0)" } ?? "?" }
 
         private static func words(_ action: BlobAction) -> String {
             switch action {
             case .look(let it): "look \(name(it))"
+            case .askProof(let it, _, let id): "prove \(name(it)) for \(id)"
+            case .checkProof(let it, _): "check \(name(it))"
             case .begin(let it): "begin \(name(it))"
             case .request(let it, _, let id, let compresses): "request \(name(it)) for \(id)\(compresses ? " compressed" : "")"
             case .write(let it, let bytes): "write \(name(it)) \(bytes.readableBytes)"
@@ -46,10 +54,10 @@ import Testing
         }
     }
 
-    private func needed(_ number: Int, _ bytes: UInt8..., length: UInt64? = 5) -> BlobEvent {
+    private func needed(_ number: Int, _ bytes: UInt8..., length: UInt64? = 5, known: Set<UInt8> = []) -> BlobEvent {
         .needed(
             BlobWaiter(slot: 0, fetch: FetchID(number: number)), doc("d\(number)"),
-            bytes.map { BlobReference(digest: digest($0), length: length, contentType: "image/png") })
+            bytes.map { BlobReference(digest: digest($0), length: length, contentType: "image/png") }, known: Set(known.map(digest)))
     }
 
     private func bytes(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 7, count: count) }
@@ -57,62 +65,151 @@ import Testing
     @Test func aBlobIsRequestedWrittenTakenAndInstalled() {
         var run = Run()
         #expect(run.on(needed(1, 1)) == ["look 1"])
-        #expect(run.on(.looked(digest(1), isHere: false)) == ["begin 1"])
-        #expect(run.on(.writerOpened(digest(1))) == ["request 1 for d1"])
-        #expect(run.on(.bytesArrived(digest(1), bytes(3))) == ["write 1 3"])
+        #expect(run.on(.looked(run.at(1), isHere: false)) == ["begin 1"])
+        #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d1"])
+        #expect(run.on(.bytesArrived(run.at(1), bytes(3))) == ["write 1 3"])
         // The peer may send more only for what is on disk.
-        #expect(run.on(.written(digest(1), bytes: 3)) == ["consumed 1 3"])
-        run.on(.bytesArrived(digest(1), bytes(2)))
-        #expect(run.on(.ended(digest(1))) == [])
-        #expect(run.on(.written(digest(1), bytes: 2)) == ["consumed 1 2", "install 1"])
+        #expect(run.on(.written(run.at(1), bytes: 3)) == ["consumed 1 3"])
+        run.on(.bytesArrived(run.at(1), bytes(2)))
+        #expect(run.on(.ended(run.at(1))) == [])
+        #expect(run.on(.written(run.at(1), bytes: 2)) == ["consumed 1 2", "install 1"])
         #expect(run.machine.isFetching)
-        #expect(run.on(.installed(digest(1))) == ["tell 1 ok"])
+        #expect(run.on(.installed(run.at(1))) == ["tell 1 ok"])
         #expect(run.machine.isIdle)
     }
 
     @Test func itIsNotInstalledBeforeItsLastByteIsWritten() {
         var run = Run()
         run.on(needed(1, 1))
-        run.open(digest(1))
-        run.on(.bytesArrived(digest(1), bytes(3)))
-        run.on(.bytesArrived(digest(1), bytes(4)))
-        #expect(run.on(.ended(digest(1))) == [])
-        #expect(run.on(.written(digest(1), bytes: 3)) == ["consumed 1 3"])
-        #expect(run.on(.written(digest(1), bytes: 4)) == ["consumed 1 4", "install 1"])
+        run.open(1)
+        run.on(.bytesArrived(run.at(1), bytes(3)))
+        run.on(.bytesArrived(run.at(1), bytes(4)))
+        #expect(run.on(.ended(run.at(1))) == [])
+        #expect(run.on(.written(run.at(1), bytes: 3)) == ["consumed 1 3"])
+        #expect(run.on(.written(run.at(1), bytes: 4)) == ["consumed 1 4", "install 1"])
     }
 
     @Test func anEmptyBlobIsInstalledAtItsEnd() {
         var run = Run()
         run.on(needed(1, 1, length: 0))
-        run.open(digest(1))
-        #expect(run.on(.ended(digest(1))) == ["install 1"])
+        run.open(1)
+        #expect(run.on(.ended(run.at(1))) == ["install 1"])
     }
 
-    @Test func whatIsHereIsNotRequested() {
+    @Test func whatThePeerMayHaveAnywayAndIsHereIsNotAskedFor() {
         var run = Run()
-        run.on(needed(1, 1, 2, 1))
-        #expect(run.on(.looked(digest(1), isHere: true)) == [])
-        #expect(run.on(.looked(digest(2), isHere: true)) == ["tell 1 ok"])
+        run.on(needed(1, 1, 2, 1, known: [1, 2]))
+        #expect(run.on(.looked(run.at(1), isHere: true)) == [])
+        #expect(run.on(.looked(run.at(2), isHere: true)) == ["tell 1 ok"])
+        #expect(run.machine.isIdle)
+        // What is not here is fetched, whoever knows it.
+        run.on(needed(2, 3, known: [3]))
+        #expect(run.on(.looked(run.at(3), isHere: false)) == ["begin 3"])
+    }
+
+    @Test func whatIsHereHasToBeProvedOnce() {
+        var run = Run()
+        run.on(needed(1, 1))
+        #expect(run.on(.looked(run.at(1), isHere: true)) == ["prove 1 for d1"])
+        #expect(run.on(.proofArrived(run.at(1), digest(9))) == ["check 1"])
+        #expect(run.on(.proofChecked(run.at(1), .right)) == ["tell 1 ok"])
+        run.on(needed(2, 1))
+        #expect(run.on(.looked(run.at(1), isHere: true)) == ["tell 2 ok"])
+        #expect(run.machine.isIdle)
+    }
+
+    @Test func whoCannotProveHasToSend() {
+        var run = Run()
+        run.on(needed(1, 1))
+        run.on(.looked(run.at(1), isHere: true))
+        #expect(run.on(.proofArrived(run.at(1), nil)) == ["begin 1"])
+        #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d1"])
+        run.on(.ended(run.at(1)))
+        #expect(run.on(.installed(run.at(1))) == ["tell 1 ok"])
+        // Another time, too, a proof is asked for first.
+        run.on(needed(2, 2))
+        #expect(run.on(.looked(run.at(2), isHere: true)) == ["prove 2 for d2"])
+        run.on(.proofArrived(run.at(2), nil))
+        run.on(.writerOpened(run.at(2)))
+        #expect(run.on(.failed(run.at(2), http(404))) == ["abandon 2", "tell 2 404"])
+        #expect(run.machine.isIdle)
+    }
+
+    /// A wrong proof costs the peer nothing and us the reading of the blob: from then on only bytes count.
+    @Test func afterAWrongProofNoneIsAskedFor() {
+        var run = Run()
+        run.on(needed(1, 1))
+        run.on(.looked(run.at(1), isHere: true))
+        run.on(.proofArrived(run.at(1), digest(9)))
+        #expect(run.on(.proofChecked(run.at(1), .wrong)) == ["begin 1"])
+        run.on(needed(2, 2))
+        #expect(run.on(.looked(run.at(2), isHere: true)) == ["begin 2"])
+    }
+
+    /// Our own file is damaged: that is not the peer's fault.
+    @Test func whereOurOwnBlobCannotBeReadItIsFetched() {
+        var run = Run()
+        run.on(needed(1, 1))
+        run.on(.looked(run.at(1), isHere: true))
+        run.on(.proofArrived(run.at(1), digest(9)))
+        #expect(run.on(.proofChecked(run.at(1), .unknown)) == ["begin 1"])
+        run.on(needed(2, 2))
+        #expect(run.on(.looked(run.at(2), isHere: true)) == ["prove 2 for d2"])
+    }
+
+    /// One document may have the blob anyway, another names it only.
+    @Test func whoKnowsABlobDoesNotWaitForTheProofOfAnother() {
+        var run = Run()
+        run.on(needed(1, 1))
+        run.on(needed(2, 1, known: [1]))
+        #expect(run.on(.looked(run.at(1), isHere: true)) == ["tell 2 ok", "prove 1 for d1"])
+        #expect(run.on(needed(3, 1, known: [1])) == ["tell 3 ok"])
+        run.on(.proofArrived(run.at(1), nil))
+        run.on(.writerOpened(run.at(1)))
+        #expect(run.on(.failed(run.at(1), http(404))) == ["abandon 1", "tell 1 404"])
+    }
+
+    @Test func aDocumentWithTooManyBlobsIsRefused() {
+        var run = Run { $0.maximumBlobsPerDocument = 2 }
+        #expect(run.on(needed(1, 1, 2, 3)) == ["tell 1 413"])
         #expect(run.machine.isIdle)
     }
 
     @Test func revisionsShareATransfer() {
         var run = Run()
         run.on(needed(1, 1))
-        run.open(digest(1))
+        run.open(1)
         #expect(run.on(needed(2, 1)) == [])
-        run.on(.ended(digest(1)))
-        #expect(run.on(.installed(digest(1))) == ["tell 1 ok", "tell 2 ok"])
+        run.on(.ended(run.at(1)))
+        #expect(run.on(.installed(run.at(1))) == ["tell 1 ok", "tell 2 ok"])
     }
 
-    @Test func aRevisionThatNeedsSeveralIsToldOnce() {
-        var run = Run()
-        run.on(needed(1, 1, 2))
-        run.open(digest(1))
-        run.open(digest(2))
-        #expect(run.on(.failed(digest(1), http(404))) == ["abandon 1", "tell 1 404"])
-        run.on(.ended(digest(2)))
-        #expect(run.on(.installed(digest(2))) == [])
+    @Test func whatNobodyWaitsForAnyMoreIsGivenUp() {
+        var run = Run { $0.blobFetches = 3 }
+        run.on(needed(1, 1, 2, 3, 4, 5))
+        run.open(1)
+        run.open(2)
+        run.on(.bytesArrived(run.at(2), bytes(3)))
+        run.on(.looked(run.at(3), isHere: false))
+        run.on(.looked(run.at(4), isHere: false))
+        run.on(needed(2, 3))
+        // 2 has begun, 3 is wanted by another, 4 waits for a place, 5 is looked for.
+        let late = (two: run.at(2), five: run.at(5))
+        #expect(run.on(.failed(run.at(1), http(404))) == ["abandon 1", "tell 1 404", "abandon 2"])
+        #expect(run.on(.written(late.two, bytes: 3)) == ["consumed 2 3"])
+        #expect(run.on(.looked(late.five, isHere: false)) == [])
+        // A new attempt is not mistaken for the one that was given up.
+        run.on(needed(3, 2))
+        run.on(.looked(run.at(2), isHere: false))
+        #expect(run.on(.bytesArrived(late.two, bytes(2))) == [] && run.on(.ended(late.two)) == [])
+        #expect(run.on(.writerOpened(late.two)) == ["abandon 2"])
+        #expect(run.on(.writerOpened(run.at(2))) == ["request 2 for d3"])
+        for blob in [2, 3] as [UInt8] {
+            run.on(.writerOpened(run.at(blob)))
+            run.on(.ended(run.at(blob)))
+        }
+        #expect(run.on(.installed(run.at(2))) == ["tell 3 ok"])
+        #expect(run.on(.installed(run.at(3))) == ["tell 2 ok"])
         #expect(run.machine.isIdle)
     }
 
@@ -127,11 +224,11 @@ import Testing
         var run = Run { $0.maximumBlobBytes = 10 }
         run.on(needed(1, 1))
         run.on(needed(2, 1))
-        run.open(digest(1))
-        #expect(run.on(.bytesArrived(digest(1), bytes(10))) == ["write 1 10"])
-        #expect(run.on(.bytesArrived(digest(1), bytes(1))) == ["abandon 1", "tell 1 413", "tell 2 413"])
+        run.open(1)
+        #expect(run.on(.bytesArrived(run.at(1), bytes(10))) == ["write 1 10"])
+        #expect(run.on(.bytesArrived(run.at(1), bytes(1))) == ["abandon 1", "tell 1 413", "tell 2 413"])
         // What still comes of it, and what is being written, finds nobody.
-        #expect(run.on(.bytesArrived(digest(1), bytes(1))) == [] && run.on(.ended(digest(1))) == [])
+        #expect(run.on(.bytesArrived(run.at(1), bytes(1))) == [] && run.on(.ended(run.at(1))) == [])
         #expect(run.machine.isIdle)
     }
 
@@ -139,28 +236,28 @@ import Testing
         var run = Run { $0.blobFetches = 1 }
         run.on(needed(1, 1))
         run.on(needed(2, 2))
-        #expect(run.on(.looked(digest(1), isHere: false)) == ["begin 1"])
-        #expect(run.on(.looked(digest(2), isHere: false)) == [])
-        #expect(run.on(.failed(digest(1), http(503))) == ["abandon 1", "tell 1 503", "begin 2"])
-        run.on(.writerOpened(digest(2)))
-        run.on(.ended(digest(2)))
-        #expect(run.on(.installed(digest(2))) == ["tell 2 ok"])
+        #expect(run.on(.looked(run.at(1), isHere: false)) == ["begin 1"])
+        #expect(run.on(.looked(run.at(2), isHere: false)) == [])
+        #expect(run.on(.failed(run.at(1), http(503))) == ["abandon 1", "tell 1 503", "begin 2"])
+        run.on(.writerOpened(run.at(2)))
+        run.on(.ended(run.at(2)))
+        #expect(run.on(.installed(run.at(2))) == ["tell 2 ok"])
         #expect(run.machine.isIdle)
     }
 
     @Test func aFailureBeforeAPlaceWasTakenGivesNoneBack() {
         var run = Run { $0.blobFetches = 1 }
         run.on(needed(1, 1))
-        run.on(.failed(digest(1), http(503)))
+        run.on(.failed(run.at(1), http(503)))
         run.on(needed(2, 2))
         run.on(needed(3, 3))
-        #expect(run.on(.looked(digest(2), isHere: false)) == ["begin 2"])
-        #expect(run.on(.looked(digest(3), isHere: false)) == [])
+        #expect(run.on(.looked(run.at(2), isHere: false)) == ["begin 2"])
+        #expect(run.on(.looked(run.at(3), isHere: false)) == [])
     }
 
     @Test func onlySoManyAreServedAtATime() {
         var run = Run { $0.blobReads = 1 }
-        let request = { (number: UInt64) in BlobRequest(handle: AnswerHandle(number: number), digest: digest(1)) }
+        let request = { (number: UInt64) in BlobRequest(handle: AnswerHandle(number: number), slot: 0, digest: digest(1)) }
         #expect(run.on(.wanted(request(1))) == ["serve 1"])
         #expect(run.on(.wanted(request(2))) == [])
         #expect(run.machine.waitingRequests == 1)

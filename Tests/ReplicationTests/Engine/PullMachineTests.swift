@@ -160,7 +160,7 @@ import Testing
 
     @Test func conflictsAreDecidedSomeAtATimeAndThePushIsTold() {
         var pull = PullRun { $0.conflictsAtOnce = 2 }
-        #expect(pull.on(.started) == ["held", "conflicts"])
+        #expect(pull.on(.started) == ["conflicts", "held"])
         #expect(pull.on(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))) == [])
         let ids = ["a", "b", "c"].map(doc)
         #expect(pull.on(.conflictsRead(ConflictDecider.Page(ids: ids))) == ["decide a b"])
@@ -175,6 +175,26 @@ import Testing
         pull.on(.listArrived(offeredList))
         pull.on(.listRead(.success(.offered([]))))
         #expect(pull.machine.isComplete)
+    }
+
+    /// A resolver may take its time; until it is done, no more is asked for than there is room.
+    @Test(arguments: [true, false]) func conflictsThatWaitForTheirDecisionTakeRoom(_ passive: Bool) {
+        var pull = PullRun(passive: passive) {
+            $0.requestedRevisions = 3
+            $0.conflictsAtOnce = 1
+        }
+        for number in 1...4 {
+            if !passive { pull.offer(row(number, "d\(number)", "2-b")) }
+            pull.arrive(received(number, "d\(number)", "2-b"))
+            pull.on(.checked(pull.batch, [.checked(checked(number, "d\(number)", "2-b"))]))
+            let outcome = InsertOutcome.insertedConflict(local: rev("2-a"), remote: rev("2-b"), sequence: 1)
+            pull.on(.stored(pull.batch, [.stored(outcome)]))
+        }
+        // One is with the resolver, three wait.
+        #expect(pull.machine.bufferedBytes == 3 * pull.machine.settings.limits.bufferedMessageOverhead)
+        #expect(pull.on(.listArrived(offeredList)) == [])
+        let decided = ConflictDecider.Outcome(id: doc("d1"), failure: nil, isDecided: true)
+        #expect(pull.on(.decided([decided])) == ["report d1 ok", "tell push", "decide d2", "read list"])
     }
 
     @Test func pagesOfWhatWasKeptBackWaitForRoom() {

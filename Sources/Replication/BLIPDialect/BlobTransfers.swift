@@ -1,0 +1,40 @@
+import BLIP
+import Documents
+import NIOCore
+
+/// Blobs that are asked of the peer.
+extension BLIPDialect {
+    /// Asks the peer to prove that it holds a blob: by the digest of the nonce's length, the nonce and the blob.
+    mutating func requestProof(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, nonce: [UInt8]) {
+        var message = OutgoingRequest(profile: Profile.proveAttachment, body: ByteBuffer(bytes: nonce))
+        message.properties.append(Property.digest, transfer.digest.text)
+        message.properties.append(Property.docID, document.text)
+        send(message, slot, .proof(transfer))
+    }
+
+    mutating func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool) {
+        var message = OutgoingRequest(profile: Profile.getAttachment)
+        if mode == .collections { message.properties.append(Property.collection, String(slot)) }
+        message.properties.append(Property.digest, transfer.digest.text)
+        message.properties.append(Property.docID, document.text)
+        if compresses { message.properties.append(Property.compress, "true") }
+        guard let token = blip.send(message, streamsReply: true) else { return }
+        pending[token] = .blob(transfer)
+        transfers[transfer] = token
+    }
+
+    /// So many bytes of a blob are on disk: the peer may send more.
+    mutating func consumed(_ transfer: BlobTransfer, bytes: Int) {
+        if let token = transfers[transfer] { blip.consumed(token, bytes: bytes) }
+    }
+
+    /// Nobody wants the rest of a blob.
+    mutating func abandon(_ transfer: BlobTransfer) {
+        guard let token = transfers.removeValue(forKey: transfer) else { return }
+        pending[token] = nil
+        blip.abandon(token)
+    }
+
+    /// All of a blob is here and consumed.
+    mutating func forget(_ transfer: BlobTransfer) { transfers[transfer] = nil }
+}

@@ -1,0 +1,128 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+import Replication
+import Synchronization
+import Testing
+
+/// Which blobs a peer may ask for: those of revisions on their way to it, and those of documents that it may have.
+@Suite(.timeLimit(.minutes(1)))
+struct BlobServingTests {
+    private func reference(_ digest: String) -> String { "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\"}}" }
+
+    private func ask(_ peer: Peer, _ digest: String, for id: String?, in collection: String = "0") async -> String {
+        let properties = [("collection", collection), ("digest", digest)] + (id.map { [("docID", $0)] } ?? [])
+        guard let reply = await peer.ask("getAttachment", properties) else { return "nothing" }
+        let proof = await peer.ask("proveAttachment", properties, "a nonce of some bytes")
+        // The two are given to the same.
+        #expect((proof?.error == nil) == (reply.error == nil))
+        return reply.error.map { "\($0.code)" } ?? String(buffer: reply.body)
+    }
+
+    /// A listener with a push filter: what it keeps back, it keeps back with its blobs.
+    @Test func theFilterDecides() async throws {
+        let database = try TestDatabase("hub")
+        let open = try await database.blob(Array("open".utf8))
+        let secret = try await database.blob(Array("secret".utf8))
+        let loose = try await database.blob(Array("loose".utf8))
+        try await database.put("open", reference(open))
+        try await database.put("secret", reference(secret))
+        try await database.put("failing", reference(secret))
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        let filter = TestFilter { document, _ in
+            switch document.id.text {
+            case "open": .pass
+            case "failing": .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "broken"))
+            default: .reject
+            }
+        }
+        configuration.pushFilter = filter
+        let peer = try await Peer(Hub(configuration))
+        await peer.begin()
+        #expect(await ask(peer, open, for: "open") == "open")
+        for (digest, id) in [
+            (secret, "secret"), (secret, "failing"), (secret, "open"), (secret, nil), (open, "secret"), (open, nil), (open, "nowhere"),
+            (loose, "open"), (loose, nil), (BlobDigest.of([9]).text, "open"),
+        ] as [(String, String?)] {
+            #expect(await ask(peer, digest, for: id) == "403", "\(digest) \(id ?? "")")
+        }
+        filter.become("2") { _, _ in .pass }
+        #expect(await ask(peer, secret, for: "secret") == "secret")
+    }
+
+    @Test func theChannelsDecide() async throws {
+        let database = try TestDatabase("hub")
+        let digest = try await database.blob(Array("secret".utf8))
+        try await database.put("a", reference(digest).dropLast() + ",\"in\":[\"red\"]}")
+        let function = TestSync()
+        let router = ChannelRouter(
+            database: database.database, collection: try database.collection(), function: function, listener: "hub", logger: quietLogger())
+        await router.start()
+        let collection = try database.collection()
+        try await database.wait { try await $0.database.read { try $0.assignedChannels(collection, doc("a")) } != nil }
+        func peer(_ user: String, _ channel: String) async throws -> Peer {
+            let peer = try await Peer(
+                Hub(
+                    PassiveConfiguration(
+                        listener: "hub", database: database.database, principal: Principal(name: user, channels: [channel]),
+                        syncFunction: function)))
+            await peer.begin()
+            return peer
+        }
+        let (anna, ben) = (try await peer("anna", "red"), try await peer("ben", "blue"))
+        // Without a subscription, as one asks that had to put the revision aside.
+        #expect(await ask(anna, digest, for: "a") == "secret")
+        #expect(await ask(ben, digest, for: "a") == "403")
+        try await database.put("a", reference(digest).dropLast() + ",\"in\":[\"blue\"]}")
+        try await database.wait { try await $0.database.read { try $0.assignedChannels(collection, doc("a")) } == ["blue"] }
+        #expect(await ask(anna, digest, for: "a") == "403")
+        #expect(await ask(ben, digest, for: "a") == "secret")
+        await router.stop()
+    }
+
+    /// Couchbase Lite 2 does not say for which document it asks. Until it has answered the revision, it need not.
+    @Test func whatIsOnItsWayMayBeAskedForByItsDigestAlone() async throws {
+        let database = try TestDatabase("hub", collections: ["one.other"])
+        let digests = [try await database.blob(Array("first".utf8)), try await database.blob(Array("second".utf8))]
+        // The same id twice, and one answer must not take back what the other is about.
+        try await database.put("a", reference(digests[0]))
+        try await database.put("a", reference(digests[1]), in: "one.other")
+        let held = Mutex([String: UInt64]())
+        let peer = try await Peer(Hub(database)) { request in
+            switch request.profile {
+            case "changes": return OutgoingReply(json: "[[]]")
+            case "rev":
+                held.withLock { $0[request.properties["collection"] ?? ""] = request.number }
+                return nil
+            default: return OutgoingReply()
+            }
+        }
+        await peer.begin(["_default", "one.other"])
+        for digest in digests { #expect(await ask(peer, digest, for: nil) == "403") }
+        for collection in ["0", "1"] { #expect(await peer.ask("subChanges", [("collection", collection)])?.error == nil) }
+        var revisions = 0
+        for await request in peer.requests where request.profile == "rev" {
+            revisions += 1
+            if revisions == 2 { break }
+        }
+        #expect(await ask(peer, digests[0], for: nil) == "first")
+        #expect(await ask(peer, digests[1], for: nil) == "second")
+        peer.reply(to: try #require(held.withLock { $0["0"] }), OutgoingReply())
+        // The answer goes before the next question.
+        #expect(await ask(peer, digests[0], for: nil) == "403")
+        #expect(await ask(peer, digests[1], for: nil) == "second")
+        #expect(await ask(peer, digests[0], for: "a") == "first")
+    }
+
+    @Test func aPeerWithoutTheCollectionGetsNothing() async throws {
+        let database = try TestDatabase("hub")
+        let digest = try await database.blob(Array("secret".utf8))
+        try await database.put("a", reference(digest))
+        let peer = try await Peer(
+            Hub(PassiveConfiguration(listener: "hub", database: database.database, principal: Principal(name: "ben", collections: ["one.other"]))))
+        let reply = await peer.ask("getAttachment", [("docID", "a"), ("digest", digest)])
+        #expect(reply?.error?.code == 403)
+    }
+}
