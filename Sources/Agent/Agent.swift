@@ -109,6 +109,7 @@ public actor Agent {
             state.isReady = false
             return state
         }
+        state.plugins?.beginShutdown()
         pluginWatch?.cancel()
         maintenance?.cancel()
         securityWatch?.cancel()

@@ -9,6 +9,8 @@ public struct PluginStatus: Sendable, Equatable {
         case refused
         /// The plugin's file is gone; the last version is in force.
         case missing
+        /// The version in the folder has tests that have not run before; what needs the plugin waits until they are over.
+        case testing
         /// A use of it fails again and again; it is not called but once in a while, and what it should judge is held.
         case failing
     }
