@@ -61,25 +61,14 @@ struct AdminListener: Service {
     }
 }
 
-/// The TCP side of the admin API. Its default port may be taken by another agent on the same machine; the local socket
-/// serves then, and a port that the operator wrote down must be free.
+/// The TCP side of the admin API.
 struct AdminPort: Service {
     let listener: AdminListener
     let settings: AdminSettings
-    let logger: Logger
-    let onReady: @Sendable (String) async -> Void
 
     func run() async throws {
-        do {
-            try await listener.run()
-        } catch {
-            guard settings.position == .none else {
-                throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): \(error)")
-            }
-            logger.warning(
-                "the default admin port \(settings.port.value) cannot be used (\(error)); the local socket serves, or set admin.port")
-            await onReady("")
-            try await gracefulShutdown()
+        do { try await listener.run() } catch {
+            throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): \(error)")
         }
     }
 }
