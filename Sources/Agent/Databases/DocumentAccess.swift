@@ -174,22 +174,25 @@ public struct DocumentAccess: Sendable {
         }
     }
 
-    /// `max_unrouted`: rows of one answer about documents without channels; the rest is asked for with the last id.
-    public static let unroutedPage = 1_000
-
-    /// Documents that the sync function could not put into channels, in the order of their ids.
-    ///
-    /// - Parameter after: the last id of the page before.
-    /// - Returns: objects of `id`, `rev`, `plugin`, `version` and `error`, at most ``unroutedPage``.
-    public func unrouted(after: String?) async throws -> [JSONValue] {
-        let start = try after.map { text throws(AgentError) in try documentID(text) }
-        return try await database.read { [collection] transaction in
-            try transaction.unassigned(collection, after: start, limit: Self.unroutedPage).map { id, route in
-                JSONOutput.object([
-                    "id": .string(id.text), "rev": JSONOutput.text(try transaction.routedRevision(collection, id)?.text),
-                    "plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error),
-                ])
+    /// Documents that the sync function could not put into channels, in the order of their ids: objects of `id`, `rev`, `plugin`, `version`
+    /// and `error`. All of them, some at a time.
+    public func eachUnrouted(_ body: ([JSONValue]) async throws -> Void) async throws {
+        var after: DocumentID?
+        while true {
+            let start = after
+            let (rows, last) = try await database.read { [collection] transaction in
+                let page = try transaction.unassigned(collection, after: start, limit: 1_000)
+                let rows = try page.map { id, route in
+                    JSONOutput.object([
+                        "id": .string(id.text), "rev": JSONOutput.text(try transaction.routedRevision(collection, id)?.text),
+                        "plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error),
+                    ])
+                }
+                return (rows, page.last?.0)
             }
+            guard let last else { return }
+            after = last
+            try await body(rows)
         }
     }
 
@@ -202,11 +205,16 @@ public struct DocumentAccess: Sendable {
         public var failed = 0
         /// The first problems, each with its line number.
         public var problems: [String] = []
+        /// Further ones.
+        public var moreProblems: Int { conflicts + failed - problems.count }
+
+        /// `import_problems`: lines that are named of those that were not stored.
+        static let problemsKept = 20
 
         public init() {}
 
         mutating func note(_ line: Int, _ message: String) {
-            if problems.count < 20 { problems.append("line \(line): \(message)") }
+            if problems.count < Self.problemsKept { problems.append("line \(line): \(message)") }
         }
     }
 

@@ -155,7 +155,7 @@ extension DocumentAccess.ImportCounts {
         JSONOutput.object([
             "lines": JSONOutput.number(lines), "saved": JSONOutput.number(saved), "unchanged": JSONOutput.number(unchanged),
             "conflicts": JSONOutput.number(conflicts), "failed": JSONOutput.number(failed),
-            "problems": .array(problems.map { .string($0) }),
+            "problems": .array(problems.map { .string($0) }), "more_problems": JSONOutput.number(moreProblems),
         ])
     }
 

@@ -72,8 +72,13 @@ public actor Replicator {
     /// Stops and waits until stopped.
     ///
     /// - Parameter code: the WebSocket close code for the peer.
+    ///
+    /// An error from before is forgotten: who stops a replicator knows of it, and nothing of what stands still is ill.
     public func stop(code: UInt16 = 1000) async {
-        guard let runner else { return }
+        guard let runner else {
+            if status.error != nil { update { $0.error = nil } }
+            return
+        }
         isStopping = true
         runner.cancel()
         if let session { await session.stop(code: code) }
@@ -212,6 +217,7 @@ public actor Replicator {
         session = nil
         runner = nil
         update {
+            if isStopping { ($0.error, $0.attempt) = (nil, 0) }
             $0.activity = .stopped
             $0.retryInSeconds = nil
         }
@@ -265,102 +271,5 @@ public actor Replicator {
         }.value
         self.session = nil
         return end
-    }
-
-    // MARK: - Questions
-
-    /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, not known to be at the remote, and
-    /// passed by the push filter.
-    ///
-    /// - Parameter limit: no more than this many ids are given.
-    public nonisolated func pendingDocumentIDs(limit: Int = 10_000) async throws -> [(CollectionName, DocumentID)] {
-        guard configuration.type.pushes else { return [] }
-        let database = configuration.database
-        var pending: [(CollectionName, DocumentID)] = []
-        for wanted in configuration.collections {
-            guard let collection = database.collection(wanted.collection) else { continue }
-            let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
-            let key = configuration.remoteKey
-            let (start, remote) = try await database.read { transaction in
-                let body = try transaction.checkpoint(.own, id: id, collection: collection)?.body
-                return (body.map { CheckpointBody(parsing: $0).local } ?? 0, try transaction.existingRemote(for: key))
-            }
-            var cursor = start
-            while pending.count < limit {
-                let since = cursor
-                let ids = wanted.documentIDs
-                let rows = try await database.read {
-                    try $0.changes(
-                        collection, since: since, limit: 200, includeBodies: wanted.pushFilter != nil, ids: ids, remote: remote)
-                }
-                guard let last = rows.last else { break }
-                cursor = last.sequence
-                var open = rows.filter { $0.remoteRevision != $0.revision }
-                if let filter = wanted.pushFilter, !open.isEmpty {
-                    let context = PolicyContext(
-                        database: database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
-                        remote: configuration.target)
-                    let verdicts = await filter.evaluate(
-                        open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) },
-                        context)
-                    open = zip(open, verdicts).filter { $0.1 == .pass }.map(\.0)
-                }
-                pending += open.prefix(limit - pending.count).map { (wanted.collection, $0.id) }
-            }
-        }
-        return pending
-    }
-
-    /// How many sequences are newer than what has been pushed: cheap enough for every look at the status. Counts
-    /// tombstones, and documents that a filter will keep back.
-    ///
-    /// - Returns: no more than ``pendingLimit`` a collection.
-    public nonisolated func pendingEstimate() async throws -> Int {
-        guard configuration.type.pushes else { return 0 }
-        var count = 0
-        for wanted in configuration.collections {
-            guard let collection = configuration.database.collection(wanted.collection) else { continue }
-            count += try await pendingCount(wanted, collection, limit: Self.pendingLimit)
-        }
-        return count
-    }
-
-    /// `pending_limit`: up to here pending documents are counted, so that a look at the status stays cheap.
-    public static let pendingLimit = 10_000
-
-    private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection, limit: Int) async throws -> Int {
-        let database = configuration.database
-        let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
-        let key = configuration.remoteKey
-        let ids = wanted.documentIDs
-        return try await database.read { transaction in
-            let body = try transaction.checkpoint(.own, id: id, collection: collection)?.body
-            var since = body.map { CheckpointBody(parsing: $0).local } ?? 0
-            guard try transaction.lastSequence(collection) > since else { return 0 }
-            let remote = try transaction.existingRemote(for: key)
-            var count = 0
-            while count < limit {
-                let rows = try transaction.changes(collection, since: since, limit: 1_000, includeBodies: false, ids: ids, remote: remote)
-                guard let last = rows.last else { break }
-                since = last.sequence
-                count += rows.count { $0.remoteRevision != $0.revision }
-            }
-            return count
-        }
-    }
-
-    /// Documents that are held because a filter failed, both directions.
-    public nonisolated func heldDocuments(limit: Int = 10_000) async throws -> [(CollectionName, Exclusion)] {
-        let database = configuration.database
-        let key = configuration.remoteKey
-        let names = configuration.collections.compactMap { database.collection($0.collection) }
-        return try await database.read { transaction in
-            guard let remote = try transaction.existingRemote(for: key) else { return [] }
-            var held: [(CollectionName, Exclusion)] = []
-            for collection in names {
-                held += try transaction.exclusions(collection, remote: remote, kind: .held, limit: limit).map { (collection.name, $0) }
-            }
-            return held
-        }
     }
 }

@@ -90,6 +90,19 @@ struct AgentClient: Sendable {
         }
     }
 
+    /// Sends a request and gives the rows of the array that is the answer as they come, each as JSON. However many there are, none is left
+    /// out.
+    func rows(_ path: String, _ each: @escaping @Sendable ([UInt8]) throws -> Void) async throws {
+        // The array comes with one element a line.
+        let lines = LineReader()
+        try await receive(path) { piece in
+            try lines.append(piece) { line in
+                guard line.first == UInt8(ascii: "{") else { return }
+                try each(line.last == UInt8(ascii: ",") ? line.dropLast() : line)
+            }
+        }
+    }
+
     /// Sends a body piece by piece, at the agent's pace, until `next` gives nil.
     func send(_ path: String, _ next: @escaping @Sendable () async throws -> ByteBuffer?) async throws -> JSONValue {
         let response = try await reaching {

@@ -159,14 +159,7 @@ enum DocumentPlace: Sendable {
     func list(includesDeleted: Bool, _ each: @escaping @Sendable ([UInt8]) throws -> Void) async throws {
         switch self {
         case .agent(let client, let name):
-            // The array comes with one element a line.
-            let lines = LineReader()
-            try await client.receive(Self.path(name) + "?deleted=\(includesDeleted)") { piece in
-                try lines.append(piece) { line in
-                    guard line.first == UInt8(ascii: "{") else { return }
-                    try each(line.last == UInt8(ascii: ",") ? line.dropLast() : line)
-                }
-            }
+            try await client.rows(Self.path(name) + "?deleted=\(includesDeleted)", each)
         case .folder(let access):
             var since: SequenceNumber = 0
             while true {
@@ -192,19 +185,11 @@ enum DocumentPlace: Sendable {
     }
 
     /// Documents that the sync function could not put into channels: `{"id", "rev", "plugin", "version", "error"}` each.
-    func unrouted(_ each: (JSONValue) throws -> Void) async throws {
-        var after: String?
-        while true {
-            let rows: [JSONValue]
-            switch self {
-            case .agent(let client, let name):
-                let query = after.map { "?after=\(PercentEncoding.encode($0))" } ?? ""
-                rows = try await client.request("GET", "/api/databases/\(PercentEncoding.encode(name))/unrouted\(query)").asArray ?? []
-            case .folder(let access): rows = try await access.unrouted(after: after)
-            }
-            for row in rows { try each(row) }
-            guard rows.count >= DocumentAccess.unroutedPage, let last = rows.last?["id"]?.asString else { return }
-            after = last
+    func unrouted(_ each: @escaping @Sendable (JSONValue) throws -> Void) async throws {
+        switch self {
+        case .agent(let client, let name):
+            try await client.rows("/api/databases/\(PercentEncoding.encode(name))/unrouted") { try each(try JSONValue(stored: $0)) }
+        case .folder(let access): try await access.eachUnrouted { for row in $0 { try each(row) } }
         }
     }
 
