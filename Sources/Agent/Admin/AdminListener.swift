@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Environment
 import HTTPServer
 import Logging
 import NIOCore
@@ -8,6 +9,7 @@ import ServiceLifecycle
 struct AdminListener: Service {
     let group: any EventLoopGroup
     let logger: Logger
+    let memory: MemoryBudget
     let sockets: Int
     let respond: HTTPListener.Responder
     let addresses: @Sendable () async throws -> [HTTPListener.Address]
@@ -23,8 +25,6 @@ struct AdminListener: Service {
         limits.maxSockets = sockets
         limits.maxConnectionsPerAddress = sockets
         limits.maxHandshakes = max(2, sockets / 2)
-        // Three documents of the largest size.
-        limits.totalBodyBytes = 64 * 1024 * 1024
         return limits
     }
 
@@ -35,6 +35,7 @@ struct AdminListener: Service {
     func run() async throws {
         var configuration = HTTPListener.Configuration()
         configuration.limits = Self.limits(sockets: sockets)
+        configuration.memory = memory
         configuration.explainFailure = Self.explain
         let listener = try await HTTPListener.bind(try await addresses(), configuration, group: group, logger: logger, respond: respond)
         await onBound(listener)

@@ -44,7 +44,7 @@ public struct AdminServer: Sendable {
         // Left by a process that was killed; the lock of the data folder keeps a second agent away.
         unlink(path)
         let sockets = agent.descriptors.adminSockets
-        let local = AdminListener(group: agent.group, logger: logger, sockets: sockets, respond: responder(access: nil)) {
+        let local = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: nil)) {
             [HTTPListener.Address(try SocketAddress(unixDomainSocketPath: path))]
         } onBound: { _ in
             chmod(path, 0o600)
@@ -52,7 +52,7 @@ public struct AdminServer: Sendable {
         }
         guard let admin = settings.admin else { return [local] }
         let access = AdminAccess(address: admin.address.value, token: admin.token?.value.revealed)
-        let tcp = AdminListener(group: agent.group, logger: logger, sockets: sockets, respond: responder(access: access)) {
+        let tcp = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: access)) {
             try await ListenAddresses.resolve(interface: admin.address.value, port: admin.port.value)
         } onBound: { listener in
             let address = listener.boundAddresses.first
