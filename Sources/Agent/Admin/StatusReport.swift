@@ -195,6 +195,8 @@ extension Agent {
         for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
             if let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
             for failing in plugin.failing { reasons.append("plugin \(plugin.name): \(failing.usedBy) keeps failing: \(failing.error)") }
+            for problem in plugin.parameterProblems { reasons.append("plugin \(plugin.name): \(problem); its last text stays in force") }
+            for failure in plugin.loginFailures { reasons.append("plugin \(plugin.name): a login could not be judged: \(failure)") }
             if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
         }
         return reasons

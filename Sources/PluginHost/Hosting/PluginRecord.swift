@@ -166,6 +166,9 @@ final class PluginRecord: Sendable {
             perHook: counts.hooks.map { PluginStatus.Hook($0.key.rawValue, $0.value) }.sorted { $0.name < $1.name },
             refused: fields.refused.map { PluginStatus.Refusal(version: $0.version, error: $0.problem.description) },
             rolledBack: fields.rollback, keptVersions: fields.kept, failing: failing,
+            loginFailures: fields.uses.values.compactMap { use in
+                use.breaker.recent.map { "\(use.usedBy): \($0.kind.rawValue): \($0.message)" }
+            }.sorted(),
             parameterProblems: fields.uses.values.flatMap { use in
                 use.fileProblems.sorted { $0.key < $1.key }.map { "\(use.usedBy): \($0.value)" }
             }.sorted(),
