@@ -46,7 +46,7 @@ struct DocumentRoutes: Sendable {
             // As large as it likes: it is stored in batches as it comes.
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
                 let access = try access(request)
-                var counts = DocumentAccess.ImportCounts()
+                var counts = DocumentAccess.ImportCounts(source: try request.queryValue("source"))
                 var lines = LineSplitter()
                 for try await part in request.body {
                     lines.append(part.readableBytesView)

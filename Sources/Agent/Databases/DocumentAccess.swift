@@ -211,7 +211,12 @@ public struct DocumentAccess: Sendable {
         /// `import_problems`: lines that are named of those that were not stored.
         static let problemsKept = 20
 
-        public init() {}
+        /// What tells this import's lines from those of others; nil where nothing does.
+        let source: String?
+
+        /// - Parameter source: the file's name. A line without `_id` gets an id that is made of it, its number and its text, so that the
+        ///   same file again brings the same documents; without a name each line is a new document each time.
+        public init(source: String? = nil) { self.source = source }
 
         mutating func note(_ line: Int, _ message: String) {
             if problems.count < Self.problemsKept { problems.append("line \(line): \(message)") }
@@ -232,7 +237,7 @@ public struct DocumentAccess: Sendable {
     /// A line without `_rev` is a new document. One with `_rev` continues that revision where it is the current one; where
     /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere. Where it
     /// has moved on since, the resolver decides, if there is one. A line that says what is stored already changes nothing, so that an
-    /// import that was interrupted can be repeated.
+    /// import that was interrupted can be repeated; see ``ImportCounts/init(source:)`` for lines without `_id`.
     public func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
         var batch: [ImportLine] = []
         for line in lines {
@@ -241,7 +246,7 @@ public struct DocumentAccess: Sendable {
                 guard case .text(let line) = line else { throw LineSplitter.tooLong }
                 if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
                 let parts = try parts(line)
-                let id = try documentID(parts.id ?? Hex.encode(randomBytes(16)))
+                let id = try documentID(parts.id ?? counts.source.map { Self.madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))
                 batch.append(
                     ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body))
             } catch {
@@ -278,6 +283,11 @@ public struct DocumentAccess: Sendable {
                 counts.note(line.number, why)
             }
         }
+    }
+
+    /// The id of a line that has none.
+    private static func madeID(_ source: String, _ number: Int, _ line: [UInt8]) -> String {
+        Hex.encode(SHA256.hash(Array("\(source)\n\(number)\n".utf8) + line).prefix(16))
     }
 
     private enum LineResult: Sendable {

@@ -161,6 +161,7 @@ extension DocumentAccess.ImportCounts {
 
     /// As the admin API answers it.
     package init(_ json: JSONValue) {
+        self.init()
         func count(_ key: String) -> Int { json[key]?.asInt64.flatMap { Int(exactly: $0) } ?? 0 }
         lines = count("lines")
         saved = count("saved")

@@ -213,13 +213,16 @@ enum DocumentPlace: Sendable {
 
     /// Stores lines of JSON.
     ///
-    /// - Parameter next: the next bytes, nil at the end.
-    func importLines(_ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
+    /// - Parameters:
+    ///   - source: the file's name; see ``DocumentAccess/ImportCounts/init(source:)``.
+    ///   - next: the next bytes, nil at the end.
+    func importLines(source: String?, _ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
         switch self {
         case .agent(let client, let name):
-            return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import") { try next() })
+            let query = source.map { "?source=\(PercentEncoding.encode($0))" } ?? ""
+            return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import\(query)") { try next() })
         case .folder(let access):
-            var counts = DocumentAccess.ImportCounts()
+            var counts = DocumentAccess.ImportCounts(source: source)
             var lines = LineSplitter()
             while let piece = try next() {
                 lines.append(piece.readableBytesView)
