@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// What a start does about plugins whose files changed while nobody looked.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct StartTests {
     /// Counts how often it is asked.
     private final class CountingProof: PluginProof {

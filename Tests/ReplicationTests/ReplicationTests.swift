@@ -5,7 +5,7 @@ import Testing
 @testable import Replication
 
 /// Documents between two databases, without anything special.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ReplicationTests {
     @Test func aOneShotPushBringsEverythingOver() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
