@@ -56,7 +56,6 @@ public actor Agent {
 
     /// What is held in memory for peers, over all connections.
     nonisolated let memory: MemoryBudget
-    private let replicationLimits: ReplicationLimits
 
     /// - Parameter environment: where time and randomness come from, and where jobs run.
     public init(settings: AgentSettings, logs: LogSink, environment: Environment) {
@@ -69,9 +68,6 @@ public actor Agent {
         channels = ChannelKeeper(time: environment.time)
         shared = Mutex(Shared(settings: settings))
         memory = MemoryBudget(limit: settings.limits.memory, time: environment.time)
-        var limits = ReplicationLimits()
-        limits.maximumBlobBytes = settings.limits.maxBlobBytes
-        replicationLimits = limits
         log = logs.logger(.database)
     }
 
@@ -109,6 +105,7 @@ public actor Agent {
             state.isReady = false
             return state
         }
+        state.plugins?.beginShutdown()
         pluginWatch?.cancel()
         maintenance?.cancel()
         securityWatch?.cancel()
@@ -148,7 +145,7 @@ public actor Agent {
         var options = DatabaseOptions()
         options.historyDepth = wanted.history.revisions
         options.conflictHistory = wanted.history.conflicts
-        options.maxBlobBytes = UInt64(replicationLimits.maximumBlobBytes)
+        options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let database = try Database.open(
             folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
@@ -224,7 +221,7 @@ public actor Agent {
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
             security: settings.disableTLS.value
                 ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)),
-            databases: { [weak self] in self?.database($0) }, logins: logins, limits: replicationLimits, memory: memory,
+            databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits), memory: memory,
             environment: environment, logger: logs.logger(.listener))
     }
 
@@ -248,8 +245,8 @@ public actor Agent {
         let security = try ReplicatorBuilding.security(
             settings, dataFolder: source.settings.data.value, environment: environment, logger: logger)
         let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: source, security: security, group: group, limits: replicationLimits, memory: memory, environment: environment, logger: logger,
-            conflictObserver: conflictObserver)
+            settings, database: database, policies: source, security: security, group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
+            environment: environment, logger: logger, conflictObserver: conflictObserver)
         return (replicator, security)
     }
 
@@ -257,11 +254,7 @@ public actor Agent {
     nonisolated var tlsFiles: SecurityWatch {
         SecurityWatch(
             time: environment.time,
-            listeners: { [weak self, logger = logs.logger(.listener)] in
-                (self?.listeners ?? []).compactMap { listener in
-                    listener.security.map { ($0, logger.with("listener", listener.settings.name.value)) }
-                }
-            },
+            listeners: { [weak self] in self?.listeners ?? [] },
             replicators: { [weak self, logger = logs.logger(.replicator)] in
                 self?.shared.withLock { $0.replicatorSecurity.map { ($0.value, logger.with("replicator", $0.key)) } } ?? []
             })
@@ -371,5 +364,12 @@ public actor Agent {
             }
         }
         return gone.map { "listener \($0.settings.name.value) stopped" }
+    }
+}
+
+extension ReplicationLimits {
+    init(_ settings: LimitSettings) {
+        self.init()
+        maximumBlobBytes = settings.maxBlobBytes
     }
 }

@@ -41,7 +41,7 @@ public struct AgentService: Sendable {
         let agent = agent
         let load = load
         let admin = AdminServer(agent: agent) { try await agent.reload(load) }
-        let announcer = Announcer(expected: 2) { addresses in
+        let announcer = Announcer(expected: admin.sideCount) { addresses in
             let listeners = agent.listeners.flatMap { listener in
                 listener.addresses.map { "\(listener.settings.name.value)=\($0)" }
             }
@@ -102,7 +102,7 @@ private struct Reloading: Service {
     }
 }
 
-/// Waits for both sides of the admin API, then reports once where everything listens.
+/// Waits for the sides of the admin API, then reports once where everything listens.
 private final class Announcer: Sendable {
     private let state: Mutex<(missing: Int, addresses: [String])>
     private let announce: @Sendable ([String]) -> Void
@@ -115,7 +115,7 @@ private final class Announcer: Sendable {
     func add(_ address: String) {
         let all = state.withLock { state -> [String]? in
             state.missing -= 1
-            if !address.isEmpty { state.addresses.append(address) }
+            state.addresses.append(address)
             return state.missing == 0 ? state.addresses : nil
         }
         if let all { announce(all) }

@@ -45,7 +45,7 @@ extension AgentSettings {
     /// system knows; there binding will tell.
     private func checkPorts(_ reading: inout Reading) {
         var taken: [Int: [(who: String, interface: String?)]] = [:]
-        if admin.port.value != 0 { taken[admin.port.value] = [("the admin port", admin.address.value)] }
+        if let admin, admin.port.value != 0 { taken[admin.port.value] = [("the admin port", admin.address.value)] }
         for listener in listeners where listener.port.value != 0 {
             let interface = listener.interface?.value
             if let other = taken[listener.port.value]?.first(where: { $0.interface == nil || interface == nil || $0.interface == interface }) {

@@ -21,13 +21,13 @@ extension AgentSettings {
         try load(path, overrides, environment, only: nil)
     }
 
-    /// Reads only what finds a running agent and its data folder: `data` and `admin`. The agent has the rest, and secrets that
-    /// whoever asks it need not have; and a file that is being edited must not keep its operator from asking.
-    /// - Throws: what is wrong with these two, or with the file as YAML.
+    /// Reads only what finds a running agent and its data folder: `data`. The agent has the rest, and secrets that whoever asks it need
+    /// not have; and a file that is being edited must not keep its operator from asking.
+    /// - Throws: what is wrong with it, or with the file as YAML.
     public static func location(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
-        try load(path, overrides, environment, only: ["data", "admin"])
+        try load(path, overrides, environment, only: ["data"])
     }
 
     private static func load(

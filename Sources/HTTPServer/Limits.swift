@@ -40,11 +40,6 @@ public struct HTTPLimits: Sendable {
     /// document.
     public var bodyBytes = 20 * 1024 * 1024
 
-    /// `total_body_bytes`: bodies that are held in memory at once over all connections; HTTP 503. When it is reached, the request
-    /// gives way that holds most of those that are still incomplete. A body that is taken piece by piece holds no more than one
-    /// read of the socket (64 KiB) and does not count. Buffers grow in powers of two, so memory is at most twice this.
-    public var totalBodyBytes = 256 * 1024 * 1024
-
     /// `body_time`: from the first look at the body to its end, where it is collected; HTTP 408.
     public var bodyTime: TimeAmount = .seconds(300)
 

@@ -42,12 +42,15 @@ public final class PluginHost: Sendable {
 
     /// Loads every plugin and begins to watch the folder. What is wrong shows in `status()` and events; it does not throw.
     ///
-    /// - Parameter names: those that will be used. One whose file is gone is served as it was last; tests of others, if they have not
-    ///   passed before, run afterwards. Nil for all.
+    /// - Parameter names: those that will be used. One whose file is gone is served as it was last. Tests that have not passed before run
+    ///   afterwards: what needs such a plugin waits for them, and logins are asked to come again. Nil to have all tests run first.
     public func start(using names: Set<String>? = nil) async {
         core.expected.withLock { $0 = names }
         await withCheckedContinuation { supervisor.post(.start($0)) }
     }
+
+    /// Tests end, and what waits for them is refused. The agent stops.
+    public func beginShutdown() { core.beginStopping() }
 
     /// Ends the threads. Calls that run finish, those that wait are refused.
     public func shutdown() async { await supervisor.stop() }

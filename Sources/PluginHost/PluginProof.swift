@@ -22,6 +22,8 @@ public struct PluginCandidate: Sendable {
     public var testMilliseconds: Int
     /// Where its tests run.
     public var environment: Environment
+    /// The tests are not wanted any more.
+    public var isStopping: @Sendable () -> Bool = { false }
 }
 
 /// Asks nothing.

@@ -9,6 +9,8 @@ public struct PluginStatus: Sendable, Equatable {
         case refused
         /// The plugin's file is gone; the last version is in force.
         case missing
+        /// The version in the folder has tests that have not run before; what needs the plugin waits until they are over.
+        case testing
         /// A use of it fails again and again; it is not called but once in a while, and what it should judge is held.
         case failing
     }
@@ -95,6 +97,8 @@ public struct PluginStatus: Sendable, Equatable {
     /// Versions that a rollback can name, in the order they came into force.
     public var keptVersions: [KeptVersion]
     public var failing: [Failing]
+    /// Logins that an authenticator could not judge, of each use the last one in a quarter of an hour: `used_by: kind: file:line: message`.
+    public var loginFailures: [String] = []
     /// Files given as parameters that cannot be read now.
     public var parameterProblems: [String]
     /// The last failure of the version in force, `kind: file:line: message`.

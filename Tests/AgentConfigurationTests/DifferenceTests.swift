@@ -58,6 +58,11 @@ struct DifferenceTests {
         #expect(difference.global == [.log, .admin, .data])
     }
 
+    @Test func anAdminPortThatIsTakenOutIsAChange() throws {
+        let difference = try difference { $0.replacing("admin: { address: 127.0.0.1, port: 4985 }", with: "") }
+        #expect(difference.global == [.admin])
+    }
+
     @Test func idsAreComparedAsBytes() throws {
         func replicators(_ id: String) throws -> AgentSettings {
             try settings(

@@ -9,7 +9,7 @@ struct ExpansionTests {
             environment: ["ROOT": "/srv", "SUFFIX": "-7", "PORT": "5000", "LEVEL": "debug"])
         #expect(settings.data.value == "/srv/a-7")
         #expect(settings.plugins?.value == "/srv/p")
-        #expect(settings.admin.port.value == 5000)
+        #expect(settings.admin?.port.value == 5000)
         #expect(settings.log.level == .debug)
     }
 
@@ -42,10 +42,10 @@ struct ExpansionTests {
         try folder.write("a\r\n", to: "dos")
         try folder.write("two\n\n", to: "two")
         let settings = try settings("admin: { token: \"${file:token}\" }\ndata: /${file:dos}/${file:\(folder.path)/dos}", folder: folder.path)
-        #expect(settings.admin.token?.value.revealed == "s3cret line")
+        #expect(settings.admin?.token?.value.revealed == "s3cret line")
         #expect(settings.data.value == "/a/a")
         // Only one line break is the editor's.
-        #expect(try AgentSettings.parse(Array("admin: { token: \"${file:two}\" }".utf8), file: "f", folder: folder.path).admin.token?.value.revealed == "two\n")
+        #expect(try AgentSettings.parse(Array("admin: { token: \"${file:two}\" }".utf8), file: "f", folder: folder.path).admin?.token?.value.revealed == "two\n")
     }
 
     @Test func credentialsOfSystemd() throws {
@@ -55,7 +55,7 @@ struct ExpansionTests {
         folder.makeFolder("folder")
         let environment = ["CREDENTIALS_DIRECTORY": folder.path]
         let read = try settings("admin: { token: \"${credential:hub.token_1}\" }", environment: environment)
-        #expect(read.admin.token?.value.revealed == "s3cret")
+        #expect(read.admin?.token?.value.revealed == "s3cret")
         for (name, part) in [("absent", "No such file"), ("large", "larger than 65536 bytes"), ("folder", "not a regular file")] {
             let found = problems("admin: { token: \"${credential:\(name)}\" }", environment: environment)
             #expect(found.count == 1 && found[0].message.contains(part), "\(found)")

@@ -153,7 +153,7 @@ private let wrong: [Wrong] = [
     Wrong(listener("disable_tls: true\n    client_certificates: ‸require"), "needs TLS"),
     Wrong(listener("authenticator: none\n    roots: [ ‸ca.pem ]"), "no effect while client_certificates is none"),
     Wrong(listener("identity: ‸{ certificate: c.pem }"), "\"key\" is missing"),
-    Wrong(listener("port: ‸4985\n    interface: 127.0.0.1"), "already that of the admin port"),
+    Wrong("admin: {}\n" + listener("port: ‸4985\n    interface: 127.0.0.1"), "already that of the admin port"),
     Wrong("databases: { main: {} }\nlisteners: [ { name: a, databases: ‸[] } ]", "at least 1"),
     Wrong("databases: { main: {} }\nlisteners: [ { name: a, authenticator: none, databases: [ ‸mian ] } ]", "\"mian\" is not configured; did you mean \"main\"?"),
     Wrong("databases: { main: {} }\nlisteners: [ { name: a, authenticator: none, databases: [ main, ‸main ] } ]", "listed twice"),

@@ -108,6 +108,31 @@ import Testing
         #expect(unknown.status == 1 && unknown.errors.contains("onwer"), "\(unknown)")
     }
 
+    @Test func whatALimitLeavesOutIsSaid() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/mine.lua", Self.local)
+        let agent = try await AgentProcess.start(
+            Configuration.plain.replacing("plant.readings ] }", with: "plant.readings ], conflict_resolver: mine }"), in: folder)
+        let first = try #require(try await agent.put("main", "x", "{\"n\":1}").json["rev"]?.asString)
+        #expect(try await agent.put("main", "x", "{\"_rev\":\"\(first)\",\"n\":2}").status == 201)
+        // Three saves on top of what is no longer current.
+        for n in 3...5 { #expect(try await agent.put("main", "x", "{\"_rev\":\"\(first)\",\"n\":\(n)}").status == 201) }
+        for place in Place.allCases {
+            if place == .folder { try await agent.stop() }
+            for arguments in [["list"], ["show", "x"]] {
+                func run(_ limit: Int) async throws -> Subprocess.Outcome {
+                    try await Subprocess.run(
+                        try NightjarExecutable.path(),
+                        ["conflicts"] + arguments + ["--limit", "\(limit)", "--json", "--config", agent.configuration], folder: folder.path)
+                }
+                let cut = try await run(2)
+                #expect(try cut.status == 0 && cut.json.asArray?.count == 2 && cut.errors.contains("there are more"), "\(place) \(cut)")
+                let whole = try await run(3)
+                #expect(try whole.status == 0 && whole.json.asArray?.count == 3 && whole.errors.isEmpty, "\(place) \(whole)")
+            }
+        }
+    }
+
     @Test func aPendingConflictIsListedAndDecidedWhenThePluginIsRepaired() async throws {
         let (hub, edge) = try await Self.pair(
             ["fragile": "return {\n  resolve = function(c)\n    return c.local_doc.a.b\n  end,\n}\n"], resolver: "fragile")

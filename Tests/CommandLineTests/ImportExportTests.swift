@@ -74,6 +74,30 @@ import Testing
         #expect(other.output == "0 saved, 0 unchanged, 1 conflicts, 0 failed\n", "\(other)")
     }
 
+    @Test(arguments: Place.allCases) func aFileOfLinesWithoutIdsIsRepeatedWithoutDoubling(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        // The same reading twice is two readings.
+        let lines = "{\"n\":1}\n{\"n\":1}\n{\"n\":2}\n"
+        try documents.folder.write("readings.jsonl", lines)
+        #expect(try await documents.run("import", "main", documents.folder.path("readings.jsonl")).output.hasPrefix("3 saved, 0 unchanged"))
+        // It has grown meanwhile.
+        try documents.folder.write("readings.jsonl", lines + "{\"n\":3}\n")
+        let again = try await documents.run("import", "main", documents.folder.path("readings.jsonl"))
+        #expect(again.output == "1 saved, 3 unchanged, 0 conflicts, 0 failed\n" && again.status == 0, "\(again)")
+        try documents.folder.write("other.jsonl", lines)
+        #expect(try await documents.run("import", "main", documents.folder.path("other.jsonl")).output.hasPrefix("3 saved, 0 unchanged"))
+        // Nothing tells what comes through a pipe from what came before.
+        for _ in 0..<2 { #expect(try await documents.run("import", "main", input: .text(lines)).output.hasPrefix("3 saved, 0 unchanged")) }
+        #expect(try await documents.run("doc", "list", "main").lines.count == 13)
+    }
+
+    @Test(arguments: Place.allCases) func linesThatAreNotNamedAreCounted(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let outcome = try await documents.run("import", "main", input: .text(String(repeating: "no json\n", count: 25)))
+        #expect(outcome.status == 1 && outcome.errors.contains("line 20: ") && !outcome.errors.contains("line 21: "), "\(outcome)")
+        #expect(outcome.errors.contains("and 5 lines more"), "\(outcome)")
+    }
+
     @Test(arguments: Place.allCases) func largeDocumentsAndNoDocumentsWork(_ place: Place) async throws {
         let documents = try await Documents.at(place)
         let none = try await documents.run("import", "main")

@@ -31,6 +31,43 @@ import Testing
         #expect(try await edge.command("replicator", "list", "--json").json.asArray?.count == 1)
     }
 
+    @Test func oneThatIsStoppedByHandIsNotIll() async throws {
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n" + Configuration.replicator("away", to: "ws://127.0.0.1:1/main")
+                + Configuration.replicator("once", to: "ws://127.0.0.1:1/main", continuous: false, more: "max_attempts: 1"))
+        try await eventually("both have failed") {
+            let (away, once) = (try await edge.replicator("away"), try await edge.replicator("once"))
+            return away["activity"] == "offline" && once["activity"] == "stopped" && once["error"]?.isNull == false
+        }
+        #expect(try await edge.admin.get("/health").text.contains("replicator once stopped"))
+        for name in ["away", "once"] { #expect(try await edge.command("replicator", name, "stop").status == 0) }
+        try await eventually("both are stopped and nothing is wrong") {
+            for name in ["away", "once"] {
+                let status = try await edge.replicator(name)
+                guard status["activity"] == "stopped", status["error"]?.isNull == true, status["attempt"] == 0 else { return false }
+            }
+            return try await edge.admin.get("/health").status == 200
+        }
+    }
+
+    @Test func listsAreWhole() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/fragile.lua", "return {\n  push_filter = function(doc) return doc.a.b end\n}\n")
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n" + Configuration.replicator("away", to: "ws://127.0.0.1:1/main"), in: folder)
+        let count = 10_050
+        let lines = (0..<count).map { "{\"_id\":\"doc-\($0)\"}\n" }.joined()
+        #expect(try await edge.command("import", "main", input: .text(lines)).output.hasPrefix("\(count) saved"))
+        let status = try await edge.replicator("away")
+        #expect(status["pending"] == 10_000 && status["pending_is_capped"] == true)
+        #expect(try await edge.command("status").output.contains("10000+"))
+        #expect(try await edge.command("replicator", "away", "pending").lines.count == count + 1)
+        #expect(try await edge.command("replicator", "away", "pending", "--json").json.asArray?.count == count)
+        #expect(try await edge.admin.get("/api/replicators/away/pending").json.asArray?.count == count)
+        // TLS is in the status of one as in that of all.
+        #expect(try await edge.admin.get("/api/replicators/away").json["tls"] == edge.replicator("away")["tls"])
+    }
+
     @Test func aHeldDocumentIsShownWithItsError() async throws {
         let hub = try await AgentProcess.start(Configuration.plain)
         let folder = try TemporaryFolder()

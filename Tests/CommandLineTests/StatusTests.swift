@@ -88,9 +88,41 @@ import Testing
         try await agent.stop()
     }
 
-    @Test func anAdminTokenIsTakenFromTheConfiguration() async throws {
-        let agent = try await AgentProcess.start(Configuration.plain.replacing("{ port: 0 }", with: "{ port: 0, token: open-sesame }"))
+    @Test func commandsNeedNoAdminPortAndNoToken() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain.replacing("admin: { port: 0 }\n", with: ""))
+        // The socket is all there is: nothing else of this process listens but the peers' port.
+        #expect(agent.addresses.map(\.name).sorted() == ["admin", "edge"])
+        #expect(try agent.addresses.allSatisfy { $0.name == "edge" || $0.address == "unix:\(agent.folder.path("data/admin.sock"))" })
         #expect(try await agent.command("status").status == 0)
-        #expect(try await HTTPProbe.tcp(port: try agent.port("admin")).get("/api/status").status == 401)
+        #expect(try await agent.command("doc", "put", "main", "a", "{}").status == 0)
+    }
+
+    @Test func aTokenIsForTheAdminPortAndNotForTheSocket() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain.replacing("{ port: 0 }", with: "{ port: 0, token: open-sesame }"))
+        #expect(try await NightjarExecutable.run("status", "--data", agent.folder.path("data")).status == 0)
+        let port = HTTPProbe.tcp(port: try agent.port("admin"))
+        for path in ["/api/status", "/metrics", "/api/databases/main/export", "/nothing"] {
+            let refused = try await port.get(path)
+            #expect(refused.status == 401 && refused.header("WWW-Authenticate") == "Bearer")
+            #expect(refused.text.contains("admin.token"), "\(refused)")
+            for wrong in ["Bearer open-sesam", "Bearer open-sesame2", "Bearer", "Basic open-sesame", "open-sesame"] {
+                #expect(try await port.request("GET", path, headers: [("Authorization", wrong)]).status == 401)
+            }
+        }
+        for path in ["/api/status", "/metrics"] {
+            #expect(try await port.request("GET", path, headers: [("Authorization", "Bearer open-sesame")]).status == 200)
+        }
+    }
+
+    @Test func withoutTheTokenHealthTellsWhetherAndNotWhy() async throws {
+        let folder = try TemporaryFolder()
+        let agent = try await AgentProcess.start(
+            Configuration.plain.replacing("{ port: 0 }", with: "{ port: 0, token: open-sesame }") + "replicators:\n"
+                + Configuration.replicator("gone", to: "ws://127.0.0.1:1/main", continuous: false, more: "max_attempts: 1"), in: folder)
+        let port = HTTPProbe.tcp(port: try agent.port("admin"))
+        try await eventually("the replicator has given up") { try await port.get("/health").status == 503 }
+        #expect(try await port.get("/health").json == ["status": "failing"])
+        let known = try await port.request("GET", "/health", headers: [("Authorization", "Bearer open-sesame")])
+        #expect(known.status == 503 && known.text.contains("replicator gone"))
     }
 }

@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// Every waiting write is answered exactly once, whatever becomes of its transaction.
-@Suite(.timeLimit(.minutes(1))) struct AnswerTests {
+@Suite(.timeLimit(.minutes(10))) struct AnswerTests {
     /// Another connection to a database's file, as another process would have it.
     private func stranger(_ store: Store) throws -> Connection {
         try Connection(path: store.folder + "/db.sqlite3", mode: .readWrite)

@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: childFolder == nil), .timeLimit(.minutes(2)))
+    @Test(.enabled(if: childFolder == nil), .timeLimit(.minutes(10)))
     func killedProcessLosesNothing() async throws {
         let folder = try temporaryFolder() + "/crash.nightjar"
         var acknowledged: [String] = []

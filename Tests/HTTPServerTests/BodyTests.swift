@@ -1,10 +1,11 @@
+import Environment
 import NIOCore
 import Synchronization
 import Testing
 
 @testable import HTTPServer
 
-@Suite("Bodies", .timeLimit(.minutes(1)))
+@Suite("Bodies", .timeLimit(.minutes(10)))
 struct BodyTests {
     private let megabyte = ByteBuffer(repeating: UInt8(ascii: "x"), count: 1 << 20)
 
@@ -171,12 +172,10 @@ struct BodyTests {
         }
     }
 
-    @Test("when the budget is full, the incomplete body that holds most gives way, and small requests go on")
+    @Test("when the agent's memory for its peers is used up, the incomplete body that holds most gives way, and small requests go on")
     func budget() async throws {
-        var limits = HTTPLimits.patient
-        limits.totalBodyBytes = 1000
         let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
-        try await withRoutes(routes, limits: limits) { listener, port in
+        try await withRoutes(routes, memory: MemoryBudget(limit: 1000)) { listener, port in
             let greedy = try await RawClient.connect(port)
             try await greedy.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 990\r\n\r\n" + String(repeating: "g", count: 980))
             try await until { listener.bodyBytes == 980 }
@@ -184,7 +183,7 @@ struct BodyTests {
             #expect(small.hasPrefix("HTTP/1.1 200"), "\(small)")
             let answer = await greedy.readToEnd()
             #expect(answer.hasPrefix("HTTP/1.1 503"))
-            #expect(answer.contains("total_body_bytes (1000)"))
+            #expect(answer.contains("limits.memory (1000)"))
             try await until { listener.bodyBytes == 0 }
             await greedy.close()
         }

@@ -1,3 +1,4 @@
+import Environment
 import NIOCore
 import NIOEmbedded
 import NIOPosix
@@ -10,7 +11,7 @@ import Testing
     private func table(handshakes: Int) -> ConnectionTable {
         var limits = HTTPLimits.patient
         limits.maxHandshakes = handshakes
-        return ConnectionTable(limits: limits)
+        return ConnectionTable(limits: limits, memory: .unlimited)
     }
 
     /// The entry, and the address that gave its place to it.

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("Connections", .timeLimit(.minutes(1)))
+@Suite("Connections", .timeLimit(.minutes(10)))
 struct ConnectionTests {
     private let get = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
     private let routes: [Route] = [.get("x") { _ in .json("{}") }]

@@ -1,4 +1,5 @@
 import Logging
+import Environment
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -23,10 +24,11 @@ extension HTTPLimits {
 
 /// Runs a listener on a free port of 127.0.0.1 for the length of a test.
 func withServer<Result: Sendable>(
-    limits: HTTPLimits = .patient, _ respond: @escaping HTTPListener.Responder, _ body: (HTTPListener, Int) async throws -> Result
+    limits: HTTPLimits = .patient, memory: MemoryBudget = .unlimited, _ respond: @escaping HTTPListener.Responder, _ body: (HTTPListener, Int) async throws -> Result
 ) async throws -> Result {
     var configuration = HTTPListener.Configuration()
     configuration.limits = limits
+    configuration.memory = memory
     let address = try SocketAddress(ipAddress: "127.0.0.1", port: 0)
     let listener = try await HTTPListener.bind([.init(address)], configuration, group: testGroup, logger: quietLogger(), respond: respond)
     let port = listener.boundAddresses.first?.port ?? 0
@@ -41,10 +43,10 @@ func withServer<Result: Sendable>(
 }
 
 func withRoutes<Result: Sendable>(
-    _ routes: [Route], limits: HTTPLimits = .patient, _ body: (HTTPListener, Int) async throws -> Result
+    _ routes: [Route], limits: HTTPLimits = .patient, memory: MemoryBudget = .unlimited, _ body: (HTTPListener, Int) async throws -> Result
 ) async throws -> Result {
     let router = Router(routes)
-    return try await withServer(limits: limits, { try await router.respond(to: $0) }, body)
+    return try await withServer(limits: limits, memory: memory, { try await router.respond(to: $0) }, body)
 }
 
 /// One connection of a client without any HTTP of its own, read by whoever asks.

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("Routes", .timeLimit(.minutes(1)))
+@Suite("Routes", .timeLimit(.minutes(10)))
 struct RouterTests {
     private static func echo(_ name: String, _ parameters: String...) -> HTTPListener.Responder {
         { request in

@@ -19,7 +19,7 @@ struct ArrowTests {
         "Replication": ["BLIP", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "Interfaces"],
         "PluginHost": ["LuaRuntime", "Interfaces", "Encodings", "Environment", "Documents", "Digests"],
         "TLS": ["COpenSSL", "Digests", "Encodings", "Environment"],
-        "HTTPServer": ["Encodings"],
+        "HTTPServer": ["Encodings", "Environment"],
         "Transport": ["HTTPServer", "Interfaces", "Encodings", "Environment", "Documents", "Digests", "TLS"],
         "Agent": [
             "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",

@@ -22,4 +22,50 @@ struct PluginStartTests {
         #expect(health.status == 503 && health.text.contains("gate is used and its file is gone"), "\(health)")
         #expect(try await agent.stop().status == 0)
     }
+
+    /// Some seconds of work, in cases that are each far from their limit.
+    private static let longTests = """
+        local cases = {}
+        for n = 1, 200 do
+          cases["case " .. n] = function(t)
+            local sum = 0
+            for i = 1, 500000 do sum = sum + i % 7 end
+            t.accept(t.authenticate_password("ada", ""))
+          end
+        end
+        return cases
+        """
+
+    @Test("ports are open before the tests of a plugin in use have run; logins are 503 and come again")
+    func longTests() async throws {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("plugins")
+        try folder.write("plugins/gate.lua", "return { authenticate_password = function(u) return u == 'ada' end }")
+        try folder.write("plugins/gate.test.lua", Self.longTests)
+        let configuration = Configuration.hub(listener: "authenticator: gate", plugins: true)
+        let agent = try await AgentProcess.start(configuration, in: folder)
+        let early = await #expect(throws: WebSocketProbe.Refused.self) { try await Peer.connect(agent, login: "YWRhOng=") }
+        #expect(early?.answer.status == 503 && early?.answer.header("Retry-After") == "1", "\(String(describing: early))")
+        #expect(try await agent.plugin("gate")["state"] == "testing")
+        try await eventually("the tests are over") { try await agent.plugin("gate")["state"] == "active" }
+        let peer = try await Peer.connect(agent, login: "YWRhOng=")
+        try await peer.push("served")
+        try await peer.close()
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a stop in the middle of tests is a stop, and the next start begins with them")
+    func stopped() async throws {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("plugins")
+        try folder.write("plugins/gate.lua", "return { authenticate_password = function(u) return u == 'ada' end }")
+        try folder.write("plugins/gate.test.lua", Self.longTests)
+        let configuration = Configuration.hub(listener: "authenticator: gate", plugins: true)
+        for _ in 0..<2 {
+            let agent = try await AgentProcess.start(configuration, in: folder)
+            #expect(try await agent.plugin("gate")["state"] == "testing")
+            let outcome = try await agent.stop()
+            #expect(outcome.status == 0 && !outcome.errors.contains("refused"), "\(outcome)")
+        }
+    }
 }

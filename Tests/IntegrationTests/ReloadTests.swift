@@ -52,6 +52,35 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("max_blob_bytes holds at once, and documents that were held for it are tried again")
+    func blobLimit() async throws {
+        let port = try freePort()
+        let hub = try await AgentProcess.start(Configuration.hub(port: port))
+        let peer = try await Peer.connect(hub)
+        try await peer.push("first", blob: "twenty bytes of blob")
+        let edge = try await AgentProcess.start(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 10 }\n"))
+        try await eventually("it is not taken") {
+            let status = try await edge.replicator("hub")
+            return status["held"] == 1 || status["failed"] == 1
+        }
+        #expect(try await !edge.has("first"))
+        let reload = try await edge.reload(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 20 }\n"))
+        #expect(reload.status == 0 && reload.output.contains("limits.max_blob_bytes applied"), "\(reload)")
+        try await eventually("it is taken") { try await edge.has("first") }
+
+        #expect(try await hub.reload(Configuration.hub(more: "limits: { max_blob_bytes: 10 }\n", port: port)).status == 0)
+        #expect(try await peer.closeCode() == 4001)
+        let second = try await Peer.connect(hub)
+        await #expect(throws: SupportError.self) { try await second.push("second", blob: "another twenty bytes") }
+        // What cannot be changed is said, and does not keep the rest from being changed.
+        let both = try await hub.reload(
+            Configuration.hub(more: "limits: { max_blob_bytes: 1KiB, memory: 32MiB }\n", port: port))
+        #expect(both.output.contains("limits.memory") && both.output.contains("at the next start"), "\(both)")
+        let third = try await Peer.connect(hub)
+        try await third.push("second", blob: "another twenty bytes")
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
     @Test("a listener that cannot have its port back leaves the old one at work")
     func restored() async throws {
         let port = try freePort()

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// A plugin that keeps failing is not called any more, and comes back by itself.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct BreakerTests {
     /// Fails for documents with `bad`, as long as the other database says so.
     private static let source = """

@@ -5,7 +5,7 @@ import PluginHost
 import Testing
 
 /// `limits` in a plugin's own table.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct DeclaredLimitTests {
     private func failure(_ limits: String, _ statement: String, host limitsOfHost: PluginHostLimits = quick) async throws -> PolicyFailure? {
         let folder = Folder()

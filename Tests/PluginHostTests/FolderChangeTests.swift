@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// What people and tools do to a folder of plugins, with the tests of a version in charge of it.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct FolderChangeTests {
     private static let test = "return { works = function(t) t.accept(t.push_filter{}) end }\n"
 

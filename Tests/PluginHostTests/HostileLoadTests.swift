@@ -4,7 +4,7 @@ import PluginHost
 import Testing
 
 /// Plugins that do their worst on both workers while a good one serves.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(10)))
 struct HostileLoadTests {
     static let attacks = [
         "loop": "while true do end",

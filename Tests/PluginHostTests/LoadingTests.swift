@@ -6,7 +6,7 @@ import LuaRuntime
 import PluginHost
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct LoadingTests {
     @Test func onlyPluginsAreLoaded() async throws {
         let folder = Folder()

@@ -4,7 +4,7 @@ import PluginHost
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct LogTests {
     final class Lines: Sendable {
         let all = Mutex<[String]>([])

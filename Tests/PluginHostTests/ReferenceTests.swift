@@ -5,7 +5,7 @@ import PluginHost
 import Testing
 
 /// plugins/README.md and plugins/nightjar.d.lua say what there is: nothing less, nothing more.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ReferenceTests {
     static let readme = text("README.md")
     static let declarations = text("nightjar.d.lua")

@@ -5,7 +5,7 @@ import PluginHost
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ReloadTests {
     @Test func aSavedFileComesIntoForce() async throws {
         let folder = Folder()

@@ -4,7 +4,7 @@ import PluginHost
 import Testing
 
 /// Versions that were in force are kept and can come back.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct RollbackTests {
     private func withVersions<Result: Sendable>(
         _ folder: Folder, _ data: Folder, limits: PluginHostLimits = quick, _ body: (PluginHost, inout Events) async throws -> Result

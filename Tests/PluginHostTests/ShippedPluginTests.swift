@@ -3,7 +3,7 @@ import LuaRuntime
 import PluginHost
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ShippedPluginTests {
     static let folder = #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 } + "/plugins"
 
@@ -97,7 +97,7 @@ struct ShippedPluginTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ProofTests {
     @Test func aVersionWhoseTestsFailIsRefused() async throws {
         let folder = Folder()

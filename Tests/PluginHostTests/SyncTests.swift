@@ -4,7 +4,7 @@ import LuaRuntime
 import PluginHost
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct SyncTests {
     private let plugin = """
         return {

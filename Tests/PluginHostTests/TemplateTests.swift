@@ -2,7 +2,7 @@ import LuaRuntime
 import PluginHost
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct TemplateTests {
     @Test(arguments: LuaHook.allCases)
     func aNewPluginPassesItsOwnTests(hook: LuaHook) async throws {

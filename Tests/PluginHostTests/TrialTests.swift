@@ -3,7 +3,7 @@ import LuaRuntime
 import PluginHost
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct TrialTests {
     @Test func oneHookIsTriedWithItsLogAndMemory() async throws {
         let folder = Folder()

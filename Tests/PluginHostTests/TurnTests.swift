@@ -5,7 +5,7 @@ import Testing
 @testable import PluginHost
 
 /// Lines of jobs take turns. Counted in turns on one worker, which is the order of the work, whatever else the machine does.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct TurnTests {
     private final class Log: Sendable {
         let turns = Mutex<[String]>([])

@@ -6,7 +6,7 @@ import Testing
 import Transport
 
 /// A peer that breaks the protocol gets the right error; the session lives, and other documents go on.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct BadInputTests {
     private static let revision = "1-abcdef0000000000000000000000000000000001"
 

@@ -4,7 +4,7 @@ import Replication
 import Testing
 
 /// Documents with blobs.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct BlobTests {
     private func bytes(_ count: Int, _ seed: UInt64) -> [UInt8] {
         var random = SeededGenerator(seed: seed)

@@ -8,7 +8,7 @@ import Testing
 
 /// The clients' halves of captured sessions, replayed against our passive side: every request gets the kind of answer that
 /// the real listener gave, and what the client pulled is sent.
-@Suite(.timeLimit(.minutes(2)), .serialized)
+@Suite(.timeLimit(.minutes(10)), .serialized)
 struct CaptureReplayTests {
     static let files = (try? Captures.files()) ?? []
 

@@ -6,7 +6,7 @@ import Replication
 import Testing
 
 /// A listener with a sync function: what peers may push, what they get, and what is taken from them.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ChannelTests {
     /// A hub whose documents are routed, with a listener for each of its users.
     private struct RoutedHub {

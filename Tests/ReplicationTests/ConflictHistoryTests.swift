@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// What is recorded of decided conflicts, whoever decided them, and resolvers that only watch.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ConflictHistoryTests {
     private func diverged(_ hub: Hub, _ a: TestDatabase, _ b: TestDatabase) async throws {
         try await a.put("x", "{\"base\":true}")

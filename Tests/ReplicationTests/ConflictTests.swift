@@ -6,7 +6,7 @@ import Testing
 import TestSupport
 
 /// Two edits of one document that know nothing of each other.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ConflictTests {
     /// Both have the document, both edited it.
     private func diverged(_ hub: Hub, _ a: TestDatabase, _ b: TestDatabase, local: String = "{\"at\":\"a\"}", remote: String = "{\"at\":\"b\"}") async throws {

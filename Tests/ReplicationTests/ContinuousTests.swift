@@ -5,7 +5,7 @@ import Replication
 import Testing
 
 /// Replicators that stay connected.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ContinuousTests {
     @Test func changesFlowBothWaysUntilStopped() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
@@ -143,7 +143,7 @@ struct ContinuousTests {
 }
 
 /// When connections fail.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct RetryingTests {
     private let refused = ReplicationError(network: .refused, message: "connection refused")
 

@@ -7,7 +7,7 @@ import Testing
 import Transport
 
 /// Connections that end at the worst moments.
-@Suite(.timeLimit(.minutes(4)))
+@Suite(.timeLimit(.minutes(10)))
 struct FaultTests {
     /// Cut at each of many messages, on the way there or back, and resumed until it is done.
     @Test(arguments: [(UInt64(1), 1), (2, 2), (3, 5), (4, 9)])
@@ -120,7 +120,7 @@ struct FaultTests {
 }
 
 /// What a listener allows.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ListenerTests {
     @Test(arguments: [true, false])
     func readOnly(_ byPrincipal: Bool) async throws {

@@ -5,7 +5,7 @@ import Replication
 import Testing
 
 /// Push and pull filters, on either side of the connection.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct FilterTests {
     private static func has(_ document: PolicyDocument, _ part: String) -> Bool {
         text(document.body)?.contains(part) == true

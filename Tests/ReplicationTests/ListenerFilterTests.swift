@@ -5,7 +5,7 @@ import Replication
 import Testing
 
 /// A listener's push filter that fails: the peer's checkpoint must not pass the document.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct ListenerFilterTests {
     private func hub(_ database: TestDatabase, _ filter: TestFilter) -> Hub {
         Hub(PassiveConfiguration(listener: "hub", database: database.database, pushFilter: filter))
@@ -72,7 +72,7 @@ struct ListenerFilterTests {
 }
 
 /// One document that changes faster than the network.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct RapidSaveTests {
     @Test func threeHundredSavesEndWithTheLastOne() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))

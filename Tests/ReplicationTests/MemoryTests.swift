@@ -10,7 +10,7 @@ import Testing
 import Transport
 
 /// What peers make the agent hold stays within one budget.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct MemoryTests {
     private func connect(_ database: TestDatabase, _ memory: MemoryBudget, _ receiver: any MessageReceiver) async -> InMemoryTransport {
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())

@@ -9,7 +9,7 @@ import Transport
 
 /// Whole sessions of well-framed nonsense: nothing a peer says may bring a session down by anything but a close, or disturb
 /// another peer. The seed is printed with each failure.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(10)))
 struct SessionFuzzTests {
     /// Makes requests that are right, nearly right, and not right at all.
     private struct Nonsense {

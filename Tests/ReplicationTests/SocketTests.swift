@@ -7,7 +7,7 @@ import Testing
 import Transport
 
 /// The same over real sockets on the loopback interface.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct SocketTests {
     private struct Delegate: ListenerDelegate {
         let hub: Hub

@@ -14,7 +14,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         + (protocolName.map { "Sec-WebSocket-Protocol: \($0)\r\n" } ?? "") + extra + "\r\n"
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ClientTests {
+@Suite(.timeLimit(.minutes(10))) struct ClientTests {
     private func request(_ change: (inout WebSocketClient.Configuration) -> Void) async throws -> String {
         let (heads, continuation) = AsyncStream<String>.makeStream()
         let server = try await RawServer.start { socket in

@@ -1,3 +1,4 @@
+import Environment
 import HTTPServer
 import Interfaces
 import Logging
@@ -166,11 +167,12 @@ extension MessageTransport {
 
 /// Runs a listener on a free port of 127.0.0.1 for the length of a test.
 func withListener<Result: Sendable>(
-    _ delegate: TestDelegate = TestDelegate(), limits: TransportLimits = TransportLimits(),
+    _ delegate: TestDelegate = TestDelegate(), limits: TransportLimits = TransportLimits(), memory: MemoryBudget = .unlimited,
     _ body: (WebSocketListener, TestDelegate) async throws -> Result
 ) async throws -> Result {
     var configuration = WebSocketListener.Configuration(interface: "127.0.0.1", port: 0)
     configuration.limits = limits
+    configuration.memory = memory
     let listener = try await WebSocketListener.bind(configuration, delegate: delegate, group: testGroup, logger: quietLogger())
     do {
         let result = try await body(listener, delegate)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct HTTPClientTests {
+@Suite(.timeLimit(.minutes(10))) struct HTTPClientTests {
     @Test func requestsOverTCP() async throws {
         let delegate = TestDelegate(respond: { request in
             HTTPResponse(status: 201, headers: ["X-Seen": "\(request.method) \(request.uri) \(request.headers.first("X-A") ?? "-")"], body: .buffer(try await request.body.collect()))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct InMemoryTests {
+@Suite(.timeLimit(.minutes(10))) struct InMemoryTests {
     private func pair(_ faults: InMemoryTransport.Faults = .init(), limits: TransportLimits = .init()) async throws -> (InMemoryTransport, Recorder, InMemoryTransport, Recorder) {
         let (first, second) = InMemoryTransport.pair(testGroup.next(), testGroup.next(), faults: faults, limits: limits)
         return (first, try await first.record(), second, try await second.record())

@@ -1,3 +1,4 @@
+import Environment
 import HTTPServer
 import Interfaces
 import NIOCore
@@ -6,7 +7,7 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct ListenerTests {
+@Suite(.timeLimit(.minutes(10))) struct ListenerTests {
     private func exchange(_ port: Int, _ request: String) async throws -> String {
         let socket = try await RawSocket.connect(port: port)
         try await socket.send(request)
@@ -141,9 +142,7 @@ import Testing
     }
 
     @Test func bodiesOfAllConnectionsTogetherAreBounded() async throws {
-        var limits = TransportLimits()
-        limits.http.totalBodyBytes = 10
-        try await withListener(limits: limits) { listener, _ in
+        try await withListener(memory: MemoryBudget(limit: 10)) { listener, _ in
             try await expectStatus(503, listener.port, "PUT /db/doc HTTP/1.1\r\nContent-Length: 11\r\n\r\n12345678901")
             // And what was held is given back.
             for _ in 0..<3 {

@@ -33,6 +33,22 @@ import Transport
         #expect(guarding.wait(login("ada", "10.0.0.8"), at: 0) == nil)
     }
 
+    @Test func whoHasNotFailedAtAnAddressWaitsSecondsForWhatOthersDidThere() {
+        var guarding = LoginGuard()
+        for number in 0..<60 { _ = guarding.failed(login("user-\(number)", "10.0.0.7"), at: 0) }
+        #expect(guarding.wait(login("user-59", "10.0.0.7"), at: 0) == 300, "those who did it wait as long as ever")
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) == 5)
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == nil)
+        // One look for all that have not failed yet: names that are made up buy no more.
+        _ = guarding.failed(login("made-up", "10.0.0.7"), at: 5)
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == 5)
+        #expect(guarding.wait(login("made-up", "10.0.0.7"), at: 11) != nil)
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 11) == nil)
+        // At whose own password somebody guesses waits, whoever it was.
+        for number in 0..<21 { _ = guarding.failed(login("bob", "10.1.0.\(number)"), at: 11) }
+        #expect(guarding.wait(login("bob", "10.0.0.7"), at: 11) != nil)
+    }
+
     @Test func aSuccessOfOneUserForgivesNoGuessesAtAnother() {
         var guarding = LoginGuard()
         for _ in 0..<22 {

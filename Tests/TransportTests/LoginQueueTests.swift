@@ -3,7 +3,7 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct LoginQueueTests {
     /// The order in which logins had their turn, and a gate that holds the first one.
     private final class Checks: Sendable {

@@ -21,7 +21,7 @@ private final class Inverter: ChannelInboundHandler, ChannelOutboundHandler {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct SecureLayerTests {
+@Suite(.timeLimit(.minutes(10))) struct SecureLayerTests {
     @Test func everythingGoesThroughTheSecureLayer() async throws {
         let delegate = TestDelegate()
         var configuration = WebSocketListener.Configuration(interface: "127.0.0.1", port: 0)

@@ -11,7 +11,7 @@ import Testing
 @testable import Transport
 
 /// The listener and the clients over real TLS.
-@Suite(.timeLimit(.minutes(1))) struct TLSTransportTests {
+@Suite(.timeLimit(.minutes(10))) struct TLSTransportTests {
     private static let made = Result {
         try (SelfSigning.make(IdentityRequest(names: AlternativeNames(dns: ["localhost"], ip: ["127.0.0.1"])), label: IdentityLabel("here"), now: Int64(time(nil))),
             SelfSigning.make(IdentityRequest(names: AlternativeNames(dns: ["localhost"])), label: IdentityLabel("other"), now: Int64(time(nil))))

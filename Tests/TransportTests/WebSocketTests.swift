@@ -5,7 +5,7 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct WebSocketTests {
+@Suite(.timeLimit(.minutes(10))) struct WebSocketTests {
     @Test func messagesOfOneReadComeTogether() async throws {
         try await withListener { listener, delegate in
             let (socket, accepted) = try await upgraded(listener, delegate)

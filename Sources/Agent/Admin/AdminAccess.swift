@@ -7,13 +7,18 @@ import HTTPServer
 /// (DNS rebinding). So the request has to be addressed to this machine by a name that only a user of it would give, and may not come from
 /// a page of another origin. What is no browser needs the token, if there is one.
 struct AdminAccess: Sendable {
+    /// What a request may see.
+    enum Level { case everything, everybody }
+
     /// As configured: an address or a name.
     let address: String
-    /// Wanted as `Authorization: Bearer …`, except for `/health`.
+    /// Wanted as `Authorization: Bearer …`.
     let token: String?
 
+    /// - Returns: `everybody` for a load balancer without the token, which is told whether the agent is healthy and not why: reasons name
+    ///   documents and plugins.
     /// - Throws: ``HTTPError`` 400, 401 or 403 that says why.
-    func check(_ request: HTTPRequest) throws(HTTPError) {
+    func check(_ request: HTTPRequest) throws(HTTPError) -> Level {
         let hosts = hosts(request)
         guard let host = request.headers.first("Host") else { throw HTTPError(400, "the request has no Host") }
         guard let name = Self.name(host), hosts.contains(where: { HeaderList.sameName($0, name) }) else {
@@ -23,10 +28,15 @@ struct AdminAccess: Sendable {
             throw HTTPError(
                 403, "a page of \"\(origin)\" may not use the admin API: only requests without Origin, or from its own address, may")
         }
-        guard let token, request.path != "/health" else { return }
-        guard constantTimeEquals(Array((request.headers.first("Authorization") ?? "").utf8), Array("Bearer \(token)".utf8)) else {
-            throw HTTPError(401, "the admin token is needed as Authorization: Bearer")
-        }
+        guard let token else { return .everything }
+        let shown = Array((request.headers.first("Authorization") ?? "").utf8)
+        if constantTimeEquals(shown, Array("Bearer \(token)".utf8)) { return .everything }
+        if request.path == "/health", ["GET", "HEAD"].contains(request.method) { return .everybody }
+        throw HTTPError(
+            401,
+            "\(shown.isEmpty ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" with admin.token of the agent's "
+                + "configuration; the agent's own user needs none on DATA/admin.sock",
+            headers: ["WWW-Authenticate": "Bearer"])
     }
 
     /// The loopback names, the configured address, and the address that the client reached: nobody can make a name of his own equal to it.

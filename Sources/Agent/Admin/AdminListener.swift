@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Environment
 import HTTPServer
 import Logging
 import NIOCore
@@ -8,6 +9,7 @@ import ServiceLifecycle
 struct AdminListener: Service {
     let group: any EventLoopGroup
     let logger: Logger
+    let memory: MemoryBudget
     let sockets: Int
     let respond: HTTPListener.Responder
     let addresses: @Sendable () async throws -> [HTTPListener.Address]
@@ -23,8 +25,6 @@ struct AdminListener: Service {
         limits.maxSockets = sockets
         limits.maxConnectionsPerAddress = sockets
         limits.maxHandshakes = max(2, sockets / 2)
-        // Three documents of the largest size.
-        limits.totalBodyBytes = 64 * 1024 * 1024
         return limits
     }
 
@@ -35,6 +35,7 @@ struct AdminListener: Service {
     func run() async throws {
         var configuration = HTTPListener.Configuration()
         configuration.limits = Self.limits(sockets: sockets)
+        configuration.memory = memory
         configuration.explainFailure = Self.explain
         let listener = try await HTTPListener.bind(try await addresses(), configuration, group: group, logger: logger, respond: respond)
         await onBound(listener)
@@ -61,25 +62,14 @@ struct AdminListener: Service {
     }
 }
 
-/// The TCP side of the admin API. Its default port may be taken by another agent on the same machine; the local socket
-/// serves then, and a port that the operator wrote down must be free.
+/// The TCP side of the admin API.
 struct AdminPort: Service {
     let listener: AdminListener
     let settings: AdminSettings
-    let logger: Logger
-    let onReady: @Sendable (String) async -> Void
 
     func run() async throws {
-        do {
-            try await listener.run()
-        } catch {
-            guard settings.position == .none else {
-                throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): \(error)")
-            }
-            logger.warning(
-                "the default admin port \(settings.port.value) cannot be used (\(error)); the local socket serves, or set admin.port")
-            await onReady("")
-            try await gracefulShutdown()
+        do { try await listener.run() } catch {
+            throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): \(error)")
         }
     }
 }

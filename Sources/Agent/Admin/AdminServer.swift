@@ -7,7 +7,7 @@ import NIOCore
 import ServiceLifecycle
 import Transport
 
-/// The admin API, on a local socket in the data folder and on a TCP port.
+/// The admin API, on a local socket in the data folder and, where the configuration says so, on a TCP port.
 public struct AdminServer: Sendable {
     let agent: Agent
     let logger: Logger
@@ -26,7 +26,10 @@ public struct AdminServer: Sendable {
     /// The longest path that the system takes for a socket.
     package static let maximumSocketPath = 107
 
-    /// The services to run: the local socket, and the TCP port if it can be had.
+    /// How many services there are.
+    var sideCount: Int { agent.settings.admin == nil ? 1 : 2 }
+
+    /// The services to run: the local socket, and the TCP port if there is one.
     ///
     /// - Parameter onReady: called for each with its address once it accepts.
     func services(onReady: @escaping @Sendable (String) async -> Void) throws -> [any Service] {
@@ -41,20 +44,25 @@ public struct AdminServer: Sendable {
         // Left by a process that was killed; the lock of the data folder keeps a second agent away.
         unlink(path)
         let sockets = agent.descriptors.adminSockets
-        let local = AdminListener(group: agent.group, logger: logger, sockets: sockets, respond: responder(access: nil)) {
+        let local = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: nil)) {
             [HTTPListener.Address(try SocketAddress(unixDomainSocketPath: path))]
         } onBound: { _ in
             chmod(path, 0o600)
             await onReady("unix:\(path)")
         }
-        let access = AdminAccess(address: settings.admin.address.value, token: settings.admin.token?.value.revealed)
-        let tcp = AdminListener(group: agent.group, logger: logger, sockets: sockets, respond: responder(access: access)) {
-            try await ListenAddresses.resolve(interface: settings.admin.address.value, port: settings.admin.port.value)
+        guard let admin = settings.admin else { return [local] }
+        let access = AdminAccess(address: admin.address.value, token: admin.token?.value.revealed)
+        let tcp = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: access)) {
+            try await ListenAddresses.resolve(interface: admin.address.value, port: admin.port.value)
         } onBound: { listener in
             let address = listener.boundAddresses.first
-            await onReady("\(address?.ipAddress ?? settings.admin.address.value):\(address?.port ?? settings.admin.port.value)")
+            if admin.token == nil {
+                logger.warning(
+                    "the admin port has no token: every user of this machine may read and change everything; set admin.token, or take the port out")
+            }
+            await onReady("\(address?.ipAddress ?? admin.address.value):\(address?.port ?? admin.port.value)")
         }
-        return [local, AdminPort(listener: tcp, settings: settings.admin, logger: logger, onReady: onReady)]
+        return [local, AdminPort(listener: tcp, settings: admin)]
     }
 
     // MARK: - Routes
@@ -64,8 +72,9 @@ public struct AdminServer: Sendable {
         let router = Router(routes)
         guard let access else { return { try await router.respond(to: $0) } }
         return { request in
-            try access.check(request)
-            return try await router.respond(to: request)
+            guard try access.check(request) == .everybody else { return try await router.respond(to: request) }
+            let isHealthy = await agent.healthProblems().isEmpty
+            return Answer.json(JSONOutput.object(["status": .string(isHealthy ? "ok" : "failing")]), status: isHealthy ? 200 : 503)
         }
     }
 

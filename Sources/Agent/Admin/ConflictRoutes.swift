@@ -6,17 +6,16 @@ import HTTPServer
 struct ConflictRoutes: Sendable {
     let agent: Agent
 
-    /// Rows of each state and database unless the request says otherwise.
-    static let usualRows = 100
-
     var routes: [Route] {
         [
             .get("api/conflicts", list),
             .get("api/conflicts/:id") { request in
                 let id = try request.parameters.require("id")
-                var found: [JSONValue] = []
-                for access in try accesses(try request.queryValue("db")) { found += try await access.find(id) }
-                return Answer.json(.array(found))
+                let accesses = try accesses(try request.queryValue("db"))
+                let limit = try Self.number("limit", request).map { Int(clamping: $0) } ?? .max
+                return Answer.rows { rows in
+                    for access in accesses { try await access.eachFound(id, limit: limit) { try await rows.write($0) } }
+                }
             },
             .post("api/conflicts/retry") { _ in
                 await agent.retryConflicts()
@@ -25,25 +24,32 @@ struct ConflictRoutes: Sendable {
         ]
     }
 
+    /// Everything there is, unless the request limits it: so many of each state and database.
     @Sendable private func list(_ request: HTTPRequest) async throws -> HTTPResponse {
-        func number(_ key: String) throws -> Int64? {
-            guard let text = try request.queryValue(key) else { return nil }
-            guard let number = Int64(text), number >= 0 else { throw AgentError(.invalid, "\(key) is a number, not \"\(text)\"") }
-            return number
-        }
-        let limit = Int(clamping: try number("limit") ?? Int64(Self.usualRows))
-        let before = try number("before")
+        let limit = try Self.number("limit", request).map { Int(clamping: $0) } ?? .max
+        let before = try Self.number("before", request)
         let includeBodies = try request.queryValue("bodies") == "true"
         let state = try request.queryValue("state")
         if let state, state != "pending", state != "decided" {
             throw AgentError(.invalid, "state is pending or decided, not \"\(state)\"")
         }
-        var rows: [JSONValue] = []
-        for access in try accesses(try request.queryValue("db")) {
-            if state != "decided" { rows += try await access.pending(limit: limit, includeBodies: includeBodies) }
-            if state != "pending" { rows += try await access.decided(before: before, limit: limit, includeBodies: includeBodies) }
+        let accesses = try accesses(try request.queryValue("db"))
+        return Answer.rows { rows in
+            for access in accesses {
+                if state != "decided" {
+                    try await access.eachPending(limit: limit, includeBodies: includeBodies) { try await rows.write($0) }
+                }
+                if state != "pending" {
+                    try await access.eachDecided(before: before, limit: limit, includeBodies: includeBodies) { try await rows.write($0) }
+                }
+            }
         }
-        return Answer.json(.array(rows))
+    }
+
+    private static func number(_ key: String, _ request: HTTPRequest) throws -> Int64? {
+        guard let text = try request.queryValue(key) else { return nil }
+        guard let number = Int64(text), number >= 0 else { throw AgentError(.invalid, "\(key) is a number, not \"\(text)\"") }
+        return number
     }
 
     /// Of one database or collection, or of all databases.

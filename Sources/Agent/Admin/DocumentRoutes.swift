@@ -40,12 +40,13 @@ struct DocumentRoutes: Sendable {
                 return HTTPResponse(status: 200, headers: ["Content-Type": "application/x-ndjson"], body: .buffer(buffer))
             },
             .get("api/databases/:db/unrouted") { request in
-                Answer.json(.array(try await access(request).unrouted(after: try request.queryValue("after"))))
+                let access = try access(request)
+                return Answer.rows { rows in try await access.eachUnrouted { try await rows.write($0) } }
             },
             // As large as it likes: it is stored in batches as it comes.
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
                 let access = try access(request)
-                var counts = DocumentAccess.ImportCounts()
+                var counts = DocumentAccess.ImportCounts(source: try request.queryValue("source"))
                 var lines = LineSplitter()
                 for try await part in request.body {
                     lines.append(part.readableBytesView)
@@ -99,23 +100,14 @@ struct DocumentRoutes: Sendable {
     }
 
     private func list(_ access: DocumentAccess, includesDeleted: Bool) -> HTTPResponse {
-        .stream(headers: ["Content-Type": "application/json"]) { writer in
+        Answer.rows { rows in
             var since: SequenceNumber = 0
-            var isFirst = true
-            try await writer.write(ByteBuffer(string: "["))
             while true {
-                let rows = try await access.page(since: since, limit: 1_000, includesDeleted: includesDeleted, includesBodies: false)
-                guard let last = rows.last else { break }
+                let page = try await access.page(since: since, limit: 1_000, includesDeleted: includesDeleted, includesBodies: false)
+                guard let last = page.last else { return }
                 since = last.sequence
-                var buffer = ByteBuffer()
-                for row in rows {
-                    buffer.writeString(isFirst ? "\n" : ",\n")
-                    isFirst = false
-                    buffer.writeBytes(DocumentLines.summary(row).serialize())
-                }
-                try await writer.write(buffer)
+                try await rows.write(page.map { DocumentLines.summary($0) })
             }
-            try await writer.write(ByteBuffer(string: isFirst ? "]\n" : "\n]\n"))
         }
     }
 }

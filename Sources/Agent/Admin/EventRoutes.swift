@@ -3,13 +3,15 @@ import HTTPServer
 import NIOCore
 import PluginHost
 import Replication
+import Synchronization
 
 /// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
-/// moved or could not move, `conflict` where one was decided or became pending, and `plugin` reloads and failures.
+/// moved or could not move, `conflict` where one was decided or became pending, `plugin` reloads and failures, and `lost`, which
+/// tells a reader that was too slow how many it missed.
 struct EventRoutes: Sendable {
     let agent: Agent
 
-    /// `max_waiting_events`: events kept for a reader that is slow; older ones are dropped.
+    /// `max_waiting_events`: events kept for a reader that is slow; older ones are dropped, and it is told.
     static let maximumWaiting = 1_000
     /// Seconds between two comments that show that the connection lives.
     static let keepAliveSeconds = 15
@@ -23,7 +25,7 @@ struct EventRoutes: Sendable {
         [
             .get("api/events") { request in
                 .stream(headers: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"]) { writer in
-                    let (events, continuation) = events()
+                    let (events, continuation, lost) = events()
                     // An agent that stops does not wait for its readers to go.
                     let registration = request.connection.drain.onDrain { continuation.finish() }
                     defer {
@@ -32,6 +34,9 @@ struct EventRoutes: Sendable {
                     }
                     try await writer.write(ByteBuffer(string: ": nightjar events\n\n"))
                     for await event in events {
+                        if let count = lost.take() {
+                            try await writer.write(ByteBuffer(string: "event: lost\ndata: {\"events\":\(count)}\n\n"))
+                        }
                         guard let event else {
                             try await writer.write(ByteBuffer(string: ": \n\n"))
                             continue
@@ -46,8 +51,26 @@ struct EventRoutes: Sendable {
         ]
     }
 
+    /// Counts what a reader misses.
+    private final class Lost: Sendable {
+        private let count = Mutex(0)
+
+        func note(_ result: AsyncStream<Event?>.Continuation.YieldResult) {
+            if case .dropped(.some) = result { count.withLock { $0 += 1 } }
+        }
+
+        /// Nil where nothing was lost since the last time.
+        func take() -> Int? {
+            count.withLock { count in
+                defer { count = 0 }
+                return count > 0 ? count : nil
+            }
+        }
+    }
+
     /// All events from now on, and nil every `keepAliveSeconds`. The stream ends when the continuation is finished.
-    private func events() -> (events: AsyncStream<Event?>, continuation: AsyncStream<Event?>.Continuation) {
+    private func events() -> (events: AsyncStream<Event?>, continuation: AsyncStream<Event?>.Continuation, lost: Lost) {
+        let lost = Lost()
         let (stream, continuation) = AsyncStream.makeStream(of: Event?.self, bufferingPolicy: .bufferingNewest(Self.maximumWaiting))
         var tasks: [Task<Void, Never>] = []
         for replicator in agent.replicators {
@@ -57,27 +80,27 @@ struct EventRoutes: Sendable {
             tasks.append(
                 Task {
                     for await _ in changes {
-                        continuation.yield(Event(name: "status", data: await Agent.report(replicator)))
+                        lost.note(continuation.yield(Event(name: "status", data: await agent.report(replicator))))
                     }
                 })
             tasks.append(
                 Task {
                     for await batch in documents {
-                        continuation.yield(Event(name: "documents", data: Self.report(name, batch)))
+                        lost.note(continuation.yield(Event(name: "documents", data: Self.report(name, batch))))
                     }
                 })
         }
         let conflicts = agent.conflicts.stream()
         tasks.append(
             Task {
-                for await event in conflicts { continuation.yield(Event(name: "conflict", data: ConflictReports.json(event))) }
+                for await event in conflicts { lost.note(continuation.yield(Event(name: "conflict", data: ConflictReports.json(event)))) }
             })
         if let plugins = agent.plugins?.events() {
             tasks.append(
                 Task {
                     for await event in plugins {
                         let generation = agent.plugins?.status().first { $0.name == event.plugin }?.generation
-                        continuation.yield(Event(name: "plugin", data: Self.report(event, generation)))
+                        lost.note(continuation.yield(Event(name: "plugin", data: Self.report(event, generation))))
                     }
                 })
         }
@@ -92,7 +115,7 @@ struct EventRoutes: Sendable {
         continuation.onTermination = { _ in
             for task in running { task.cancel() }
         }
-        return (stream, continuation)
+        return (stream, continuation, lost)
     }
 
     private static func report(_ replicator: String, _ events: [DocumentEvent]) -> JSONValue {

@@ -129,6 +129,7 @@ extension Agent {
                         "error": .string($0.error),
                     ])
                 }),
+            "login_failures": .array(plugin.loginFailures.map { .string($0) }),
             "parameter_problems": .array(plugin.parameterProblems.map { .string($0) }),
         ])
     }

@@ -1,4 +1,5 @@
 import Documents
+import DocumentStore
 import HTTPServer
 import Replication
 
@@ -9,7 +10,7 @@ struct ReplicatorRoutes: Sendable {
     var routes: [Route] {
         [
             .get("api/replicators") { _ in Answer.json(.array(await agent.replicatorReports())) },
-            .get("api/replicators/:name") { request in Answer.json(await Agent.report(try replicator(request))) },
+            .get("api/replicators/:name") { request in Answer.json(await agent.report(try replicator(request))) },
             .post("api/replicators/:name/start") { request in
                 let replicator = try replicator(request)
                 let resets = try request.queryValue("reset") == "true"
@@ -31,29 +32,31 @@ struct ReplicatorRoutes: Sendable {
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
             },
             .get("api/replicators/:name/pending") { request in
-                let pending = try await replicator(request).pendingDocumentIDs()
-                return Answer.json(
-                    .array(
-                        pending.map {
-                            JSONOutput.object(["collection": .string($0.0.description), "id": .string($0.1.text)])
-                        }))
+                let replicator = try replicator(request)
+                return Answer.rows { rows in
+                    try await replicator.eachPending { page in
+                        try await rows.write(
+                            page.map { JSONOutput.object(["collection": .string($0.0.description), "id": .string($0.1.text)]) })
+                    }
+                }
             },
             .get("api/replicators/:name/held") { request in
-                let held = try await replicator(request).heldDocuments()
-                return Answer.json(
-                    .array(
-                        held.map { name, exclusion in
-                            JSONOutput.object([
-                                "collection": .string(name.description), "id": .string(exclusion.id.text),
-                                "rev": JSONOutput.text(exclusion.revision?.text),
-                                "direction": .string(exclusion.direction == .push ? "push" : "pull"),
-                                "plugin": .string(exclusion.plugin), "version": .string(exclusion.version),
-                                "error": .string(exclusion.error), "tries": JSONOutput.number(exclusion.tries),
-                                "since": .string(Timestamp.format(exclusion.since)),
-                            ])
-                        }))
+                let replicator = try replicator(request)
+                return Answer.rows { rows in
+                    try await replicator.eachHeld { page in try await rows.write(page.map { Self.report($0.0, $0.1) }) }
+                }
             },
         ]
+    }
+
+    private static func report(_ collection: CollectionName, _ exclusion: Exclusion) -> JSONValue {
+        JSONOutput.object([
+            "collection": .string(collection.description), "id": .string(exclusion.id.text), "rev": JSONOutput.text(exclusion.revision?.text),
+            "direction": .string(exclusion.direction == .push ? "push" : "pull"),
+            "plugin": .string(exclusion.plugin), "version": .string(exclusion.version),
+            "error": .string(exclusion.error), "tries": JSONOutput.number(exclusion.tries),
+            "since": .string(Timestamp.format(exclusion.since)),
+        ])
     }
 
     private func replicator(_ request: HTTPRequest) throws -> Replicator { try agent.replicator(try request.parameters.require("name")) }

@@ -37,6 +37,10 @@ extension Agent {
         return reports
     }
 
+    nonisolated func report(_ replicator: Replicator) async -> JSONValue {
+        await Self.report(replicator, shared.withLock { $0.replicatorSecurity[replicator.configuration.name] })
+    }
+
     private static func report(_ database: Database) async -> JSONValue {
         let statistics = (try? await database.statistics()) ?? []
         let history = (try? await database.read { try $0.conflictHistoryCounts() }) ?? ConflictHistoryCounts()
@@ -66,6 +70,7 @@ extension Agent {
                         "collection": .string($0.collection.description), "id": .string($0.id.text), "problem": .string($0.detail),
                     ])
                 }),
+            "has_more_problems": .bool(database.hasMoreProblems),
         ])
     }
 
@@ -110,8 +115,8 @@ extension Agent {
     package static func report(_ replicator: Replicator, _ security: ReplicatorSecurity? = nil) async -> JSONValue {
         let configuration = replicator.configuration
         let status = replicator.status
-        let held = (try? await replicator.heldDocuments().count) ?? 0
-        let pending = (try? await replicator.pendingEstimate()) ?? 0
+        let held = (try? await replicator.heldCount()) ?? 0
+        let pending = (try? await replicator.pendingEstimate()) ?? Replicator.Pending()
         return JSONOutput.object([
             "name": .string(configuration.name),
             "database": .string(configuration.database.name),
@@ -127,9 +132,9 @@ extension Agent {
             "rejected": JSONOutput.number(status.counts.rejected),
             "failed": JSONOutput.number(status.counts.failed),
             "conflicts_resolved": JSONOutput.number(status.counts.resolved),
-            "pending": JSONOutput.number(pending),
-            // Counting stops there; the true number may be greater.
-            "pending_is_capped": .bool(pending >= Replicator.pendingLimit),
+            "pending": JSONOutput.number(pending.count),
+            // Counting has stopped there; the true number is greater.
+            "pending_is_capped": .bool(pending.isCapped),
             "held": JSONOutput.number(held),
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
@@ -165,6 +170,11 @@ extension Agent {
                 reasons.append("database \(database.name), collection \(damaged.collection): " +
                     "\(StoreError.documentDamaged(id: damaged.id, detail: damaged.detail))")
             }
+            if database.hasMoreProblems {
+                reasons.append(
+                    "database \(database.name): more documents or blobs are damaged than the \(StoreLimits.damagedDocuments) of each that are "
+                        + "named; mend those, restart the agent, and look again")
+            }
         }
         for replicator in replicators {
             let status = replicator.status
@@ -185,6 +195,8 @@ extension Agent {
         for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
             if let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
             for failing in plugin.failing { reasons.append("plugin \(plugin.name): \(failing.usedBy) keeps failing: \(failing.error)") }
+            for problem in plugin.parameterProblems { reasons.append("plugin \(plugin.name): \(problem); its last text stays in force") }
+            for failure in plugin.loginFailures { reasons.append("plugin \(plugin.name): a login could not be judged: \(failure)") }
             if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
         }
         return reasons

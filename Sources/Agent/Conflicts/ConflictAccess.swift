@@ -3,12 +3,8 @@ import DocumentStore
 
 /// Looks at the conflicts of one open database.
 package struct ConflictAccess: Sendable {
-    /// `max_conflict_rows`: conflicts in one answer, of each state.
-    package static let maximumRows = 10_000
-    /// `max_conflict_rows_with_bodies`: the same where their bodies are wanted.
-    package static let maximumRowsWithBodies = 100
-    /// `max_conflicts_of_document`: conflicts shown of a document that is named.
-    package static let maximumOfDocument = 20
+    /// Rows that are read at once, so that few bodies are in memory.
+    private static func page(includeBodies: Bool) -> Int { includeBodies ? 50 : 1_000 }
 
     package let database: Database
     /// Nil for all collections.
@@ -26,55 +22,74 @@ package struct ConflictAccess: Sendable {
 
     private var collections: [Collection] { collection.map { [$0] } ?? database.collections }
 
-    /// Conflicts that wait for a resolver.
-    package func pending(limit: Int, includeBodies: Bool) async throws -> [JSONValue] {
-        let limit = min(limit, includeBodies ? Self.maximumRowsWithBodies : Self.maximumRows)
-        return try await database.read { [collections, database] transaction in
-            var rows: [JSONValue] = []
-            for collection in collections where rows.count < limit {
-                for pending in try transaction.pendingConflicts(collection, limit: limit - rows.count) {
-                    rows.append(try Self.json(pending, collection, database, includeBodies: includeBodies, transaction))
+    /// Conflicts that wait for a resolver, some at a time.
+    package func eachPending(
+        limit: Int = .max, includeBodies: Bool, _ body: ([JSONValue]) async throws -> Void
+    ) async throws {
+        var left = limit
+        for collection in collections {
+            var after: DocumentID?
+            while left > 0 {
+                let (start, count) = (after, min(left, Self.page(includeBodies: includeBodies)))
+                let (rows, last) = try await database.read { [database] transaction in
+                    let page = try transaction.pendingConflicts(collection, after: start, limit: count)
+                    return (
+                        try page.map { try Self.json($0, collection, database, includeBodies: includeBodies, transaction) }, page.last?.id
+                    )
                 }
+                guard let last else { break }
+                after = last
+                left -= rows.count
+                try await body(rows)
             }
-            return rows
         }
     }
 
-    /// Decided conflicts, the newest first.
-    package func decided(before: Int64?, limit: Int, includeBodies: Bool) async throws -> [JSONValue] {
-        let limit = min(limit, includeBodies ? Self.maximumRowsWithBodies : Self.maximumRows)
+    /// Decided conflicts, the newest first, some at a time.
+    ///
+    /// - Parameters:
+    ///   - id: only this document's.
+    ///   - before: only numbers below it.
+    package func eachDecided(
+        id: DocumentID? = nil, before: Int64? = nil, limit: Int = .max, includeBodies: Bool, _ body: ([JSONValue]) async throws -> Void
+    ) async throws {
         let name = database.name
-        return try await database.read { [collection] transaction in
-            try transaction.conflictHistory(collection, before: before, limit: limit, includeBodies: includeBodies).map {
-                ConflictReports.json($0, database: name, includeBodies: includeBodies)
+        var (left, before) = (limit, before)
+        while left > 0 {
+            let (start, count) = (before, min(left, Self.page(includeBodies: includeBodies)))
+            let page = try await database.read { [collection] in
+                try $0.conflictHistory(collection, id: id, before: start, limit: count, includeBodies: includeBodies)
             }
+            guard let last = page.last else { return }
+            before = last.number
+            left -= page.count
+            try await body(page.map { ConflictReports.json($0, database: name, includeBodies: includeBodies) })
         }
     }
 
-    /// The conflict with a number of the history, and those of the document with this id.
-    package func find(_ text: String) async throws -> [JSONValue] {
+    /// The conflict with a number of the history, and those of the document with this id, with their bodies.
+    ///
+    /// - Parameter limit: so many decided ones of the document.
+    package func eachFound(_ text: String, limit: Int = .max, _ body: ([JSONValue]) async throws -> Void) async throws {
         let name = database.name
         let id = try? DocumentID(text)
-        return try await database.read { [collection, collections, database] transaction in
-            var found: [JSONValue] = []
-            if let id {
-                for collection in collections {
-                    guard let pending = try transaction.pendingConflict(collection, id) else { continue }
-                    found.append(try Self.json(pending, collection, database, includeBodies: true, transaction))
+        try await body(
+            try await database.read { [collection, collections, database] transaction in
+                var found: [JSONValue] = []
+                if let id {
+                    for collection in collections {
+                        guard let pending = try transaction.pendingConflict(collection, id) else { continue }
+                        found.append(try Self.json(pending, collection, database, includeBodies: true, transaction))
+                    }
                 }
-            }
-            if let number = Int64(text), let entry = try transaction.conflictHistoryEntry(number),
-                collection == nil || collection == entry.collection
-            {
-                found.append(ConflictReports.json(entry, database: name, includeBodies: true))
-            }
-            if let id {
-                found += try transaction.conflictHistory(collection, id: id, limit: Self.maximumOfDocument, includeBodies: true).map {
-                    ConflictReports.json($0, database: name, includeBodies: true)
+                if let number = Int64(text), let entry = try transaction.conflictHistoryEntry(number),
+                    collection == nil || collection == entry.collection
+                {
+                    found.append(ConflictReports.json(entry, database: name, includeBodies: true))
                 }
-            }
-            return found
-        }
+                return found
+            })
+        if let id { try await eachDecided(id: id, limit: limit, includeBodies: true, body) }
     }
 
     private static func json(

@@ -174,22 +174,25 @@ public struct DocumentAccess: Sendable {
         }
     }
 
-    /// `max_unrouted`: rows of one answer about documents without channels; the rest is asked for with the last id.
-    public static let unroutedPage = 1_000
-
-    /// Documents that the sync function could not put into channels, in the order of their ids.
-    ///
-    /// - Parameter after: the last id of the page before.
-    /// - Returns: objects of `id`, `rev`, `plugin`, `version` and `error`, at most ``unroutedPage``.
-    public func unrouted(after: String?) async throws -> [JSONValue] {
-        let start = try after.map { text throws(AgentError) in try documentID(text) }
-        return try await database.read { [collection] transaction in
-            try transaction.unassigned(collection, after: start, limit: Self.unroutedPage).map { id, route in
-                JSONOutput.object([
-                    "id": .string(id.text), "rev": JSONOutput.text(try transaction.routedRevision(collection, id)?.text),
-                    "plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error),
-                ])
+    /// Documents that the sync function could not put into channels, in the order of their ids: objects of `id`, `rev`, `plugin`, `version`
+    /// and `error`. All of them, some at a time.
+    public func eachUnrouted(_ body: ([JSONValue]) async throws -> Void) async throws {
+        var after: DocumentID?
+        while true {
+            let start = after
+            let (rows, last) = try await database.read { [collection] transaction in
+                let page = try transaction.unassigned(collection, after: start, limit: 1_000)
+                let rows = try page.map { id, route in
+                    JSONOutput.object([
+                        "id": .string(id.text), "rev": JSONOutput.text(try transaction.routedRevision(collection, id)?.text),
+                        "plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error),
+                    ])
+                }
+                return (rows, page.last?.0)
             }
+            guard let last else { return }
+            after = last
+            try await body(rows)
         }
     }
 
@@ -202,11 +205,21 @@ public struct DocumentAccess: Sendable {
         public var failed = 0
         /// The first problems, each with its line number.
         public var problems: [String] = []
+        /// Further ones.
+        public var moreProblems: Int { conflicts + failed - problems.count }
 
-        public init() {}
+        /// `import_problems`: lines that are named of those that were not stored.
+        static let problemsKept = 20
+
+        /// What tells this import's lines from those of others; nil where nothing does.
+        let source: String?
+
+        /// - Parameter source: the file's name. A line without `_id` gets an id that is made of it, its number and its text, so that the
+        ///   same file again brings the same documents; without a name each line is a new document each time.
+        public init(source: String? = nil) { self.source = source }
 
         mutating func note(_ line: Int, _ message: String) {
-            if problems.count < 20 { problems.append("line \(line): \(message)") }
+            if problems.count < Self.problemsKept { problems.append("line \(line): \(message)") }
         }
     }
 
@@ -224,7 +237,7 @@ public struct DocumentAccess: Sendable {
     /// A line without `_rev` is a new document. One with `_rev` continues that revision where it is the current one; where
     /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere. Where it
     /// has moved on since, the resolver decides, if there is one. A line that says what is stored already changes nothing, so that an
-    /// import that was interrupted can be repeated.
+    /// import that was interrupted can be repeated; see ``ImportCounts/init(source:)`` for lines without `_id`.
     public func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
         var batch: [ImportLine] = []
         for line in lines {
@@ -233,7 +246,7 @@ public struct DocumentAccess: Sendable {
                 guard case .text(let line) = line else { throw LineSplitter.tooLong }
                 if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
                 let parts = try parts(line)
-                let id = try documentID(parts.id ?? Hex.encode(randomBytes(16)))
+                let id = try documentID(parts.id ?? counts.source.map { Self.madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))
                 batch.append(
                     ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body))
             } catch {
@@ -270,6 +283,11 @@ public struct DocumentAccess: Sendable {
                 counts.note(line.number, why)
             }
         }
+    }
+
+    /// The id of a line that has none.
+    private static func madeID(_ source: String, _ number: Int, _ line: [UInt8]) -> String {
+        Hex.encode(SHA256.hash(Array("\(source)\n\(number)\n".utf8) + line).prefix(16))
     }
 
     private enum LineResult: Sendable {

@@ -155,12 +155,13 @@ extension DocumentAccess.ImportCounts {
         JSONOutput.object([
             "lines": JSONOutput.number(lines), "saved": JSONOutput.number(saved), "unchanged": JSONOutput.number(unchanged),
             "conflicts": JSONOutput.number(conflicts), "failed": JSONOutput.number(failed),
-            "problems": .array(problems.map { .string($0) }),
+            "problems": .array(problems.map { .string($0) }), "more_problems": JSONOutput.number(moreProblems),
         ])
     }
 
     /// As the admin API answers it.
     package init(_ json: JSONValue) {
+        self.init()
         func count(_ key: String) -> Int { json[key]?.asInt64.flatMap { Int(exactly: $0) } ?? 0 }
         lines = count("lines")
         saved = count("saved")

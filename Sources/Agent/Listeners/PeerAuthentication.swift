@@ -129,7 +129,7 @@ final class PeerAuthentication: Sendable {
             logger.error(
                 "the authenticator failed: \(failure.kind): \(failure.message)",
                 metadata: ["plugin": "\(failure.plugin)", "peer": "\(request.remoteAddress)"])
-            return .refused(.refuse(status: 503, reason: "logins cannot be checked now"))
+            return .refused(.refuse(status: 503, reason: "logins cannot be checked now; try again in 1 s", headers: ["Retry-After": "1"]))
         }
     }
 

@@ -33,6 +33,8 @@ public final class PeerListener: ListenerDelegate {
         var session: ReplicationSession
         var principal: Principal
         var proof: PeerAuthentication.Proof
+        /// What the peer showed in the TLS handshake, its own certificate first.
+        var chain: [Certificate]
     }
 
     private struct State {
@@ -99,6 +101,7 @@ public final class PeerListener: ListenerDelegate {
         configuration.limits.http.maxHandshakes = min(configuration.limits.http.maxHandshakes, share.connections + share.http)
         configuration.limits.http.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
         configuration.limits.closeTime = .seconds(3)
+        configuration.memory = memory
         configuration.secureLayer = security?.layer
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
@@ -212,18 +215,21 @@ public final class PeerListener: ListenerDelegate {
                 },
                 ended: { [weak self] end in self?.forget(key, end) }),
             environment: environment, memory: memory, logger: logger)
+        let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
         let peer = Peer(
             address: request.remoteAddress, user: admission.principal.name, since: environment.time.wallSeconds(),
             database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true, tls: request.securePeer?.summary,
-            certificate: request.securePeer?.certificates.first.flatMap { try? Certificate(der: $0) })
+            certificate: chain.first)
         let isStale = state.withLock { state in
-            state.connections[key] = Connection(peer: peer, session: session, principal: admission.principal, proof: admission.proof)
+            state.connections[key] = Connection(peer: peer, session: session, principal: admission.principal, proof: admission.proof, chain: chain)
             return state.generation != admission.generation
         }
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)"])
         Task {
             await session.start()
             if isStale { await judgeAgain(key) }
+            // The authorities may have changed since the handshake.
+            await putOffUnlessVouchedFor(key)
         }
     }
 
@@ -245,6 +251,20 @@ public final class PeerListener: ListenerDelegate {
         guard !Task.isCancelled else { return }
         logger.notice(
             "a peer is put off: its login is not what it was", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
+        await connection.session.stop(code: 4001, reason: "log in again")
+    }
+
+    /// Takes in TLS files that changed. Whoever none of the authorities vouches for any more has to go.
+    func refreshSecurity() async {
+        guard let security, security.refresh(logger) else { return }
+        for key in state.withLock({ $0.connections.keys.sorted() }) { await putOffUnlessVouchedFor(key) }
+    }
+
+    private func putOffUnlessVouchedFor(_ key: Int) async {
+        guard let security, let connection = state.withLock({ $0.connections[key] }), !security.accepts(connection.chain) else { return }
+        logger.notice(
+            "a peer is put off: no authority in roots vouches for its certificate any more",
+            metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
         await connection.session.stop(code: 4001, reason: "log in again")
     }
 

@@ -24,7 +24,7 @@ extension Agent {
     }
 
     private func apply(_ wanted: AgentSettings) async throws -> [String] {
-        tlsFiles.refresh()
+        await tlsFiles.refresh()
         let obstacles = ConfigurationCheck.obstacles(wanted, environment)
         guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
         let report = try await ConfigurationCheck.run(wanted, environment)
@@ -36,8 +36,8 @@ extension Agent {
         }
         var done: [String] = []
         if plan.waitsForStart {
-            log.warning("changes of data, plugins, admin, limits and plugin_limits take effect at the next start")
-            done.append("data, plugins, admin, limits, plugin_limits: at the next start")
+            log.warning("changes of data, plugins, admin, limits.memory and plugin_limits take effect at the next start")
+            done.append("data, plugins, admin, limits.memory, plugin_limits: at the next start")
         }
         let prepared = try await prepare(plan)
         do {
@@ -104,6 +104,10 @@ extension Agent {
             state.settings = plan.new
             state.databases.merge(prepared.databases) { _, new in new }
         }
+        if plan.changesBlobLimit {
+            for database in databases { database.blobs.maxBytes = UInt64(plan.new.limits.maxBlobBytes) }
+            done.append("limits.max_blob_bytes applied")
+        }
         for wanted in plan.new.databases {
             let name = wanted.name.value
             if let open = database(name) {
@@ -150,6 +154,7 @@ extension Agent {
             return closed
         }
         for database in closed.values { database.close() }
+        for database in databases { database.blobs.maxBytes = UInt64(plan.old.limits.maxBlobBytes) }
         func attempt(_ what: String, _ work: () async throws -> Void) async {
             do { try await work() } catch { log.error("\(what) of the old configuration cannot be had back: \(error)") }
         }

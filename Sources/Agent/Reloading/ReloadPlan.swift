@@ -13,13 +13,18 @@ struct ReloadPlan {
     let closedDatabases: Set<String>
     /// Those whose conflicts somebody else decides, or that are another database afterwards.
     let touchedResolvers: Set<String>
+    /// Settings differ that take effect at the next start only.
+    let waitsForStart: Bool
 
     init(from old: AgentSettings, to wanted: AgentSettings) {
         self.old = old
         change = wanted.difference(from: old)
         var new = wanted
         // They are at work until the agent ends.
-        (new.data, new.plugins, new.admin, new.limits, new.pluginLimits) = (old.data, old.plugins, old.admin, old.limits, old.pluginLimits)
+        (new.data, new.plugins, new.admin, new.pluginLimits) = (old.data, old.plugins, old.admin, old.pluginLimits)
+        new.limits.memory = old.limits.memory
+        waitsForStart =
+            !change.global.isDisjoint(with: [.data, .plugins, .admin]) || !change.pluginLimits.isEmpty || wanted.limits.memory != old.limits.memory
         self.new = new
         closedDatabases = Set(
             change.databases.removed
@@ -28,17 +33,19 @@ struct ReloadPlan {
         let touchedDatabases = Set(change.databases.removed + change.databases.changed.map(\.name))
         var replicators = Set(change.replicators.removed + change.replicators.changed.map(\.name))
         for replicator in old.replicators where touchedDatabases.contains(replicator.database.value) { replicators.insert(replicator.name.value) }
+        if wanted.limits.maxBlobBytes != old.limits.maxBlobBytes { replicators.formUnion(old.replicators.map(\.name.value)) }
         goneReplicators = replicators
         var listeners = Set(change.listeners.removed + change.listeners.changed.map(\.name))
         // Their connections hold the database, or who decides its conflicts.
         for listener in old.listeners where listener.databases.contains(where: { [touchedResolvers] in touchedResolvers.contains($0.value) }) {
             listeners.insert(listener.name.value)
         }
+        if wanted.limits.maxBlobBytes != old.limits.maxBlobBytes { listeners.formUnion(old.listeners.map(\.name.value)) }
         goneListeners = listeners
     }
 
-    /// Settings that differ and take effect at the next start only.
-    var waitsForStart: Bool { !change.global.isDisjoint(with: [.data, .plugins, .admin, .limits]) || !change.pluginLimits.isEmpty }
+    /// Connections begin anew under it, and documents that were held for a blob's size are tried again.
+    var changesBlobLimit: Bool { old.limits.maxBlobBytes != new.limits.maxBlobBytes }
 
     var startedListeners: [ListenerSettings] {
         let known = Set(old.listeners.map(\.name.value))

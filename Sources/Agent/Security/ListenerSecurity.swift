@@ -30,20 +30,29 @@ final class ListenerSecurity: Sendable {
         } catch { throw ConfigurationProblem(at: position, "\(name): \(error)") }
     }
 
+    /// Whether the authorities as they are now vouch for a chain that a client has shown; true where there are none.
+    func accepts(_ chain: [Certificate]) -> Bool { ClientCertificates(mode: mode, roots: roots?.current).accepts(chain) }
+
     /// Whether authorities have judged a certificate that a client shows.
     var checksClients: Bool { roots != nil }
 
     var layer: SecureLayer { .tls(server: context) }
 
     /// Takes in files that changed; broken ones are reported and change nothing.
-    func refresh(_ logger: Logger) {
+    ///
+    /// - Returns: true if the authorities are others: clients that were let in may not be any more.
+    func refresh(_ logger: Logger) -> Bool {
         do {
             let hasIdentity = try identity.reload()
             let hasRoots = try roots?.reload() ?? false
-            guard hasIdentity || hasRoots else { return }
+            guard hasIdentity || hasRoots else { return false }
             context.replace(with: try Self.context(identity.current, mode, roots?.current))
             logger.notice("new connections use the TLS files as they are now", metadata: ["identity": "\(identity.current)"])
-        } catch { logger.error("TLS goes on as before: \(error)") }
+            return hasRoots
+        } catch {
+            logger.error("TLS goes on as before: \(error)")
+            return false
+        }
     }
 
     private static func context(

@@ -7,7 +7,7 @@ struct SecurityWatch: Sendable {
     private static let seconds = 5
 
     let time: any TimeSource
-    let listeners: @Sendable () -> [(ListenerSecurity, Logger)]
+    let listeners: @Sendable () -> [PeerListener]
     let replicators: @Sendable () -> [(ReplicatorSecurity, Logger)]
 
     /// Runs until the task is cancelled.
@@ -15,13 +15,13 @@ struct SecurityWatch: Sendable {
         while !Task.isCancelled {
             try? await time.sleep(seconds: Self.seconds)
             guard !Task.isCancelled else { return }
-            refresh()
+            await refresh()
         }
     }
 
     /// Looks now.
-    func refresh() {
-        for (security, logger) in listeners() { security.refresh(logger) }
+    func refresh() async {
+        for listener in listeners() { await listener.refreshSecurity() }
         for (security, logger) in replicators() { security.refresh(logger) }
     }
 }

@@ -1,4 +1,5 @@
-/// The admin port: admin API and `/metrics`. The same is always on `DATA/admin.sock`.
+/// The admin port: the admin API and `/metrics` over TCP. Without this section there is none; the commands of this machine use
+/// `DATA/admin.sock`, which is always there.
 public struct AdminSettings: Sendable, ConfigurationSection {
     /// An IP address or `localhost`. Default 127.0.0.1. Addresses that are not loopback need a token.
     public var address = Located("127.0.0.1")
@@ -14,7 +15,9 @@ public struct AdminSettings: Sendable, ConfigurationSection {
     static let keys: [Key<AdminSettings>] = [
         Key("address", \.address, Form.text(.address).located, "IP address to bind to. Anything but loopback needs a token."),
         Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one."),
-        Key("token", optional: \.token, Form<Secret>.secret.located, "Bearer token that clients must present. Absent: loopback addresses only."),
+        Key("token", optional: \.token, Form<Secret>.secret.located,
+            "Bearer token that clients must present, for everything but whether /health is 200. Absent: loopback addresses only, where every "
+                + "user of this machine may read and change everything."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

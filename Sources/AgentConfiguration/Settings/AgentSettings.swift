@@ -10,8 +10,8 @@ public struct AgentSettings: Sendable, ConfigurationSection {
     public var data = Located("")
     /// Folder of the plugins. Default: `plugins` beside the file if there is such a folder, else nil.
     public var plugins: Located<String>?
-    /// Admin API and metrics.
-    public var admin = AdminSettings()
+    /// Admin API and metrics over TCP. Default: nil, only on `admin.sock`.
+    public var admin: AdminSettings?
     public var log = LogSettings()
     /// In the order of the file.
     public var databases: [DatabaseSettings] = []
@@ -34,7 +34,8 @@ public struct AgentSettings: Sendable, ConfigurationSection {
         Key(
             "plugins", optional: \.plugins, Form<String>.path.located,
             "Folder of the plugins. Default: plugins beside this file, if there is such a folder."),
-        Key("admin", \.admin, Form<AdminSettings>.section, "Admin API and /metrics; also on DATA/admin.sock."),
+        Key("admin", optional: \.admin, Form<AdminSettings>.section,
+            "Admin API and /metrics over TCP. Absent: only on DATA/admin.sock, which the commands use."),
         Key("log", \.log, Form<LogSettings>.section, "What is logged and how."),
         Key(
             "databases", \.databases,

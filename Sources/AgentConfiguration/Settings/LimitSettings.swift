@@ -1,6 +1,6 @@
 /// What the agent may use, over all connections, databases and replicators.
 public struct LimitSettings: Sendable, ConfigurationSection {
-    /// Bytes held in memory for peers: unfinished messages, waiting lists and revisions, replies and bodies. Default: 64 MiB.
+    /// Bytes held in memory for peers: unfinished messages, waiting lists and revisions, replies, and bodies of HTTP requests. Default: 64 MiB.
     public var memory = 64 << 20
     /// Bytes of one blob, in both directions of every replication. Default: 256 MiB.
     public var maxBlobBytes = 256 << 20
@@ -12,8 +12,8 @@ public struct LimitSettings: Sendable, ConfigurationSection {
     static let keys: [Key<LimitSettings>] = [
         Key(
             "memory", \.memory, Form<Int>.bytes((8 << 20)...(64 << 30)),
-            "Memory for what peers send and have not read, over all connections. Connections are slowed down first; then the one that owes most "
-                + "for longest ends with 1013."),
+            "Memory for what peers send and have not read, and for bodies of HTTP requests, over all connections. Connections are slowed down "
+                + "first; then the one that owes most for longest ends with 1013, a request with 503."),
         Key(
             "max_blob_bytes", \.maxBlobBytes, Form<Int>.bytes(0...(1 << 40)),
             "Largest blob that is taken. A document with a larger one is held and tried again when this changes."),

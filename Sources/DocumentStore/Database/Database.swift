@@ -225,6 +225,9 @@ public final class Database: Sendable {
     /// Documents that cannot be read, as far as they were met since the start; at most `StoreLimits.damagedDocuments`.
     public var damagedDocuments: [DamagedDocument] { problems.documents }
 
+    /// More documents or blobs are damaged than ``damagedDocuments`` and ``fileProblems()`` name.
+    public var hasMoreProblems: Bool { problems.isCapped }
+
     /// What is wrong with the database's file and its blobs now, as far as it was met since the start. Looks for the file; blocks.
     public func fileProblems() -> [StoreError] {
         _ = try? file.check()

@@ -20,6 +20,8 @@ final class DatabaseProblems: Sendable {
         var documents: [Key: String] = [:]
         var blobs: [BlobDigest: StoreError] = [:]
         var file: StoreError?
+        /// There was no room for all of them.
+        var isCapped = false
     }
 
     private let met = Mutex(Met())
@@ -34,7 +36,10 @@ final class DatabaseProblems: Sendable {
     func note(_ collection: CollectionName, _ id: DocumentID, _ detail: String) {
         let isNew = met.withLock { met in
             let key = Key(collection: collection, id: id)
-            guard met.documents[key] != nil || met.documents.count < StoreLimits.damagedDocuments else { return false }
+            guard met.documents[key] != nil || met.documents.count < StoreLimits.damagedDocuments else {
+                met.isCapped = true
+                return false
+            }
             return met.documents.updateValue(detail, forKey: key) == nil
         }
         if isNew { report(.documentDamaged(id: id, detail: detail)) }
@@ -51,6 +56,9 @@ final class DatabaseProblems: Sendable {
         met.withLock { $0.documents.map { DamagedDocument(collection: $0.key.collection, id: $0.key.id, detail: $0.value) } }
             .sorted { ($0.collection.description, $0.id) < ($1.collection.description, $1.id) }
     }
+
+    /// More documents or blobs are damaged than are noted.
+    var isCapped: Bool { met.withLock { $0.isCapped } }
 
     // MARK: Files
 
@@ -77,7 +85,10 @@ final class DatabaseProblems: Sendable {
                 if !met.blobs.isEmpty { met.blobs[digest] = nil }
                 return false
             }
-            guard met.blobs[digest] != nil || met.blobs.count < StoreLimits.damagedDocuments else { return false }
+            guard met.blobs[digest] != nil || met.blobs.count < StoreLimits.damagedDocuments else {
+                met.isCapped = true
+                return false
+            }
             return met.blobs.updateValue(error, forKey: digest) == nil
         }
         if isNew, let error { report(error) }

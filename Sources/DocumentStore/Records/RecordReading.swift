@@ -67,6 +67,16 @@ extension ReadTransaction {
         return rows
     }
 
+    /// How many rows ``exclusions(_:remote:direction:kind:after:limit:)`` has in all.
+    public final func exclusionCount(_ collection: Collection, remote: RemoteID, kind: Exclusion.Kind) throws(StoreError) -> Int {
+        _ = try tables(collection)
+        let statement = try session.cached("SELECT count(*) FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2")
+        statement.bind(1, remote.number)
+        statement.bind(2, kind.rawValue)
+        defer { statement.reset() }
+        return try session.step(statement) ? Int(clamping: statement.integer(0)) : 0
+    }
+
     private func exclusion(_ statement: Statement) -> Exclusion {
         Exclusion(
             remote: RemoteID(statement.integer(0)),

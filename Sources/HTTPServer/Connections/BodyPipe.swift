@@ -22,12 +22,18 @@ final class BodyPipe: Sendable {
 
     private let state = Mutex(State())
     private let demand: @Sendable (Demand) -> Void
-    /// Takes bytes from the listener's budget for collected bodies.
+    /// Takes bytes of the agent's memory for its peers.
     private let keepBytes: @Sendable (Int) throws(HTTPError) -> Void
+    /// Nothing of the body is waited for any more.
+    let isCollected: @Sendable () -> Void
 
-    init(demand: @escaping @Sendable (Demand) -> Void, keepBytes: @escaping @Sendable (Int) throws(HTTPError) -> Void) {
+    init(
+        demand: @escaping @Sendable (Demand) -> Void, keepBytes: @escaping @Sendable (Int) throws(HTTPError) -> Void,
+        isCollected: @escaping @Sendable () -> Void
+    ) {
         self.demand = demand
         self.keepBytes = keepBytes
+        self.isCollected = isCollected
     }
 
     func keep(_ count: Int) throws(HTTPError) { try keepBytes(count) }

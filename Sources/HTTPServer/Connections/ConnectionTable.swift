@@ -1,7 +1,9 @@
+import Environment
 import NIOCore
 import Synchronization
 
-/// What the connections of one listener share: who is there, who gives way when all places are taken, and the budget for bodies.
+/// What the connections of one listener share: who is there, who gives way when all places are taken, and what their bodies hold of the
+/// agent's memory.
 final class ConnectionTable: Sendable {
     /// One accepted socket.
     final class Entry: Sendable {
@@ -11,8 +13,6 @@ final class ConnectionTable: Sendable {
         /// Since when the client is waited for, in nanoseconds of the event loop's clock; 0 while it is not its turn. A connection
         /// that waits may give its place to another.
         private let since: Atomic<UInt64>
-        /// The request that is under way has a body that is not complete.
-        private let incomplete = Atomic(false)
 
         init(_ channel: any Channel, origin: String) {
             self.channel = channel
@@ -22,13 +22,11 @@ final class ConnectionTable: Sendable {
 
         func waits() { since.store(max(1, channel.eventLoop.now.uptimeNanoseconds), ordering: .relaxed) }
         func isBusy() { since.store(0, ordering: .relaxed) }
-        func sends(_ isIncomplete: Bool) { incomplete.store(isIncomplete, ordering: .relaxed) }
 
         var waitingSince: UInt64? {
             let value = since.load(ordering: .relaxed)
             return value == 0 ? nil : value
         }
-        var isIncomplete: Bool { incomplete.load(ordering: .relaxed) }
     }
 
     /// Whether a socket is taken.
@@ -41,6 +39,12 @@ final class ConnectionTable: Sendable {
         case stopping
     }
 
+    /// A collected body, and its place in the agent's memory.
+    private struct Body {
+        let share: MemoryBudget.Share
+        var bytes = 0
+    }
+
     private struct Counts {
         var entries: [ObjectIdentifier: Entry] = [:]
         var perOrigin: [String: Int] = [:]
@@ -48,14 +52,19 @@ final class ConnectionTable: Sendable {
         var handshakes: [ObjectIdentifier: Entry] = [:]
         /// Had to give way and are not closed yet.
         var leaving: [ObjectIdentifier: Entry] = [:]
-        var bodyBytes: [ObjectIdentifier: Int] = [:]
+        var bodies: [ObjectIdentifier: Body] = [:]
         var allBodyBytes = 0
         var isStopping = false
         var allGone: [CheckedContinuation<Void, Never>] = []
 
+        mutating func takeBody(_ key: ObjectIdentifier) -> Body? {
+            let body = bodies.removeValue(forKey: key)
+            allBodyBytes -= body?.bytes ?? 0
+            return body
+        }
+
         mutating func forget(_ key: ObjectIdentifier) {
             handshakes[key] = nil
-            if let bytes = bodyBytes.removeValue(forKey: key) { allBodyBytes -= bytes }
             guard let entry = entries.removeValue(forKey: key) else { return }
             let others = perOrigin[entry.origin, default: 1] - 1
             perOrigin[entry.origin] = others > 0 ? others : nil
@@ -64,9 +73,11 @@ final class ConnectionTable: Sendable {
 
     private let counts = Mutex(Counts())
     let limits: HTTPLimits
+    let memory: MemoryBudget
 
-    init(limits: HTTPLimits) {
+    init(limits: HTTPLimits, memory: MemoryBudget) {
         self.limits = limits
+        self.memory = memory
     }
 
     var socketCount: Int { counts.withLock { $0.entries.count } }
@@ -100,6 +111,7 @@ final class ConnectionTable: Sendable {
                 guard full(all, counts.entries.values) else { return .refused(all) }
             }
             if let entry = victim?.entry {
+                // What its body holds is given back when it is closed.
                 let key = ObjectIdentifier(entry.channel)
                 counts.forget(key)
                 counts.leaving[key] = entry
@@ -140,47 +152,40 @@ final class ConnectionTable: Sendable {
             defer { counts.allGone = [] }
             return counts.allGone
         }
+        giveBackBodyBytes(of: entry)
         for continuation in waiting { continuation.resume() }
     }
 
     // MARK: Bodies
 
-    enum BodyAdmission {
-        case taken
-        case refused
-        /// Taken at the cost of another request, which has to be refused.
-        case takenFrom(Entry)
+    /// Takes bytes of the agent's memory for a connection whose body is not complete yet.
+    ///
+    /// - Parameter giveUp: called, from any thread, when the connection's body has to give way, now or later.
+    /// - Returns: false if it has to now.
+    func takeBodyBytes(_ count: Int, for entry: Entry, giveUp: @escaping @Sendable () -> Void) -> Bool {
+        let key = ObjectIdentifier(entry.channel)
+        let body = counts.withLock { counts -> Body? in
+            guard counts.entries[key] != nil else { return nil }
+            var body = counts.bodies[key] ?? Body(share: memory.share { if $0 == .evicted { giveUp() } })
+            body.bytes += count
+            counts.bodies[key] = body
+            counts.allBodyBytes += count
+            return body
+        }
+        guard let body else { return false }
+        return body.share.hold(body.bytes, owedByPeer: body.bytes) != .evicted
     }
 
-    /// Takes bytes of `total_body_bytes` for a connection. When they are used up, an incomplete body that holds more than this one gives
-    /// way.
-    func takeBodyBytes(_ count: Int, for entry: Entry) -> BodyAdmission {
-        counts.withLock { counts in
-            let key = ObjectIdentifier(entry.channel)
-            guard counts.entries[key] != nil else { return .refused }
-            let mine = counts.bodyBytes[key, default: 0] + count
-            var victim: Entry?
-            if counts.allBodyBytes + count > limits.totalBodyBytes {
-                var most = mine
-                for (other, bytes) in counts.bodyBytes where bytes > most && other != key {
-                    let isEnough = counts.allBodyBytes + count - bytes <= limits.totalBodyBytes
-                    guard let held = counts.entries[other], held.isIncomplete, isEnough else { continue }
-                    (victim, most) = (held, bytes)
-                }
-                guard let victim else { return .refused }
-                counts.allBodyBytes -= counts.bodyBytes.removeValue(forKey: ObjectIdentifier(victim.channel)) ?? 0
-                victim.sends(false)
-            }
-            counts.bodyBytes[key] = mine
-            counts.allBodyBytes += count
-            return victim.map { .takenFrom($0) } ?? .taken
-        }
+    /// The body is collected: what it holds is ours to make go away.
+    func bodyIsCollected(_ entry: Entry) {
+        let body = counts.withLock { $0.bodies[ObjectIdentifier(entry.channel)] }
+        if let body { _ = body.share.hold(body.bytes, owedByPeer: 0) }
     }
 
     func giveBackBodyBytes(of entry: Entry) {
-        counts.withLock { counts in
-            if let bytes = counts.bodyBytes.removeValue(forKey: ObjectIdentifier(entry.channel)) { counts.allBodyBytes -= bytes }
-        }
+        // Released outside of the lock: others may be told.
+        let body = counts.withLock { $0.takeBody(ObjectIdentifier(entry.channel)) }
+        body?.share.giveUp()
     }
 
     // MARK: The end

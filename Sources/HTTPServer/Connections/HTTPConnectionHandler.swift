@@ -82,7 +82,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             context.close(promise: nil)
         case Order.giveUpBody:
             guard case .exchange(let exchange) = phase, !exchange.isComplete else { return }
-            fail(exchange, 503, "the listener holds as much as total_body_bytes (\(limits.totalBodyBytes)) allows")
+            fail(exchange, 503, core.memoryIsUsedUp)
         default:
             context.fireUserInboundEventTriggered(event)
         }
@@ -158,7 +158,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         let (core, entry) = (core, entry)
         return BodyPipe(
             demand: { demand in eventLoop.execute { exchange.value.handler?.bodyIsWanted(demand, of: exchange.value) } },
-            keepBytes: { (count) throws(HTTPError) in try core.takeBodyBytes(count, for: entry) })
+            keepBytes: { (count) throws(HTTPError) in try core.takeBodyBytes(count, for: entry) },
+            isCollected: { core.table.bodyIsCollected(entry) })
     }
 
     private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {
@@ -168,7 +169,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             exchange.expectsContinue = false
             context.writeAndFlush(wrapOutboundOut(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
         }
-        entry.sends(true)
         entry.waits()
         if exchange.idleTimer == nil {
             exchange.idleTimer = schedule(limits.bodyIdleTime) {
@@ -197,7 +197,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private func requestIsComplete(_ exchange: Exchange) {
         exchange.isComplete = true
         exchange.stopBodyTimers()
-        entry.sends(false)
         entry.isBusy()
         exchange.pipe?.end(.success(()))
         if exchange.isAnswered { finishExchange(exchange) }

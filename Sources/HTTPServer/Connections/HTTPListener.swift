@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import Logging
 import NIOCore
@@ -29,6 +30,8 @@ package final class HTTPListener: Sendable {
 
     package struct Configuration: Sendable {
         package var limits = HTTPLimits()
+        /// Of the agent: what collected bodies draw on.
+        package var memory = MemoryBudget.unlimited
         /// The handlers beneath HTTP, such as TLS, for each accepted connection, on its event loop. They pass plain bytes on and may
         /// fire a ``PeerIdentity``.
         package var makeLowerHandlers: @Sendable () throws -> [any ChannelHandler] = { [] }
@@ -63,7 +66,7 @@ package final class HTTPListener: Sendable {
             self.configuration = configuration
             self.logger = logger
             self.respond = respond
-            table = ConnectionTable(limits: configuration.limits)
+            table = ConnectionTable(limits: configuration.limits, memory: configuration.memory)
         }
 
         func answer(_ request: HTTPRequest) async -> HTTPResponse {
@@ -89,18 +92,16 @@ package final class HTTPListener: Sendable {
         }
 
         func takeBodyBytes(_ count: Int, for entry: ConnectionTable.Entry) throws(HTTPError) {
-            let limit = NamedLimit("total_body_bytes", table.limits.totalBodyBytes)
-            switch table.takeBodyBytes(count, for: entry) {
-            case .taken: break
-            case .takenFrom(let other):
-                warn(limit, "an incomplete request gives way to another", entry.channel)
-                other.channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.giveUpBody)
-            case .refused:
-                warn(limit, "a request is refused", entry.channel)
-                let headers: HeaderList = ["Retry-After": "1", "Connection": "close"]
-                throw HTTPError(503, "the listener holds as much as \(limit.name) (\(limit.value)) allows", headers: headers)
+            let isTaken = table.takeBodyBytes(count, for: entry) { [logger] in
+                logger.warning(
+                    "a request that is not complete gives way: limits.memory is used up",
+                    metadata: ["remote": "\(entry.channel.remoteAddress?.shown ?? "unknown")", "limit": "limits.memory"])
+                entry.channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.giveUpBody)
             }
+            if !isTaken { throw HTTPError(503, memoryIsUsedUp, headers: ["Retry-After": "1", "Connection": "close"]) }
         }
+
+        var memoryIsUsedUp: String { "the agent holds as much for its peers as limits.memory (\(table.memory.limit)) allows" }
 
         /// A log that folds lines tells the limits apart.
         func warn(_ limit: NamedLimit, _ what: String, _ channel: any Channel) {
@@ -119,7 +120,7 @@ package final class HTTPListener: Sendable {
 
     /// Open sockets of any kind.
     package var socketCount: Int { core.table.socketCount }
-    /// Memory that collected request bodies hold now, of `total_body_bytes`.
+    /// Memory that collected request bodies hold now.
     package var bodyBytes: Int { core.table.bodyBytes }
     package var isStopping: Bool { core.table.isStopping }
 

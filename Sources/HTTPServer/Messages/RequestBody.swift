@@ -26,7 +26,7 @@ public struct RequestBody: AsyncSequence, Sendable {
         if let declaredLength, declaredLength > limit.value { throw limit.tooLarge }
     }
 
-    /// The whole body in memory, drawn from the listener's `total_body_bytes` until the response is sent.
+    /// The whole body in memory, drawn from the agent's memory for its peers until the response is sent.
     ///
     /// - Throws: ``HTTPError``: 413 above ``limit``, 408 when it comes too slowly, 503 when the budget is used up, 400 when the
     ///   client went away or what it sent is no HTTP.
@@ -39,6 +39,7 @@ public struct RequestBody: AsyncSequence, Sendable {
             try pipe.keep(piece.readableBytes)
             if body.readableBytes == 0 { body = piece } else { body.writeImmutableBuffer(piece) }
         }
+        pipe.isCollected()
         return body
     }
 

@@ -31,6 +31,7 @@ final class Breaker: Sendable {
         var nextProbe: UInt64 = 0
         var nextAsk: UInt64 = 0
         var sample: Sample?
+        var last: (failure: LuaFailure, at: UInt64)?
     }
 
     private let state = Mutex(State())
@@ -46,6 +47,19 @@ final class Breaker: Sendable {
         limit = opens ? max(1, limits.breakerFailures) : .max
         interval = UInt64(max(1, limits.breakerProbeSeconds)) * 1_000_000_000
         self.clock = clock
+    }
+
+    /// How long a failure is remembered of one that only counts.
+    private static let memory: UInt64 = 900 * 1_000_000_000
+
+    /// What failed last, in the last quarter of an hour, of one that only counts: another peer's success does not mend it.
+    var recent: LuaFailure? {
+        guard limit == .max else { return nil }
+        return state.withLock { state in
+            guard let last = state.last else { return nil }
+            let now = clock()
+            return now < last.at || now - last.at < Self.memory ? last.failure : nil
+        }
     }
 
     var opened: Opened? { isTroubled.load(ordering: .relaxed) ? state.withLock { $0.opened } : nil }
@@ -73,7 +87,7 @@ final class Breaker: Sendable {
     private func close() -> Bool {
         state.withLock { state in
             let wasOpen = state.opened != nil
-            state = State()
+            state = State(last: state.last)
             isTroubled.store(false, ordering: .relaxed)
             return wasOpen
         }
@@ -85,6 +99,7 @@ final class Breaker: Sendable {
         state.withLock { state in
             isTroubled.store(true, ordering: .relaxed)
             state.failures += 1
+            if limit == .max { state.last = (failure, clock()) }
             if state.opened != nil {
                 state.opened?.failures = state.failures
                 state.opened?.failure = failure

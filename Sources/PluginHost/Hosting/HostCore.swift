@@ -17,6 +17,7 @@ final class HostCore: Sendable {
     /// where everything counts as used.
     let expected = Mutex<Set<String>?>(nil)
     let environment: Environment
+    private let stops = Atomic(false)
     /// Makes the supervisor look at once; set by it.
     let wakeSupervisor = Mutex<(@Sendable () -> Void)?>(nil)
     let events = EventHub<PluginEvent>(kept: 1024)
@@ -40,6 +41,24 @@ final class HostCore: Sendable {
 
     /// The path from the root, without following links.
     static func absolute(_ path: String) -> String { AbsolutePath.make(path) }
+
+    /// What the tests beside a plugin, or whoever else is asked, have against it.
+    func prove(_ source: PluginSource, _ limits: PluginLimits) -> PluginProblem? {
+        var candidate = PluginCandidate(source, limits, self.limits, environment)
+        candidate.isStopping = { [weak self] in self?.isStopping ?? true }
+        return proof.prove(candidate)
+    }
+
+    /// Tests that run end after the case they are at.
+    var isStopping: Bool { stops.load(ordering: .relaxed) }
+
+    /// Nothing is tested any more; what waits for tests is refused.
+    func beginStopping() {
+        stops.store(true, ordering: .relaxed)
+        for record in allRecords() where record.read({ $0.standing }) == .testing {
+            record.stand(.failed(PluginProblem(plugin: record.name, file: "\(record.name).lua", message: "the agent stopped before its tests were over")))
+        }
+    }
 
     func record(named name: String) -> PluginRecord? { records.withLock { $0[name] } }
 

@@ -54,12 +54,18 @@ final class PluginRecord: Sendable {
         var refused: Refused?
         /// Of the files whose tests have passed on the version in force.
         var provenIdentity = ""
+        var standing = Standing.trusted
+        /// Callers that wait for the end of the tests; false if they may not.
+        var waiting: [CheckedContinuation<Bool, Never>] = []
         var rollback: PluginRollback?
         var kept: [KeptVersion] = []
         var isMissing = false
         /// Taken out of the host's list; nobody may begin to use it.
         var isRemoved = false
         var seenFailures: Set<String> = []
+
+        /// The version that is asked, or will be once its tests are over.
+        var serving: String? { if case .failed = standing { nil } else { inForce?.source.version } }
     }
 
     init(_ name: String, _ core: HostCore) {
@@ -74,6 +80,8 @@ final class PluginRecord: Sendable {
         throttle = LogThrottle(linesPerSecond: core.limits.logLines(for: name))
         breakerOpened = { [weak core] in core?.wakeSupervisor.withLock { $0 }?() }
     }
+
+    var mostWaiting: Int { limits.queuedCalls }
 
     func read<Result>(_ body: (borrowing Fields) -> Result) -> Result where Result: Sendable { fields.withLock { body($0) } }
     func change<Result>(_ body: (inout Fields) -> Result) -> Result where Result: Sendable { fields.withLock { body(&$0) } }
@@ -148,8 +156,9 @@ final class PluginRecord: Sendable {
             }
         }.sorted { $0.usedBy < $1.usedBy }
         return PluginStatus(
-            name: name, description: fields.inForce?.description, version: fields.inForce?.source.version, generation: fields.generation,
-            state: fields.isMissing ? .missing : !failing.isEmpty ? .failing : fields.refused != nil ? .refused : .active,
+            name: name, description: fields.inForce?.description, version: fields.serving, generation: fields.generation,
+            state: fields.isMissing ? .missing : fields.standing == .testing ? .testing : !failing.isEmpty ? .failing
+                : fields.refused != nil ? .refused : .active,
             hooks: fields.inForce?.hookNames ?? [], usedBy: fields.uses.values.map(\.usedBy).sorted(),
             calls: all.calls, errors: all.errors.reduce(0, +), rejected: all.rejected, notAsked: all.notAsked,
             p99Milliseconds: all.latencies.quantile(0.99).map { $0 / 1e6 }, limitHits: counts.hits,
@@ -157,6 +166,9 @@ final class PluginRecord: Sendable {
             perHook: counts.hooks.map { PluginStatus.Hook($0.key.rawValue, $0.value) }.sorted { $0.name < $1.name },
             refused: fields.refused.map { PluginStatus.Refusal(version: $0.version, error: $0.problem.description) },
             rolledBack: fields.rollback, keptVersions: fields.kept, failing: failing,
+            loginFailures: fields.uses.values.compactMap { use in
+                use.breaker.recent.map { "\(use.usedBy): \($0.kind.rawValue): \($0.message)" }
+            }.sorted(),
             parameterProblems: fields.uses.values.flatMap { use in
                 use.fileProblems.sorted { $0.key < $1.key }.map { "\(use.usedBy): \($0.value)" }
             }.sorted(),

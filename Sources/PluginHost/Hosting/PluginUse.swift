@@ -36,27 +36,29 @@ final class PluginUse: Sendable {
 
     func versionChanges() -> AsyncStream<String> { versions.stream() }
 
-    func call(_ context: CallContext) -> PluginCall? { record.call(number, context) }
-
-    /// A use always has a version; were it ever lost, the answer is a failure like any other.
-    var lost: PolicyFailure {
-        PolicyFailure(plugin: record.name, version: "", kind: LuaFailureKind.load.rawValue, message: "no version of the plugin is in force")
+    /// - Throws: ``PolicyFailure`` where no version may be asked.
+    func call(_ context: CallContext, _ patience: PluginRecord.Patience = .waits) async throws(PolicyFailure) -> PluginCall {
+        try await record.testedCall(number, context, patience)
     }
 
     fileprivate func judge(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
         if documents.isEmpty { return [] }
-        guard let call = call(CallContext(context)) else { return Array(repeating: .failed(lost), count: documents.count) }
+        let call: PluginCall
+        do { call = try await self.call(CallContext(context)) } catch { return Array(repeating: .failed(error), count: documents.count) }
         return await withCheckedContinuation { pool.submit(FilterJob(call, hook, documents, $0)) }
     }
 
     fileprivate func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
-        guard let call = call(CallContext(context)) else { return .failed(lost) }
+        let call: PluginCall
+        do { call = try await self.call(CallContext(context)) } catch { return .failed(error) }
         return await withCheckedContinuation { pool.submit(ResolveJob(call, conflict, $0)) }
     }
 
-    fileprivate func authenticate(_ username: String, _ password: String, _ context: CallContext) async -> AuthenticationVerdict {
-        guard let call = call(context) else { return .failed(lost) }
-        return await withCheckedContinuation { pool.submit(AuthenticationJob(call, .password(username: username, password: password), $0)) }
+    /// Nobody is kept waiting at the door.
+    fileprivate func authenticate(_ credentials: PeerCredentials, _ context: CallContext) async -> AuthenticationVerdict {
+        let call: PluginCall
+        do { call = try await self.call(context, .comesAgain) } catch { return .failed(error) }
+        return await withCheckedContinuation { pool.submit(AuthenticationJob(call, credentials, $0)) }
     }
 }
 
@@ -96,7 +98,7 @@ struct PluginPasswordAuthenticator: PasswordAuthenticator {
     let use: PluginUse
     func versionChanges() -> AsyncStream<String> { use.versionChanges() }
     func authenticate(username: String, password: String, listener: String, remote: String) async -> AuthenticationVerdict {
-        await use.authenticate(username, password, CallContext(listener: listener, remote: remote))
+        await use.authenticate(.password(username: username, password: password), CallContext(listener: listener, remote: remote))
     }
 }
 
@@ -105,7 +107,6 @@ struct PluginCertificateAuthenticator: CertificateAuthenticator {
     let use: PluginUse
     func versionChanges() -> AsyncStream<String> { use.versionChanges() }
     func authenticate(chain: [PeerCertificate], listener: String, remote: String) async -> AuthenticationVerdict {
-        guard let call = use.call(CallContext(listener: listener, remote: remote)) else { return .failed(use.lost) }
-        return await withCheckedContinuation { use.pool.submit(AuthenticationJob(call, .certificate(chain), $0)) }
+        await use.authenticate(.certificate(chain), CallContext(listener: listener, remote: remote))
     }
 }

@@ -7,7 +7,7 @@ final class Reloader {
     let store: VersionStore
     /// Of the files in the folder at the last reading, by plugin.
     var identities: [String: String] = [:]
-    /// At the first reading, before anything may use a plugin: tests that nobody waits for are left for the second.
+    /// At the first reading, before anything may use a plugin: tests that have not run before are left for later.
     var isStarting = false
 
     init(_ core: HostCore) {
@@ -49,7 +49,7 @@ final class Reloader {
         let known = core.records.withLock { Array($0.keys) }
         let expected = core.expected.withLock { $0 ?? [] }
         if isStarting { for name in expected where scan.sources[name] == nil && scan.refused[name] == nil { serveLost(name) } }
-        for name in Set(known).union(scan.sources.keys).union(scan.refused.keys).sorted() {
+        for name in Set(known).union(scan.sources.keys).union(scan.refused.keys).sorted() where !core.isStopping {
             let outcome: ReloadVerdict.Outcome
             if let problem = scan.refused[name] {
                 serveLast(record(name))
@@ -116,9 +116,16 @@ final class Reloader {
         if let current, current.source.version == source.version {
             if proven != source.identity || refused?.identity == source.identity {
                 // Only its tests have changed; a version that fails them stays in force, and the failure is reported.
-                if let problem = core.proof.prove(PluginCandidate(source, current.limits, core.limits, core.environment)) { return refuse(record, source, problem) }
+                if let problem = core.prove(source, current.limits) {
+                    return refuse(record, source, problem)
+                }
                 record.change { $0.provenIdentity = source.identity }
                 keep(source, record)
+                if record.read({ $0.standing }) != .trusted {
+                    // What its failed tests have held is asked about again.
+                    record.stand(.trusted)
+                    record.retry()
+                }
             }
             return unchanged(record, demand)
         }
@@ -128,11 +135,12 @@ final class Reloader {
             return refuse(record, source, problem)
         case .success(let version):
             let isProven = current == nil && store.holds(source)
-            if let (problem, isFinal) = putIntoForce(version, record, proves: !isProven) {
+            let isForLater = isStarting && !isProven && source.tests != nil && core.expected.withLock { $0 } != nil
+            if let (problem, isFinal) = putIntoForce(version, record, proves: !isProven && !isForLater, isTested: !isForLater) {
                 serveLast(record)
                 return refuse(record, source, problem, isFinal: isFinal)
             }
-            keep(source, record)
+            if !isForLater { keep(source, record) }
             return .reloaded
         }
     }
@@ -153,10 +161,13 @@ final class Reloader {
 
     /// Puts a version into force for all uses at one moment, if it passes its tests and suits them all.
     ///
+    /// - Parameter isTested: false if its tests come later; nothing is asked of it before they are over.
     /// - Returns: why not, and whether the same files will be refused again.
-    func putIntoForce(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true) -> (PluginProblem, isFinal: Bool)? {
+    func putIntoForce(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true) -> (PluginProblem, isFinal: Bool)? {
         let source = version.source
-        if proves, let problem = core.proof.prove(PluginCandidate(version, core.limits, core.environment)) { return (problem, true) }
+        if proves, let problem = core.prove(source, version.limits) {
+            return (problem, true)
+        }
         while true {
             let uses = record.read { $0.uses }
             var preparations: [Int: UsePreparation] = [:]
@@ -172,8 +183,9 @@ final class Reloader {
             // A use that has come meanwhile must be checked too.
             let swapped = record.change { fields -> (from: String?, listeners: [(EventHub<String>, String)])? in
                 guard fields.uses.keys.allSatisfy({ preparations[$0] != nil }) else { return nil }
-                let from = fields.inForce?.source.version
+                let from = fields.serving
                 fields.inForce = version
+                if !isTested { fields.standing = .testing }
                 fields.prepared = [:]
                 var listeners: [(EventHub<String>, String)] = []
                 for (number, use) in fields.uses {
@@ -188,26 +200,29 @@ final class Reloader {
                 fields.refused = nil
                 fields.isMissing = false
                 fields.rollback = nil
-                fields.provenIdentity = source.identity
+                fields.provenIdentity = isTested ? source.identity : ""
                 fields.seenFailures = []
                 return (from, listeners)
             }
             guard let swapped else { continue }
             record.throttle.allow(version.limits.logLinesPerSecond ?? core.limits.logLinesPerSecond)
             record.statistics.versionChanged()
+            if isTested { record.stand(.trusted) }
             for (versions, name) in swapped.listeners { versions.send(name) }
             if let from = swapped.from {
                 record.send(.reloaded(plugin: record.name, from: from, to: source.version))
-            } else {
+            } else if isTested {
                 record.send(.loaded(plugin: record.name, version: source.version))
             }
             return nil
         }
     }
 
-    private func refuse(
+    func refuse(
         _ record: PluginRecord, _ source: PluginSource?, _ problem: PluginProblem, isFinal: Bool = true
     ) -> ReloadVerdict.Outcome {
+        // Tests that a stop has cut short say nothing.
+        guard !core.isStopping else { return .unchanged }
         let version = source?.version ?? ""
         let new = PluginRecord.Refused(version: version, identity: source?.identity ?? "", problem: problem, isFinal: isFinal)
         let (isNew, serving) = record.change { fields in
@@ -215,7 +230,7 @@ final class Reloader {
                 fields.refused = new
                 fields.isMissing = false
             }
-            return (fields.refused != new, fields.inForce?.source.version)
+            return (fields.refused != new, fields.serving)
         }
         if isNew { record.send(.refused(plugin: record.name, version: version, serving: serving, problem: problem)) }
         return .refused(problem)

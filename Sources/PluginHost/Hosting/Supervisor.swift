@@ -7,7 +7,7 @@ final class Supervisor: Sendable {
     enum Command: Sendable {
         /// Read everything; what is refused is tried again.
         case reload(String?, CheckedContinuation<[ReloadVerdict], Never>?)
-        /// Read everything for the first time; tests that nobody waits for come after the answer.
+        /// Read everything for the first time; tests that have not run before come after the answer.
         case start(CheckedContinuation<Void, Never>)
         /// The uses of a plugin changed: what was refused because of them may do now, what was only kept for them may go.
         case usesChanged
@@ -89,6 +89,7 @@ final class Supervisor: Sendable {
 
     /// Stops the thread and the workers and waits for their end.
     func stop() async {
+        core.beginStopping()
         post(.stop)
         await withCheckedContinuation { continuation in
             let isStopped = inbox.withLock { inbox in
@@ -156,6 +157,7 @@ final class Supervisor: Sendable {
                 _ = reloader.rescan(demand, &watch)
                 reloader.isStarting = false
                 for continuation in starts { continuation.resume() }
+                reloader.finishTests()
             }
             let verdicts = reloader.rescan(demand, &watch)
             for case .rollback(let name, let version, let continuation) in commands {

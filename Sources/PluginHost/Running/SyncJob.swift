@@ -89,7 +89,8 @@ struct PluginSyncFunction: SyncFunction {
     var version: String { use.judgement }
     func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict] {
         if requests.isEmpty { return [] }
-        guard let call = use.call(CallContext(context)) else { return Array(repeating: .failed(use.lost), count: requests.count) }
+        let call: PluginCall
+        do { call = try await use.call(CallContext(context)) } catch { return Array(repeating: .failed(error), count: requests.count) }
         return await withCheckedContinuation { use.pool.submit(SyncJob(call, requests, $0)) }
     }
     func versionChanges() -> AsyncStream<String> { use.versionChanges() }

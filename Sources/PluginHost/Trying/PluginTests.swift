@@ -48,6 +48,10 @@ public enum PluginTests {
             let time = candidate.environment.time
             let start = threadNanoseconds()
             for name in names {
+                if candidate.isStopping() {
+                    suite.problem = PluginProblem(plugin: candidate.name, file: tests.file, message: "its tests were stopped")
+                    break
+                }
                 let begun = time.monotonicNanoseconds()
                 guard threadNanoseconds() - start < UInt64(max(1, candidate.testMilliseconds)) * 1_000_000 else {
                     suite.problem = PluginProblem(

@@ -75,8 +75,13 @@ public actor Replicator {
     /// Stops and waits until stopped.
     ///
     /// - Parameter code: the WebSocket close code for the peer.
+    ///
+    /// An error from before is forgotten: who stops a replicator knows of it, and nothing of what stands still is ill.
     public func stop(code: UInt16 = 1000) async {
-        guard let runner else { return }
+        guard let runner else {
+            if status.error != nil { update { $0.error = nil } }
+            return
+        }
         isStopping = true
         runner.cancel()
         for session in sessions { await session.stop(code: code) }
@@ -222,6 +227,7 @@ public actor Replicator {
         _ = await fetcher?.value
         runner = nil
         update {
+            if isStopping { ($0.error, $0.attempt) = (nil, 0) }
             $0.activity = .stopped
             $0.retryInSeconds = nil
         }
@@ -320,31 +326,5 @@ public actor Replicator {
         }.value
         sessions.removeAll { $0 === session }
         return end
-    }
-
-    // MARK: - Questions
-
-    /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, not known to be at the remote, and
-    /// passed by the push filter.
-    ///
-    /// - Parameter limit: no more than this many ids are given.
-    public nonisolated func pendingDocumentIDs(limit: Int = 10_000) async throws -> [(CollectionName, DocumentID)] {
-        try await OpenDocuments(configuration: configuration).pendingDocumentIDs(limit: limit)
-    }
-
-    /// How many sequences are newer than what has been pushed: cheap enough for every look at the status. Counts
-    /// tombstones, and documents that a filter will keep back.
-    ///
-    /// - Returns: no more than ``pendingLimit`` a collection.
-    public nonisolated func pendingEstimate() async throws -> Int {
-        try await OpenDocuments(configuration: configuration).pendingEstimate()
-    }
-
-    /// `pending_limit`: up to here pending documents are counted, so that a look at the status stays cheap.
-    public static let pendingLimit = 10_000
-
-    /// Documents that are held because a filter failed, both directions.
-    public nonisolated func heldDocuments(limit: Int = 10_000) async throws -> [(CollectionName, Exclusion)] {
-        try await OpenDocuments(configuration: configuration).heldDocuments(limit: limit)
     }
 }

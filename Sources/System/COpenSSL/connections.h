@@ -37,6 +37,11 @@ static inline SSL *nightjar_store_ctx_ssl(X509_STORE_CTX *ctx) {
 static inline int nightjar_chain_count(const STACK_OF(X509) *chain) { return chain == NULL ? 0 : sk_X509_num(chain); }
 static inline X509 *nightjar_chain_at(const STACK_OF(X509) *chain, int index) { return sk_X509_value(chain, index); }
 
+static inline STACK_OF(X509) *nightjar_chain_new(void) { return sk_X509_new_null(); }
+// Counts nobody: the certificates have to outlive the chain.
+static inline int nightjar_chain_push(STACK_OF(X509) *chain, X509 *certificate) { return sk_X509_push(chain, certificate); }
+static inline void nightjar_chain_free(STACK_OF(X509) *chain) { sk_X509_free(chain); }
+
 static inline BIO *nightjar_bio_retry(BIO *bio, int reading) {
     if (reading) BIO_set_retry_read(bio);
     else BIO_clear_retry_flags(bio);

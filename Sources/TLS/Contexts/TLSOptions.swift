@@ -46,4 +46,10 @@ public struct ClientCertificates: Sendable, Equatable {
         self.mode = mode
         self.roots = roots
     }
+
+    /// Whether a chain that a client has shown in its handshake, its own certificate first, would be taken now.
+    public func accepts(_ chain: [Certificate]) -> Bool {
+        guard let roots, !chain.isEmpty else { return true }
+        return ChainVerification.leads(chain, to: roots)
+    }
 }

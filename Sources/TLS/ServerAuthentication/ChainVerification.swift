@@ -105,6 +105,17 @@ enum ChainVerification {
         return shownPins.first.map { .shownOnly(subject: $0.subject) } ?? .none
     }
 
+    /// Whether a client's chain, its own certificate first, leads to one of these roots now.
+    static func leads(_ chain: [Certificate], to roots: [Certificate]) -> Bool {
+        guard let leaf = chain.first, let anchors = try? Anchors(), let rest = nightjar_chain_new() else { return false }
+        defer { nightjar_chain_free(rest) }
+        for root in roots { guard (try? anchors.add(root)) != nil else { return false } }
+        for certificate in chain.dropFirst() { guard nightjar_chain_push(rest, certificate.handle) > 0 else { return false } }
+        return withExtendedLifetime(chain) {
+            verify(leaf, rest, anchors, { store, _ in X509_STORE_CTX_set_default(store, "ssl_client") }, onEnd: { _, _ in })
+        }
+    }
+
     private static func verify(
         _ leaf: Certificate, _ chain: OpaquePointer?, _ anchors: Anchors, _ prepare: (OpaquePointer, OpaquePointer) -> Void,
         onEnd: (OpaquePointer, Int32) -> Void

@@ -3,7 +3,8 @@
 ///
 /// Failures are counted for each user, from wherever they come, for each address, whatever the user, and for each user at one address. A
 /// success forgives only the last of them, so that whoever has one password cannot buy guesses at another with it. A user who has logged
-/// in from an address goes by that count alone: nobody can lock him out from elsewhere, or from behind the same router.
+/// in from an address goes by that count alone: nobody can lock him out from elsewhere, or by guessing at others from behind the same router.
+/// One who has not failed at an address waits a few seconds at most for what others did there.
 ///
 /// A value without a clock of its own: the caller passes the time, in seconds of any monotonic clock.
 public struct LoginGuard: Sendable {
@@ -14,6 +15,9 @@ public struct LoginGuard: Sendable {
         public var firstWait: Double = 1
         /// `login_longest_wait`: seconds. Long enough to make guessing hopeless, short enough for a site that shares an address.
         public var longestWait: Double = 300
+        /// `login_neighbour_wait`: seconds after a failure at an address until a user who has not failed there is looked at again, however
+        /// long the address itself has to wait. An address cannot try more passwords of ever other users than one in this time.
+        public var neighbourWait: Double = 5
         /// `login_memory`: seconds without a failure after which failures are forgotten.
         public var memory: Double = 900
         /// `login_entries`: users, addresses, users at addresses, and users known at addresses that are remembered at once, so many of each
@@ -45,6 +49,14 @@ public struct LoginGuard: Sendable {
         }
 
         var entries: [Key: Entry] = [:]
+
+        /// None that count.
+        func isClean(_ key: Key, at now: Double, _ limits: Limits) -> Bool { entries[key].map { now - $0.last > limits.memory } ?? true }
+
+        /// What is left of so many seconds since the last one.
+        func rest(_ key: Key, of seconds: Double, at now: Double) -> Double {
+            entries[key].map { max(0, $0.last + seconds - now) } ?? 0
+        }
 
         func wait(_ key: Key, at now: Double) -> Double {
             entries[key].map { max(0, $0.until - now) } ?? 0
@@ -86,7 +98,11 @@ public struct LoginGuard: Sendable {
     /// Seconds until this login is looked at; nil if it is now.
     public func wait(_ login: Login, at now: Double) -> Double? {
         var wait = pairs.wait(login, at: now)
-        if known[login] == nil { wait = max(wait, users.wait(login.user, at: now), origins.wait(login.origin, at: now)) }
+        if known[login] == nil {
+            var neighbours = origins.wait(login.origin, at: now)
+            if pairs.isClean(login, at: now, limits) { neighbours = min(neighbours, origins.rest(login.origin, of: limits.neighbourWait, at: now)) }
+            wait = max(wait, users.wait(login.user, at: now), neighbours)
+        }
         return wait > 0 ? wait : nil
     }
 

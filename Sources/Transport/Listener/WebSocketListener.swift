@@ -1,3 +1,4 @@
+import Environment
 import HTTPServer
 import Interfaces
 import Logging
@@ -14,6 +15,8 @@ public final class WebSocketListener: Sendable {
         /// A peer from which nothing has come for this long gets a PING.
         public var heartbeat: TimeAmount = .seconds(300)
         public var limits = TransportLimits()
+        /// Of the agent: what the bodies of requests draw on.
+        public var memory = MemoryBudget.unlimited
         /// TLS; nil for plain `ws:` and `http:`.
         public var secureLayer: SecureLayer?
         /// The tokens of `Sec-WebSocket-Protocol` that are spoken.
@@ -62,6 +65,7 @@ public final class WebSocketListener: Sendable {
         let responder = UpgradeResponder(configuration: configuration, delegate: delegate, places: places, logger: logger)
         var http = HTTPListener.Configuration()
         http.limits = limits.http
+        http.memory = configuration.memory
         http.limits.maxSockets = limits.maxConnections + limits.maxHTTPConnections
         http.limits.writeLowWatermark = limits.writeLowWatermark
         http.limits.writeHighWatermark = limits.writeHighWatermark

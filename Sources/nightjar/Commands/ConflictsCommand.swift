@@ -21,16 +21,20 @@ struct ConflictsCommand: AsyncParsableCommand {
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION; all if absent.") var db: String?
         @Flag(help: "Only those that wait because their resolver failed.") var pending = false
-        @Option(help: ArgumentHelp("So many of each kind and database.", valueName: "n")) var limit = 100
+        @Option(help: ArgumentHelp("So many of each kind and database; that there are more is said on standard error.", valueName: "n"))
+        var limit = 100
         @Flag(help: "Print a JSON array.") var json = false
 
-        func validate() throws { try ConflictsCommand.check(limit, "--limit", 10_000) }
+        func validate() throws { try ConflictsCommand.check(limit, "--limit", 1_000_000) }
 
         func run() async throws {
             try await Failure.reporting {
                 try await ConflictsCommand.with(location, db) { source, scope, _ in
-                    let rows = try await source.list(scope, pendingOnly: pending, limit: limit)
-                    if json { Output.json(.array(rows)) } else { Output.write(1, ConflictText.list(rows)) }
+                    let found = try await source.list(scope, pendingOnly: pending, limit: limit)
+                    if json { Output.json(.array(found.rows)) } else { Output.write(1, ConflictText.list(found.rows)) }
+                    if found.isCut {
+                        Output.errorLine("nightjar: there are more: these are \(limit) of each kind and database; --limit shows more")
+                    }
                 }
             }
         }
@@ -42,15 +46,23 @@ struct ConflictsCommand: AsyncParsableCommand {
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "A number of the history, or a document's id: its pending conflict and its last decided ones.") var id: String
+        @Option(help: ArgumentHelp("So many decided ones of the document; that there are more is said on standard error.", valueName: "n"))
+        var limit = 20
         @Option(help: ArgumentHelp("DATABASE or DATABASE.SCOPE.COLLECTION; all if absent.", valueName: "db")) var db: String?
         @Flag(help: "Print a JSON array.") var json = false
+
+        func validate() throws { try ConflictsCommand.check(limit, "--limit", 1_000_000) }
 
         func run() async throws {
             try await Failure.reporting {
                 try await ConflictsCommand.with(location, db) { source, scope, _ in
-                    let rows = try await source.find(id, scope)
+                    let found = try await source.find(id, scope, limit: limit)
+                    let rows = found.rows
                     if rows.isEmpty { throw AgentError(.notFound, "no conflict has the number \(id), and no document of this id has one") }
                     if json { Output.json(.array(rows)) } else { Output.write(1, rows.map { ConflictText.show($0) }.joined(separator: "\n")) }
+                    if found.isCut {
+                        Output.errorLine("nightjar: there are more: these are the last \(limit) decided ones of the document; --limit shows more")
+                    }
                 }
             }
         }

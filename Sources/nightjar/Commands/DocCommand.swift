@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Synchronization
 
 struct DocCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -111,11 +112,13 @@ struct DocCommand: AsyncParsableCommand {
                         try await place.unrouted { try printer.add($0.serialize()) }
                         return try printer.finish()
                     }
-                    var table = TextTable(["ID", "PLUGIN", "VERSION", "ERROR"])
+                    let table = Mutex(TextTable(["ID", "PLUGIN", "VERSION", "ERROR"]))
                     try await place.unrouted { row in
-                        table.add(["id", "plugin", "version", "error"].map { row[$0]?.asString ?? "-" })
+                        table.withLock { $0.add(["id", "plugin", "version", "error"].map { row[$0]?.asString ?? "-" }) }
                     }
-                    if table.isEmpty { Output.line("every document was put where it belongs") } else { Output.write(1, table.text) }
+                    table.withLock { table in
+                        if table.isEmpty { Output.line("every document was put where it belongs") } else { Output.write(1, table.text) }
+                    }
                 }
             }
         }

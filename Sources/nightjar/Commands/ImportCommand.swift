@@ -7,9 +7,13 @@ struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import", abstract: "Stores documents from JSON Lines.",
         discussion: """
-            Each line is a document. _id names it, else it gets a random id. A line without _rev is a new document; one with \
-            _rev continues that revision, or is stored under it where the document does not exist, so that an export can be \
-            imported elsewhere. Exit status 1 if a line failed or is in conflict; the others are stored.
+            Each line is a document, and _id names it. A line without _rev is a new document; one with _rev continues that revision, or \
+            is stored under it where the document does not exist, so that an export can be imported elsewhere. A line that says what \
+            is stored already changes nothing: an import that was interrupted can be repeated.
+
+            A line without _id gets one that is made of the file's name (without its folder), the line's number and its text, so that \
+            repeating the file stores nothing twice. From standard input it gets a random id, and is another document each time. Exit \
+            status 1 if a line failed or is in conflict; the others are stored.
             """)
 
     @OptionGroup var location: LocationOptions
@@ -20,12 +24,14 @@ struct ImportCommand: AsyncParsableCommand {
     func run() async throws {
         try await Failure.reporting {
             let input = try InputFile(file)
+            // A pipe brings something else each time, whatever it is called.
+            let source = input.size == nil ? nil : file.flatMap { $0 == "-" ? nil : $0.split(separator: "/").last.map(String.init) }
             defer { input.close() }
             let counts = try await location.withDocuments(of: db, absence: .createsAndReports) { place in
                 let progress = Progress()
                 defer { progress.clear() }
                 let read = Mutex(0)
-                return try await place.importLines {
+                return try await place.importLines(source: source) {
                     guard let piece = try input.next() else { return nil }
                     let bytes = read.withLock { bytes in
                         bytes += piece.readableBytes
@@ -37,6 +43,9 @@ struct ImportCommand: AsyncParsableCommand {
                 }
             }
             for problem in counts.problems { Output.errorLine("nightjar: \(TextTable.printable(problem))") }
+            if counts.moreProblems > 0 {
+                Output.errorLine("nightjar: and \(Output.count(counts.moreProblems, "line")) more; import the file again once these are mended to see them")
+            }
             if json {
                 Output.json(counts.json)
             } else {

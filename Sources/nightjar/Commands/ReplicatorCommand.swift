@@ -2,6 +2,7 @@ import Agent
 import ArgumentParser
 import Documents
 import Encodings
+import Synchronization
 
 struct ReplicatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -43,11 +44,10 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .stop:
                 show(try await agent.request("POST", "\(path)/stop"), "stopping")
             case .pending:
-                show(try await agent.request("GET", "\(path)/pending"), ["collection", "id"], none: "nothing is pending")
+                try await list("\(path)/pending", at: agent, ["collection", "id"], none: "nothing is pending")
             case .held:
-                show(
-                    try await agent.request("GET", "\(path)/held"), ["collection", "id", "direction", "plugin", "tries", "since", "error"],
-                    none: "nothing is held")
+                try await list(
+                    "\(path)/held", at: agent, ["collection", "id", "direction", "plugin", "tries", "since", "error"], none: "nothing is held")
             }
         }
     }
@@ -56,10 +56,17 @@ struct ReplicatorCommand: AsyncParsableCommand {
         if json { Output.json(answer) } else { Output.line("\(TextTable.printable(name)): \(word)") }
     }
 
-    private func show(_ rows: JSONValue, _ columns: [String], none: String) {
-        if json { return Output.json(rows) }
-        var table = TextTable(columns.map { $0.uppercased() })
-        for row in rows.asArray ?? [] { table.add(columns.map { row[$0].map { $0.asString ?? $0.text } ?? "-" }) }
-        if table.isEmpty { Output.line(none) } else { Output.write(1, table.text) }
+    private func list(_ path: String, at agent: AgentClient, _ columns: [String], none: String) async throws {
+        if json {
+            let printer = ListPrinter(json: true)
+            try await agent.rows(path) { try printer.add($0) }
+            return try printer.finish()
+        }
+        let table = Mutex(TextTable(columns.map { $0.uppercased() }))
+        try await agent.rows(path) { row in
+            let row = try JSONValue(stored: row)
+            table.withLock { $0.add(columns.map { row[$0].map { $0.asString ?? $0.text } ?? "-" }) }
+        }
+        table.withLock { if $0.isEmpty { Output.line(none) } else { Output.write(1, $0.text) } }
     }
 }

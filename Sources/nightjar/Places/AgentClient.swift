@@ -12,7 +12,6 @@ import Transport
 struct AgentClient: Sendable {
     let socket: String
     private let client: HTTPClient
-    private let headers: HeaderList
 
     /// The agent of a configuration or of a data folder; nil when none runs there.
     ///
@@ -38,7 +37,7 @@ struct AgentClient: Sendable {
     ) throws(AgentError) -> (client: AgentClient?, why: String) {
         let path = AdminServer.socketPath(data: settings.data.value)
         switch LocalSocket.connectError(path) {
-        case nil: return (AgentClient(socket: path, token: settings.admin.token?.value.revealed, group: group), "")
+        case nil: return (AgentClient(socket: path, group: group), "")
         case .some(let error) where [ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG].contains(error):
             return (nil, error == ECONNREFUSED ? "left by an agent that ended, nobody answers" : String(cString: strerror(error)))
         case .some(let error):
@@ -46,12 +45,9 @@ struct AgentClient: Sendable {
         }
     }
 
-    init(socket: String, token: String?, group: any EventLoopGroup) {
+    init(socket: String, group: any EventLoopGroup) {
         self.socket = socket
         client = HTTPClient(.unix(path: socket), group: group)
-        var headers: HeaderList = [:]
-        if let token { headers.add("Authorization", "Bearer \(token)") }
-        self.headers = headers
     }
 
     // MARK: - Requests
@@ -73,7 +69,7 @@ struct AgentClient: Sendable {
     ) async throws -> [UInt8] {
         let response = try await reaching {
             try await client.request(
-                method, path, headers: headers, body: body.map { .buffer(ByteBuffer(bytes: $0)) } ?? .none, timeout: timeout)
+                method, path, body: body.map { .buffer(ByteBuffer(bytes: $0)) } ?? .none, timeout: timeout)
         }
         let bytes = Array(response.body.readableBytesView)
         try check(response.status, bytes)
@@ -83,7 +79,7 @@ struct AgentClient: Sendable {
     /// Sends a request and passes the answer's body on as it comes.
     func receive(_ path: String, _ write: @Sendable (ByteBuffer) async throws -> Void) async throws {
         try await reaching {
-            try await client.stream("GET", path, headers: headers) { head, body in
+            try await client.stream("GET", path) { head, body in
                 guard head.status == 200 else {
                     var bytes: [UInt8] = []
                     while let piece = try await body.next(), bytes.count < 1 << 20 { bytes += piece.readableBytesView }
@@ -94,11 +90,24 @@ struct AgentClient: Sendable {
         }
     }
 
+    /// Sends a request and gives the rows of the array that is the answer as they come, each as JSON. However many there are, none is left
+    /// out.
+    func rows(_ path: String, _ each: @escaping @Sendable ([UInt8]) throws -> Void) async throws {
+        // The array comes with one element a line.
+        let lines = LineReader()
+        try await receive(path) { piece in
+            try lines.append(piece) { line in
+                guard line.first == UInt8(ascii: "{") else { return }
+                try each(line.last == UInt8(ascii: ",") ? line.dropLast() : line)
+            }
+        }
+    }
+
     /// Sends a body piece by piece, at the agent's pace, until `next` gives nil.
     func send(_ path: String, _ next: @escaping @Sendable () async throws -> ByteBuffer?) async throws -> JSONValue {
         let response = try await reaching {
             try await client.request(
-                "POST", path, headers: headers,
+                "POST", path,
                 body: .stream { writer in
                     while let piece = try await next() { try await writer.write(piece) }
                 }, timeout: nil)
@@ -122,8 +131,6 @@ struct AgentClient: Sendable {
         let reason = json?["reason"]?.asString ?? "HTTP \(status)"
         switch status {
         case 400: throw AgentError(json?["error"]?.asString == "configuration" ? .configuration : .invalid, reason)
-        case 401:
-            throw AgentError(.failed, "the agent on \(socket) wants its admin token: name the configuration that holds it with --config")
         case 404: throw AgentError(.notFound, reason)
         case 409: throw AgentError(.conflict, reason)
         case 413: throw AgentError(.tooLarge, reason)

@@ -4,6 +4,7 @@ import Documents
 import DocumentStore
 import Encodings
 import NIOCore
+import Synchronization
 
 /// Where the commands find conflicts: at a running agent, or in database folders that none holds.
 enum ConflictSource: Sendable {
@@ -59,81 +60,103 @@ enum ConflictSource: Sendable {
         if case .folders(let databases) = self { for database in databases { database.close() } }
     }
 
-    /// Pending conflicts first, then the decided ones, the newest first.
-    ///
-    /// - Parameter limit: of each state and database.
-    func list(_ scope: Scope, pendingOnly: Bool, limit: Int) async throws -> [JSONValue] {
-        switch self {
-        case .agent(let client, let databases):
-            var rows: [JSONValue] = []
-            for database in databases {
-                let state = pendingOnly ? "&state=pending" : ""
-                rows += try await Self.rows(client, "?db=\(PercentEncoding.encode(scope.name(of: database)))&limit=\(limit)\(state)")
-            }
-            return rows
-        case .folders(let databases):
-            var rows: [JSONValue] = []
-            for database in databases {
-                let access = try ConflictAccess(database, collection: scope.collection)
-                rows += try await access.pending(limit: limit, includeBodies: false)
-                if !pendingOnly { rows += try await access.decided(before: nil, limit: limit, includeBodies: false) }
-            }
-            return rows
+    /// Conflicts, and whether a limit left some out.
+    struct Rows: Sendable {
+        var rows: [JSONValue] = []
+        var isCut = false
+        private let limit: Int
+        private var counts: [String: Int] = [:]
+
+        init(limit: Int) { self.limit = limit }
+
+        /// - Parameter kind: what the limit counts.
+        mutating func add(_ row: JSONValue, kind: String) {
+            counts[kind, default: 0] += 1
+            if counts[kind, default: 0] > limit { isCut = true } else { rows.append(row) }
         }
     }
 
-    /// The conflict with a number, and those of the document with this id, with all bodies.
-    func find(_ text: String, _ scope: Scope) async throws -> [JSONValue] {
+    /// Pending conflicts first, then the decided ones, the newest first.
+    ///
+    /// - Parameter limit: of each state and database.
+    func list(_ scope: Scope, pendingOnly: Bool, limit: Int) async throws -> Rows {
+        let found = Mutex(Rows(limit: limit))
+        @Sendable func add(_ row: JSONValue, _ database: String) {
+            found.withLock { $0.add(row, kind: "\(row["state"]?.asString ?? "") \(database)") }
+        }
+        // One more than wanted tells whether there are more.
         switch self {
         case .agent(let client, let databases):
-            var rows: [JSONValue] = []
             for database in databases {
-                rows += try await Self.rows(
-                    client, "/\(PercentEncoding.encode(text))?db=\(PercentEncoding.encode(scope.name(of: database)))")
+                let state = pendingOnly ? "&state=pending" : ""
+                let query = "?db=\(PercentEncoding.encode(scope.name(of: database)))&limit=\(limit + 1)\(state)"
+                try await client.rows("/api/conflicts\(query)") { add(try JSONValue(stored: $0), database) }
             }
-            return rows
         case .folders(let databases):
-            var rows: [JSONValue] = []
-            for database in databases { rows += try await ConflictAccess(database, collection: scope.collection).find(text) }
-            return rows
+            for database in databases {
+                let access = try ConflictAccess(database, collection: scope.collection)
+                try await access.eachPending(limit: limit + 1, includeBodies: false) { for row in $0 { add(row, database.name) } }
+                guard !pendingOnly else { continue }
+                try await access.eachDecided(limit: limit + 1, includeBodies: false) { for row in $0 { add(row, database.name) } }
+            }
         }
+        return found.withLock { $0 }
+    }
+
+    /// The conflict with a number, and those of the document with this id, with all bodies.
+    ///
+    /// - Parameter limit: so many decided ones of the document in each database.
+    func find(_ text: String, _ scope: Scope, limit: Int) async throws -> Rows {
+        let found = Mutex(Rows(limit: limit))
+        @Sendable func add(_ row: JSONValue, _ database: String) {
+            // The one with this number is wanted in any case.
+            let isNumbered = row["number"]?.asInt64.map { "\($0)" == text } ?? true
+            found.withLock { $0.add(row, kind: isNumbered ? "\(row.text)" : database) }
+        }
+        switch self {
+        case .agent(let client, let databases):
+            for database in databases {
+                let query = "?db=\(PercentEncoding.encode(scope.name(of: database)))&limit=\(limit + 1)"
+                try await client.rows("/api/conflicts/\(PercentEncoding.encode(text))\(query)") { add(try JSONValue(stored: $0), database) }
+            }
+        case .folders(let databases):
+            for database in databases {
+                let access = try ConflictAccess(database, collection: scope.collection)
+                try await access.eachFound(text, limit: limit + 1) { for row in $0 { add(row, database.name) } }
+            }
+        }
+        return found.withLock { $0 }
     }
 
     /// Decided conflicts with all bodies, the newest first, a page at a time.
     ///
     /// - Parameter last: of each database; nil for all.
     func replay(_ scope: Scope, last: Int?, _ each: ([JSONValue]) async throws -> Void) async throws {
-        func pages(_ next: (Int64?, Int) async throws -> [JSONValue]) async throws {
-            var before: Int64?
-            var left = last ?? .max
-            while left > 0 {
-                let page = try await next(before, min(left, 50))
-                guard let oldest = page.last?["number"]?.asInt64 else { return }
-                try await each(page)
-                left -= page.count
-                before = oldest
-            }
-        }
         switch self {
         case .agent(let client, let databases):
             for database in databases {
                 let db = PercentEncoding.encode(scope.name(of: database))
-                try await pages { before, limit in
-                    try await Self.rows(
-                        client, "?db=\(db)&state=decided&bodies=true&limit=\(limit)\(before.map { "&before=\($0)" } ?? "")")
+                var before: Int64?
+                var left = last ?? .max
+                while left > 0 {
+                    let page = Mutex([JSONValue]())
+                    let start = before.map { "&before=\($0)" } ?? ""
+                    try await client.rows("/api/conflicts?db=\(db)&state=decided&bodies=true&limit=\(min(left, 50))\(start)") { row in
+                        let row = try JSONValue(stored: row)
+                        page.withLock { $0.append(row) }
+                    }
+                    let rows = page.withLock { $0 }
+                    guard let oldest = rows.last?["number"]?.asInt64 else { break }
+                    try await each(rows)
+                    left -= rows.count
+                    before = oldest
                 }
             }
         case .folders(let databases):
             for database in databases {
                 let access = try ConflictAccess(database, collection: scope.collection)
-                try await pages { before, limit in try await access.decided(before: before, limit: limit, includeBodies: true) }
+                try await access.eachDecided(limit: last ?? .max, includeBodies: true, each)
             }
         }
-    }
-
-    private static func rows(_ client: AgentClient, _ rest: String) async throws -> [JSONValue] {
-        let answer = try await client.request("GET", "/api/conflicts\(rest)")
-        guard let rows = answer.asArray else { throw AgentError(.failed, "the agent's answer is no array: \(answer.text.prefix(200))") }
-        return rows
     }
 }

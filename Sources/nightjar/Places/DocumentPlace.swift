@@ -159,14 +159,7 @@ enum DocumentPlace: Sendable {
     func list(includesDeleted: Bool, _ each: @escaping @Sendable ([UInt8]) throws -> Void) async throws {
         switch self {
         case .agent(let client, let name):
-            // The array comes with one element a line.
-            let lines = LineReader()
-            try await client.receive(Self.path(name) + "?deleted=\(includesDeleted)") { piece in
-                try lines.append(piece) { line in
-                    guard line.first == UInt8(ascii: "{") else { return }
-                    try each(line.last == UInt8(ascii: ",") ? line.dropLast() : line)
-                }
-            }
+            try await client.rows(Self.path(name) + "?deleted=\(includesDeleted)", each)
         case .folder(let access):
             var since: SequenceNumber = 0
             while true {
@@ -192,19 +185,11 @@ enum DocumentPlace: Sendable {
     }
 
     /// Documents that the sync function could not put into channels: `{"id", "rev", "plugin", "version", "error"}` each.
-    func unrouted(_ each: (JSONValue) throws -> Void) async throws {
-        var after: String?
-        while true {
-            let rows: [JSONValue]
-            switch self {
-            case .agent(let client, let name):
-                let query = after.map { "?after=\(PercentEncoding.encode($0))" } ?? ""
-                rows = try await client.request("GET", "/api/databases/\(PercentEncoding.encode(name))/unrouted\(query)").asArray ?? []
-            case .folder(let access): rows = try await access.unrouted(after: after)
-            }
-            for row in rows { try each(row) }
-            guard rows.count >= DocumentAccess.unroutedPage, let last = rows.last?["id"]?.asString else { return }
-            after = last
+    func unrouted(_ each: @escaping @Sendable (JSONValue) throws -> Void) async throws {
+        switch self {
+        case .agent(let client, let name):
+            try await client.rows("/api/databases/\(PercentEncoding.encode(name))/unrouted") { try each(try JSONValue(stored: $0)) }
+        case .folder(let access): try await access.eachUnrouted { for row in $0 { try each(row) } }
         }
     }
 
@@ -228,13 +213,16 @@ enum DocumentPlace: Sendable {
 
     /// Stores lines of JSON.
     ///
-    /// - Parameter next: the next bytes, nil at the end.
-    func importLines(_ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
+    /// - Parameters:
+    ///   - source: the file's name; see ``DocumentAccess/ImportCounts/init(source:)``.
+    ///   - next: the next bytes, nil at the end.
+    func importLines(source: String?, _ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
         switch self {
         case .agent(let client, let name):
-            return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import") { try next() })
+            let query = source.map { "?source=\(PercentEncoding.encode($0))" } ?? ""
+            return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import\(query)") { try next() })
         case .folder(let access):
-            var counts = DocumentAccess.ImportCounts()
+            var counts = DocumentAccess.ImportCounts(source: source)
             var lines = LineSplitter()
             while let piece = try next() {
                 lines.append(piece.readableBytesView)

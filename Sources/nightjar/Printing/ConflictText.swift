@@ -122,8 +122,9 @@ enum ConflictText {
         return "\(title):\n" + found.prefix(maximumLines).map { "  \($0.asChange)\n" }.joined() + more(found)
     }
 
-    private static func more(_ found: [FieldDifference]) -> String {
-        found.count > maximumLines ? "  and \(found.count - maximumLines) more\n" : ""
+    static func more(_ found: [FieldDifference]) -> String {
+        let most = found.count == FieldDifference.maximum ? "at least " : ""
+        return found.count > maximumLines ? "  and \(most)\(found.count - maximumLines) more\n" : ""
     }
 
     static func isOmitted(_ side: JSONValue) -> Bool { side["omitted"].map { !$0.isNull } ?? false }

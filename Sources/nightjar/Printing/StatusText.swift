@@ -19,6 +19,9 @@ enum StatusText {
                 text += "damaged, and left out of replication until it is saved, deleted or purged: document \(string(damaged["id"])) of "
                     + "\(string(database["name"])), collection \(string(damaged["collection"])): \(string(damaged["problem"]))\n"
             }
+            if database["has_more_problems"]?.asBool == true {
+                text += "\(string(database["name"])): more documents or blobs are damaged than are named\n"
+            }
             guard let unrouted = database["unrouted"]?.asInt64, unrouted > 0 else { continue }
             text += "in no channel, because sync failed: \(unrouted) documents (nightjar doc unrouted \(string(database["name"])))\n"
         }
@@ -88,7 +91,7 @@ enum StatusText {
                 string(replicator["type"]) + (replicator["continuous"]?.asBool == true ? ", continuous" : ""),
                 string(replicator["activity"]), "\(string(progress?["completed"]))/\(string(progress?["total"]))",
                 string(replicator["pushed"]), string(replicator["pulled"]), string(replicator["rejected"]), string(replicator["failed"]),
-                string(replicator["pending"]), string(replicator["held"]), string(replicator["target"]),
+                string(replicator["pending"]) + (replicator["pending_is_capped"]?.asBool == true ? "+" : ""), string(replicator["held"]), string(replicator["target"]),
             ])
             if let error = replicator["error"], !error.isNull {
                 notes += "\(string(replicator["name"])): \(self.error(error))"

@@ -175,7 +175,7 @@ extension Rehearsal.Outcome {
             var text = "\(title): \(ConflictText.words(of: decision)); \(TextTable.printable(by)) decided: "
             text += "\(ConflictText.words(of: conflict["decision"]?.asString))\n"
             for difference in found.prefix(ConflictText.maximumLines) { text += "  \(difference.asAlternative)\n" }
-            return text + (found.count > ConflictText.maximumLines ? "  and \(found.count - ConflictText.maximumLines) more\n" : "")
+            return text + ConflictText.more(found)
         }
     }
 }

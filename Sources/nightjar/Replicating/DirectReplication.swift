@@ -104,10 +104,15 @@ struct DirectReplication: Sendable {
         var problem: String? {
             if let error = status.error { return "the replication failed: \(error)" }
             if status.counts.failed > 0 {
-                return "\(status.counts.failed) documents failed: \(documentErrors.joined(separator: "; "))"
+                return "\(status.counts.failed) documents failed: \(errors(of: Int(clamping: status.counts.failed)))"
             }
-            if held > 0 { return "\(held) documents are held because their filter failed: \(documentErrors.joined(separator: "; "))" }
+            if held > 0 { return "\(held) documents are held because their filter failed: \(errors(of: held))" }
             return nil
+        }
+
+        private func errors(of count: Int) -> String {
+            let more = count - documentErrors.count
+            return documentErrors.joined(separator: "; ") + (more > 0 ? "; and \(more) more" : "")
         }
     }
 
@@ -260,7 +265,7 @@ struct DirectReplication: Sendable {
         progress(status)
         let statistics = (try? await replicator.configuration.database.statistics()) ?? []
         return Outcome(
-            status: status, json: await Agent.report(replicator), held: (try? await replicator.heldDocuments().count) ?? 0,
+            status: status, json: await Agent.report(replicator), held: (try? await replicator.heldCount()) ?? 0,
             conflictsPending: statistics.reduce(0) { $0 + $1.conflictsPending }, documentErrors: await errors.value,
             wasInterrupted: await interrupts.value)
     }

@@ -67,7 +67,7 @@ struct AdminPortTests {
         held.removeAll()
     }
 
-    @Test("a gigabyte of bodies that never end stays within total_body_bytes, and others are served all the time")
+    @Test("a gigabyte of bodies that never end stays within limits.memory, and others are served all the time")
     func unfinishedBodies() async throws {
         let agent = try sharedAgent()
         let probe = HTTPProbe.tcp(port: try agent.port("admin"))
@@ -81,7 +81,7 @@ struct AdminPortTests {
         }
         // The budget of 64 MiB in buffers that grow in powers of two, one that grows at that moment, and what the allocator keeps.
         #expect(try Memory(of: agent).peak - before.resident < 256 << 20)
-        _ = try await agent.process.line(containing: "total_body_bytes", in: .errors)
+        _ = try await agent.process.line(containing: "limits.memory", in: .errors)
         held.removeAll()
     }
 }

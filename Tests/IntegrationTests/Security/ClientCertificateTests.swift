@@ -74,6 +74,27 @@ struct ClientCertificateTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
+    @Test("whom no authority vouches for any more is put off, the others stay")
+    func rootsChange() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        let (root, stranger) = (try certificates.folder.read("root.pem"), try certificates.folder.read("stranger.pem"))
+        try folder.write("roots.pem", bytes: root + stranger)
+        let hub = try await AgentProcess.start(
+            Configuration.secureHub([("both", "client_certificates: require, roots: [ roots.pem ]")]), in: folder)
+        func connect(_ name: String) async throws -> SecureWebSocket {
+            try await SecureWebSocket(hub, "both", arguments: ["-cert", certificates.path("\(name).pem"), "-key", certificates.path("\(name).key")])
+        }
+        let (plant, intruder) = (try await connect("plant-7"), try await connect("intruder"))
+        try folder.write("roots.pem", bytes: root)
+        // It is noticed without being told; a reload does it at once.
+        #expect(try await hub.command("reload").status == 0)
+        #expect(try await intruder.closeCode() == 4001)
+        try await eventually("one is left") { try await hub.listener("both")["peers"]?.asArray?.map { $0["user"]?.asString } == ["plant-7"] }
+        #expect(plant.process.isRunning)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("certificate-names lets in listed names, and those that may only read push nothing")
     func names() async throws {
         let certificates = try await Certificates()

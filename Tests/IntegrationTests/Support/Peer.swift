@@ -1,5 +1,7 @@
 import BLIP
+import Digests
 import Documents
+import Encodings
 import NIOCore
 import TestSupport
 
@@ -126,6 +128,27 @@ actor Peer {
     func push(_ id: String, _ rev: String = "1-aa", _ body: String = "{\"a\":1}") async throws {
         let reply = try await ask(Self.revision(id, rev, body))
         if let error = reply.error { throw SupportError("rev \(id) was refused: \(error)") }
+    }
+
+    /// Pushes one revision with a blob, gives the blob if it is asked for it, and expects that the revision is taken.
+    func push(_ id: String, blob: String) async throws {
+        let digest = "sha1-\(Base64.encode(SHA1.hash(Array(blob.utf8))))"
+        let body = "{\"file\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(blob.utf8.count)}}"
+        guard let token = blip.send(Self.revision(id, "1-aa", body)) else { throw SupportError("the connection has failed") }
+        while true {
+            try await flush()
+            if let reply = replies.removeValue(forKey: token) {
+                if let error = reply.error { throw SupportError("rev \(id) was refused: \(error)") }
+                return
+            }
+            guard let asked = requests.first else {
+                try await receive()
+                continue
+            }
+            requests.removeFirst()
+            guard asked.profile == "getAttachment" else { throw SupportError("\(asked.profile) came instead of getAttachment") }
+            answer(asked, blob)
+        }
     }
 
     /// Pulls everything there is, once: id and revision of each document.

@@ -6,7 +6,7 @@ import Testing
 @testable import TLS
 
 /// What others find out about our server from outside, and how our client gets on with theirs.
-@Suite(.timeLimit(.minutes(2))) struct ProbeTests {
+@Suite(.timeLimit(.minutes(10))) struct ProbeTests {
     private func probe(_ port: Int, _ arguments: String..., input: Subprocess.Input = .none) async throws -> Subprocess.Outcome {
         try await openssl(["s_client", "-connect", "\(tlsTestHost):\(port)", "-servername", "localhost"] + arguments, input: input)
     }

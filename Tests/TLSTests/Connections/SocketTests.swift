@@ -7,7 +7,7 @@ import Testing
 
 @testable import TLS
 
-@Suite(.timeLimit(.minutes(3))) struct SocketTests {
+@Suite(.timeLimit(.minutes(10))) struct SocketTests {
     /// Far more than all buffers hold: a sender that a reader holds up must stop, and nothing may be lost.
     @Test(arguments: [true, false]) func aSlowReaderHoldsUpItsPeer(clientSends: Bool) async throws {
         let servers = try TestServers.get()

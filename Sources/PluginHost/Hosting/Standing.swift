@@ -1,0 +1,88 @@
+import Interfaces
+import LuaRuntime
+
+/// What the tests beside the version in force have said of it.
+///
+/// A start does not wait for tests that have not run before: ports open first. What needs the plugin meanwhile waits for them, except
+/// for logins, which are asked to come again.
+enum Standing: Sendable, Equatable {
+    /// They have passed, or there are none.
+    case trusted
+    case testing
+    /// They failed, and there was no version before that suits its uses. Nothing is asked of it.
+    case failed(PluginProblem)
+}
+
+extension PluginRecord {
+    enum Patience { case waits, comesAgain }
+
+    /// A call by this use, once the version's tests are over.
+    ///
+    /// - Throws: ``PolicyFailure`` where there is no version that may be asked.
+    func testedCall(_ use: Int, _ context: CallContext, _ patience: Patience) async throws(PolicyFailure) -> PluginCall {
+        if patience == .waits { try await testsAreOver() }
+        let (standing, version) = read { ($0.standing, $0.prepared[use]?.version ?? "") }
+        switch standing {
+        case .trusted: break
+        case .testing: throw failure(version, "its tests are running, for the first time since its files changed")
+        case .failed(let problem): throw failure(version, "\(problem)")
+        }
+        guard let call = call(use, context) else { throw failure(version, "no version of the plugin is in force") }
+        return call
+    }
+
+    private func failure(_ version: String, _ message: String) -> PolicyFailure {
+        PolicyFailure(plugin: name, version: version, kind: LuaFailureKind.load.rawValue, message: message)
+    }
+
+    private func testsAreOver() async throws(PolicyFailure) {
+        guard read({ $0.standing }) == .testing else { return }
+        let isTaken = await withCheckedContinuation { continuation in
+            let answer = change { fields -> Bool? in
+                guard fields.standing == .testing else { return true }
+                guard fields.waiting.count < mostWaiting else { return false }
+                fields.waiting.append(continuation)
+                return nil
+            }
+            if let answer { continuation.resume(returning: answer) }
+        }
+        guard isTaken else { throw failure("", "its tests are running, and as many calls wait for them as queued calls (\(mostWaiting)) allows") }
+    }
+
+    /// The tests have ended; what waits for them goes on.
+    func stand(_ standing: Standing) {
+        let waiting = change { fields in
+            defer { fields.waiting = [] }
+            fields.standing = standing
+            return fields.waiting
+        }
+        for continuation in waiting { continuation.resume(returning: true) }
+    }
+}
+
+extension Reloader {
+    /// Runs the tests that a start left for later, of plugins that are used.
+    func finishTests() {
+        for record in core.allRecords() where record.read({ $0.standing }) == .testing {
+            guard !core.isStopping, let version = record.read({ $0.inForce }) else { continue }
+            guard let problem = core.prove(version.source, version.limits) else {
+                record.change { $0.provenIdentity = version.source.identity }
+                keep(version.source, record)
+                record.stand(.trusted)
+                record.send(.loaded(plugin: record.name, version: version.source.version))
+                continue
+            }
+            guard !core.isStopping else { return }
+            if !servesLast(instead: record) { record.stand(.failed(problem)) }
+            _ = refuse(record, version.source, problem)
+        }
+    }
+
+    /// The version that was in force before, if it is kept and suits all uses.
+    private func servesLast(instead record: PluginRecord) -> Bool {
+        guard let last = store.index(record.name).current, let source = try? store.source(record.name, last),
+            case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)
+        else { return false }
+        return putIntoForce(version, record, proves: false) == nil
+    }
+}

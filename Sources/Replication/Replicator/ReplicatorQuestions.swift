@@ -1,0 +1,140 @@
+import DocumentStore
+import Documents
+import Interfaces
+
+/// What a replicator has still to do, and what it could not. Asked of the database, whether it runs or not.
+extension Replicator {
+    /// How many documents wait to be pushed.
+    public struct Pending: Sendable, Equatable {
+        public var count = 0
+        /// Counting has ended there; there are more.
+        public var isCapped = false
+
+        public init(count: Int = 0, isCapped: Bool = false) {
+            self.count = count
+            self.isCapped = isCapped
+        }
+    }
+
+    /// `pending_limit`: up to here the pending documents of a collection are counted, so that a look at the status stays cheap.
+    static let pendingLimit = 10_000
+    private static let page = 1_000
+
+    /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, not known to be at the remote, and
+    /// passed by the push filter. All of them, some at a time.
+    public nonisolated func eachPending(_ body: ([(CollectionName, DocumentID)]) async throws -> Void) async throws {
+        guard configuration.type.pushes else { return }
+        let database = configuration.database
+        for wanted in configuration.collections {
+            guard let collection = database.collection(wanted.collection) else { continue }
+            let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+            let key = configuration.remoteKey
+            let (start, remote) = try await database.read { transaction in
+                let body = try transaction.checkpoint(id: id, collection: collection)?.body
+                return (body.map { CheckpointBody(parsing: $0).local } ?? 0, try transaction.existingRemote(for: key))
+            }
+            var cursor = start
+            while true {
+                let since = cursor
+                let ids = wanted.documentIDs
+                let rows = try await database.read {
+                    try $0.changes(
+                        collection, since: since, limit: 200, includeBodies: wanted.pushFilter != nil, ids: ids, remote: remote)
+                }
+                guard let last = rows.last else { break }
+                cursor = last.sequence
+                var open = rows.filter { $0.remoteRevision != $0.revision }
+                if let filter = wanted.pushFilter, !open.isEmpty {
+                    let context = PolicyContext(
+                        database: database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
+                        remote: configuration.target)
+                    let verdicts = await filter.evaluate(
+                        open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) },
+                        context)
+                    open = zip(open, verdicts).filter { $0.1 == .pass }.map(\.0)
+                }
+                if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
+            }
+        }
+    }
+
+    /// ``eachPending(_:)`` at once.
+    public nonisolated func pendingDocumentIDs() async throws -> [(CollectionName, DocumentID)] {
+        var pending: [(CollectionName, DocumentID)] = []
+        try await eachPending { pending += $0 }
+        return pending
+    }
+
+    /// How many sequences are newer than what has been pushed: cheap enough for every look at the status. Counts
+    /// tombstones, and documents that a filter will keep back.
+    public nonisolated func pendingEstimate() async throws -> Pending {
+        var pending = Pending()
+        guard configuration.type.pushes else { return pending }
+        for wanted in configuration.collections {
+            guard let collection = configuration.database.collection(wanted.collection) else { continue }
+            let one = try await pendingCount(wanted, collection)
+            pending.count += one.count
+            pending.isCapped = pending.isCapped || one.isCapped
+        }
+        return pending
+    }
+
+    private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection) async throws -> Pending {
+        let database = configuration.database
+        let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+        let key = configuration.remoteKey
+        let ids = wanted.documentIDs
+        return try await database.read { transaction in
+            let body = try transaction.checkpoint(id: id, collection: collection)?.body
+            var since = body.map { CheckpointBody(parsing: $0).local } ?? 0
+            guard try transaction.lastSequence(collection) > since else { return Pending() }
+            let remote = try transaction.existingRemote(for: key)
+            var count = 0
+            while true {
+                let rows = try transaction.changes(collection, since: since, limit: Self.page, includeBodies: false, ids: ids, remote: remote)
+                guard let last = rows.last else { return Pending(count: count) }
+                since = last.sequence
+                count += rows.count { $0.remoteRevision != $0.revision }
+                if count > Self.pendingLimit { return Pending(count: Self.pendingLimit, isCapped: true) }
+            }
+        }
+    }
+
+    /// Documents that are held because a filter failed, both directions. All of them, some at a time.
+    public nonisolated func eachHeld(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
+        let database = configuration.database
+        let key = configuration.remoteKey
+        guard let remote = try await database.read({ try $0.existingRemote(for: key) }) else { return }
+        for collection in configuration.collections.compactMap({ database.collection($0.collection) }) {
+            for direction in [Exclusion.Direction.push, .pull] {
+                var after: DocumentID?
+                while true {
+                    let start = after
+                    let rows = try await database.read {
+                        try $0.exclusions(collection, remote: remote, direction: direction, kind: .held, after: start, limit: Self.page)
+                    }
+                    guard let last = rows.last else { break }
+                    after = last.id
+                    try await body(rows.map { (collection.name, $0) })
+                }
+            }
+        }
+    }
+
+    /// ``eachHeld(_:)`` at once.
+    public nonisolated func heldDocuments() async throws -> [(CollectionName, Exclusion)] {
+        var held: [(CollectionName, Exclusion)] = []
+        try await eachHeld { held += $0 }
+        return held
+    }
+
+    /// How many documents are held, in each direction.
+    public nonisolated func heldCount() async throws -> Int {
+        let key = configuration.remoteKey
+        let names = configuration.collections.compactMap { configuration.database.collection($0.collection) }
+        return try await configuration.database.read { transaction in
+            guard let remote = try transaction.existingRemote(for: key) else { return 0 }
+            return try names.reduce(0) { try $0 + transaction.exclusionCount($1, remote: remote, kind: .held) }
+        }
+    }
+}
