@@ -199,6 +199,14 @@ struct PushLedger {
         insert(id, Entry(phase: phase(Parked(sequence: entry.sequence))))
     }
 
+    /// Documents that the peer is to be told of once more, unless they are on their way.
+    mutating func callBack(_ ids: [DocumentID]) {
+        for id in ids where entries[id] == nil {
+            insert(id, Entry(phase: .due(Parked(sequence: 0))))
+            due.append(id)
+        }
+    }
+
     /// What the pull had to bring came; nothing of the document is owed any more.
     mutating func finishWaiting(_ id: DocumentID) {
         guard let entry = remove(id) else { return }
