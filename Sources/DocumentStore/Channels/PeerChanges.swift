@@ -47,6 +47,20 @@ extension ReadTransaction {
         return page
     }
 
+    /// A document as it is now, with its body; nil where the peer may not see it, or does not ask for it.
+    public final func visibleChange(
+        _ collection: Collection, _ id: DocumentID, _ question: ChannelQuestion
+    ) throws(StoreError) -> ChangeRow? {
+        guard question.wants(id), let change = try changes(collection, since: 0, limit: 1, includeBodies: false, ids: [id]).first else {
+            return nil
+        }
+        let access = try channelAccess(collection, of: question.peer).selected(question.channels)
+        if !access.hasEverything {
+            guard try routedRevision(collection, id) == change.revision, access.isVisible(try channels(of: id, collection)) else { return nil }
+        }
+        return try complete(change, collection, .visible)
+    }
+
     /// Documents in the order of their sequences and, between them, those that left a channel, up to the next event.
     private func readFeed(
         before event: SequenceNumber?, _ collection: Collection, _ access: ChannelAccess, _ question: ChannelQuestion, _ limit: Int,

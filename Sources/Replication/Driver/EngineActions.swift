@@ -174,6 +174,7 @@ extension ReplicationSession {
             guard let decider = link.resolver else { return }
             read { try decider.conflicted($0, after: after, limit: 200) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
         case .tellPush(let revisions): if link.push != nil { tell(link, push: .pulled(revisions)) }
+        case .tellPushOfRefusal(let revisions): if link.push != nil { tell(link, push: .met(revisions)) }
         case .tellPushOfDecision: if link.push != nil { tell(link, push: .decided) }
         case .startFlushTimer:
             later(milliseconds: limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }

@@ -69,8 +69,15 @@ struct FeedSource: Sendable {
     ) throws(StoreError) -> [OutgoingDocument] {
         var documents: [OutgoingDocument] = []
         for (id, known) in wanted {
-            let changes = try transaction.changes(collection, since: 0, limit: 1, includeBodies: true, ids: [id], remote: remote)
-            guard let change = changes.first, !(skipsConflicts && change.hasConflict) else { continue }
+            let found: ChangeRow?
+            if let channels {
+                found = try transaction.visibleChange(collection, id, channels)
+            } else if documentIDs?.contains(id) ?? true {
+                found = try transaction.changes(collection, since: 0, limit: 1, includeBodies: true, ids: [id], remote: remote).first
+            } else {
+                found = nil
+            }
+            guard let change = found, !(skipsConflicts && change.hasConflict) else { continue }
             if let document = try document(transaction, change, peerVersion: known ?? change.remoteRevision, historyLimit) {
                 documents.append(document)
             }

@@ -10,6 +10,8 @@ struct EchoMemory {
 
     let limit: Int
     private var echoes: Set<Echo> = []
+    /// The peer met these as the reason of a refusal.
+    private var met: Set<Echo> = []
 
     init(limit: Int) { self.limit = limit }
 
@@ -18,7 +20,20 @@ struct EchoMemory {
         echoes.insert(Echo(id: id, version: version))
     }
 
-    func holds(_ id: DocumentID, _ version: Version) -> Bool { !echoes.isEmpty && echoes.contains(Echo(id: id, version: version)) }
+    /// A peer that was refused a revision because of these may not hold them, even where it sent them itself: one that prunes
+    /// its history forgets what it did not yet know to be here. They are no echoes any more.
+    ///
+    /// - Returns: the documents that the peer has not met in this way before.
+    mutating func meet(_ revisions: [(DocumentID, Version)]) -> [DocumentID] {
+        if met.count >= limit { met.removeAll(keepingCapacity: true) }
+        return revisions.compactMap { met.insert(Echo(id: $0, version: $1)).inserted ? $0 : nil }
+    }
+
+    func holds(_ id: DocumentID, _ version: Version) -> Bool {
+        if echoes.isEmpty { return false }
+        let echo = Echo(id: id, version: version)
+        return echoes.contains(echo) && !met.contains(echo)
+    }
 
     /// The document is what the peer gave us; that it went away never is.
     func holds(_ document: OutgoingDocument) -> Bool {

@@ -94,6 +94,13 @@ struct PushPage: Sendable {
     var documents: [OutgoingDocument]
     /// Where they were read from; nil for those that do not come from the feed.
     var from: FeedPosition?
+
+    /// What is left when the feed stands still there: the feed will be read again from there, and all else lies before it.
+    func remains(before position: FeedPosition) -> PushPage? {
+        if from != nil { return nil }
+        let rest = documents.filter { $0.sequence <= position.sequence }
+        return rest.isEmpty ? nil : PushPage(documents: rest)
+    }
 }
 
 /// One read of what the filter kept back for this peer.

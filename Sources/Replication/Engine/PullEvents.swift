@@ -88,6 +88,9 @@ enum PullAction: Sendable {
     case readConflicts(after: DocumentID?)
     /// These came from the peer: they need not be offered back, and a push that waits for them goes on.
     case tellPush([(DocumentID, Version)])
+    /// The peer was refused its revisions of these documents, because these are here: it is to be offered them, even if it sent
+    /// them itself.
+    case tellPushOfRefusal([(DocumentID, Version)])
     /// Something was decided: it may be to push.
     case tellPushOfDecision
     /// A document could not be had or stored: the peer has to offer it again, on another connection after a while.

@@ -224,8 +224,9 @@ struct PullMachine {
         var refusesPush = false
         if case .passive(let refuses) = settings.role { refusesPush = refuses }
         var next = verdicts.makeIterator()
+        var met: [(DocumentID, Version)] = []
         let answers = rows.map { result -> ProposalAnswer in
-            guard case .row = result, let verdict = next.next() else {
+            guard case .row(let row) = result, let verdict = next.next() else {
                 if case .bad(let why, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
                 return .refused(code: 400)
             }
@@ -234,10 +235,13 @@ struct PullMachine {
                 expected += 1
                 return .send
             case .have: return .have
-            case .conflict(let current): return .conflict(current: current)
+            case .conflict(let current):
+                met.append((row.id, current))
+                return .conflict(current: current)
             }
         }
         actions.append(.answerProposals(list.handle, answers, namesCurrent: list.wantsCurrentVersions))
+        if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
     }
 
     // MARK: - Arrivals
@@ -275,6 +279,7 @@ struct PullMachine {
 
     private mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
         var came: [(DocumentID, Version)] = []
+        var met: [(DocumentID, Version)] = []
         for each in ended {
             var settlement = Settlement.stored
             switch each.end {
@@ -286,8 +291,9 @@ struct PullMachine {
                 counts.pulled += 1
                 // Without a resolver it is another's to decide: a replicator here brought the other branch.
                 if settings.hasResolver { conflicts.append(each.id) }
-            case .stored(.conflict):
+            case .stored(.conflict(let current)):
                 counts.failed += 1
+                met.append((each.id, current))
                 // Which one is for those only who may have the document: they learn it from an answer to a proposal.
                 settlement = .refused(ReplicationError(domain: .http, code: 409, message: "document \(each.id) has another revision here"))
             case .keptBack(let failure, let reason, let isListed):
@@ -323,6 +329,7 @@ struct PullMachine {
             }
         }
         if !came.isEmpty { actions.append(.tellPush(came)) }
+        if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
     }
 
     private mutating func accept(_ taken: [Removal], _ actions: inout [PullAction]) {

@@ -55,6 +55,8 @@ enum PushEvent: Sendable {
     case noteNow
     /// The peer sent these revisions on this connection; they are stored, held or rejected.
     case pulled([(DocumentID, Version)])
+    /// The peer was refused its own revisions of these documents, because these are here: it has to have them to go on.
+    case met([(DocumentID, Version)])
     /// Whether everything that the peer announced is here, and nothing of it waits for a decision.
     case pullIsComplete(Bool)
     case retryIsDue

@@ -146,6 +146,15 @@ struct PushLedger {
         }
     }
 
+    /// Says whether a document may be announced now. For one that was to be read again, the row that is at hand will do.
+    mutating func isFree(_ id: DocumentID) -> Bool {
+        guard let entry = entries[id] else { return true }
+        guard case .due = entry.phase else { return false }
+        due.removeAll { $0 == id }
+        remove(id)
+        return true
+    }
+
     /// A document that needs no trip: the peer has it.
     mutating func skip(_ document: OutgoingDocument) {
         tracker.complete(document.sequence)
@@ -197,6 +206,14 @@ struct PushLedger {
             return
         }
         insert(id, Entry(phase: phase(Parked(sequence: entry.sequence))))
+    }
+
+    /// Documents that the peer is to be told of once more, unless they are on their way.
+    mutating func callBack(_ ids: [DocumentID]) {
+        for id in ids where entries[id] == nil {
+            insert(id, Entry(phase: .due(Parked(sequence: 0))))
+            due.append(id)
+        }
     }
 
     /// What the pull had to bring came; nothing of the document is owed any more.

@@ -84,6 +84,7 @@ struct PushMachine {
         case .noted(let batch): acknowledged.noted(batch)
         case .noteNow: note(&actions)
         case .pulled(let revisions): accept(pulled: revisions)
+        case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
         case .retryIsDue:
@@ -157,6 +158,8 @@ struct PushMachine {
         var documents: [OutgoingDocument] = []
         for id in asked {
             guard let parked = ledger.readAgain(id, rows[id]), var document = rows[id] else { continue }
+            // What lies ahead is told in its turn: the peer's checkpoint would pass what lies between.
+            guard settings.style == .propose || document.sequence <= feed.position.sequence else { ledger.skip(document); continue }
             document.peerVersion = parked.peerVersion ?? document.peerVersion
             document.isAfterPull = parked.wasOfferedAfterPull
             documents.append(document)
@@ -189,7 +192,7 @@ struct PushMachine {
             if settings.style == .announce {
                 // A feed of channels tells of a document twice when access to it is newer than the document.
                 if document.news == .visible, begun[document.id] == document.version { continue }
-                let isFree = ledger.phase(of: document.id) == nil || settings.limits.has(.overtakingPurge)
+                let isFree = ledger.isFree(document.id) || settings.limits.has(.overtakingPurge)
                 guard isFree, begun.updateValue(document.version, forKey: document.id) == nil else {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))
@@ -261,7 +264,7 @@ struct PushMachine {
         for document in judgement.passed { pass(document) }
         if let standstill = judgement.standstill {
             for document in standstill.notLookedAt { ledger.forget(document.id) }
-            nextPage = nil
+            nextPage = nextPage?.remains(before: standstill.position)
             if feed.stand(at: standstill.stall, standstill.position) {
                 ledger.count { $0.held += 1 }
                 report(standstill.document, ReplicationError(standstill.stall.failure), &actions)
@@ -375,10 +378,7 @@ struct PushMachine {
 
     private mutating func accept(pulled revisions: [(DocumentID, Version)]) {
         for (id, version) in revisions {
-            if settings.style == .announce {
-                echoes.add(id, version)
-                continue
-            }
+            guard settings.style == .propose else { echoes.add(id, version); continue }
             acknowledged.supersede(id, by: version)
             if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }

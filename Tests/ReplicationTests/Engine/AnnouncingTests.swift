@@ -56,6 +56,64 @@ import Testing
         #expect(push.on(.read(page(gone))).first == "offer a@1-a")
     }
 
+    // MARK: - A peer that was refused because of what is here
+
+    @Test func whatThePeerGaveIsOfferedBackOnceWhenItWasRefusedBecauseOfIt() {
+        var push = PushRun(.announce)
+        push.start()
+        push.on(.pulled([(doc("a"), rev("1-a"))]))
+        push.on(.read(page(outgoing("a", 1), isEnd: true)))
+        push.on(.read(end(1)))
+        #expect(push.on(.met([(doc("a"), rev("1-a"))])) == ["again a"])
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1)])).first == "offer a@1-a")
+        push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
+        // The peer proposes many times before it looks at our answers.
+        #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [])
+        #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
+    }
+
+    /// That it came from the peer may be told here after the refusal: other threads do these things.
+    @Test func theNewsThatThePeerGaveItMayComeLate() {
+        var push = PushRun(.announce)
+        push.start()
+        push.on(.read(end(0)))
+        push.on(.storeChanged(newest: 1))
+        #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [])
+        push.on(.pulled([(doc("a"), rev("1-a"))]))
+        #expect(push.on(.read(page(outgoing("a", 1)))).first == "offer a@1-a")
+    }
+
+    @Test func theFeedDoesNotWaitForADocumentThatIsToBeToldOfAgain() {
+        var push = PushRun(.announce, continuous: false)
+        push.start()
+        push.on(.met([(doc("a"), rev("2-a")), (doc("b"), rev("2-b"))]))
+        #expect(push.on(.read(page(outgoing("c", 1), outgoing("a", 2, "2-a"), outgoing("b", 3, "2-b")))).first == "offer c@1-a a@2-a b@2-b")
+        let list = push.list ?? ListID(number: 0)
+        #expect(push.on(.read(end(3))) == ["caught up"])
+        push.on(.answered(list, [.declined, .declined, .declined]))
+        #expect(push.machine.isFinished && push.isClean)
+    }
+
+    /// The peer's checkpoint would pass what lies between.
+    @Test func whatLiesAheadOfTheFeedIsToldInItsTurn() {
+        var push = PushRun(.announce)
+        push.start()
+        push.on(.read(page(outgoing("b", 1))))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.met([(doc("a"), rev("1-a"))]))
+        push.on(.read(end(1)))
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 3)])) == ["caught up"])
+        push.on(.answered(list, [.declined]))
+        #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
+    }
+
+    @Test func aPeerWhoseSubscriptionIsOverIsToldNothing() {
+        var push = PushRun(.announce, continuous: false)
+        push.start()
+        #expect(push.on(.read(end(0))) == ["caught up"])
+        #expect(push.on(.met([(doc("a"), rev("1-a"))])) == [] && push.machine.isFinished)
+    }
+
     @Test func aFeedThatIsBlockedGoesOnWithTheNextChange() {
         var push = PushRun(.announce)
         push.start()

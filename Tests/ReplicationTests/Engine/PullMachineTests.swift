@@ -217,12 +217,14 @@ import Testing
         let proposal = ProposedRow(id: doc("a"), revision: rev("1-a"), parent: nil, bodySize: 2)
         pull.on(.listArrived(offeredList))
         #expect(pull.on(.listRead(.success(.proposed([.row(proposal), .bad("no id", sequence: nil), .row(proposal)])))) == ["proposals a a"])
-        pull.on(.proposalsChecked([.accept, .conflict(current: rev("1-b"))]))
-        guard case .answerProposals(_, let answers, _)? = pull.last.last else { return #expect(Bool(false), "no answer") }
+        // What it was refused for is offered to it, even if it came from there.
+        #expect(pull.on(.proposalsChecked([.accept, .conflict(current: rev("1-b"))])).last == "tell push of refusal a@1-b")
+        guard case .answerProposals(_, let answers, _)? = pull.last.dropLast().last else { return #expect(Bool(false), "no answer") }
         #expect(answers == [.send, .refused(code: 400), .conflict(current: rev("1-b"))])
         pull.on(.arrived(received(1, "a")))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
-        #expect(pull.on(.stored(pull.batch, [.stored(.conflict(current: rev("1-b")))])).first == "settle 1 409")
+        let words = pull.on(.stored(pull.batch, [.stored(.conflict(current: rev("1-b")))]))
+        #expect(words.first == "settle 1 409" && words.last == "tell push of refusal a@1-b")
         #expect(pull.machine.isDrained && pull.counts.completed == 1 && pull.counts.total == 1)
     }
 
@@ -233,7 +235,7 @@ import Testing
         pull.on(.listArrived(offeredList))
         pull.on(.listRead(.success(.proposed([.row(ProposedRow(id: doc("a"), revision: rev("1-a"), parent: nil, bodySize: 2))]))))
         pull.on(.proposalsChecked([.conflict(current: rev("1-b"))]))
-        guard case .answerProposals(_, let answers, _)? = pull.last.last else { return #expect(Bool(false), "no answer") }
+        guard case .answerProposals(_, let answers, _)? = pull.last.first else { return #expect(Bool(false), "no answer") }
         #expect(answers == [isSent ? .send : .conflict(current: rev("1-b"))])
     }
 }

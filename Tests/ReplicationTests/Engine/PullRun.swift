@@ -95,6 +95,7 @@ extension PullAction {
         case .readHeld(let after): "held\(after.map { " \($0)" } ?? "")"
         case .readConflicts(let after): "conflicts\(after.map { " \($0)" } ?? "")"
         case .tellPush(let revisions): "tell push \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
+        case .tellPushOfRefusal(let revisions): "tell push of refusal \(revisions.map { "\($0.0)@\($0.1)" }.joined(separator: " "))"
         case .tellPushOfDecision: "tell push"
         case .startFlushTimer: "flush timer"
         case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? (event.isAccessRemoved ? "removed" : "ok"))"

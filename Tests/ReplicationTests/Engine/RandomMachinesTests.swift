@@ -265,6 +265,7 @@ import Testing
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
             case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
             case .tellPush(let revisions): due.append(.push(.pulled(revisions)))
+            case .tellPushOfRefusal(let revisions): due.append(.push(.met(revisions)))
             case .tellPushOfDecision: due.append(.push(.decided))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"

@@ -1,0 +1,56 @@
+import Documents
+import DocumentStore
+import Replication
+import Testing
+
+/// A peer that pushes and pulls is told of the revision that one of its own was refused for, even where it sent that itself.
+///
+/// Couchbase Lite keeps 20 generations of a document. Where it saves faster than its pushes are acknowledged, the revision that is
+/// here is pruned there before the acknowledgement comes: it no longer knows that its document descends from it, proposes it as a
+/// new one, and waits for the pull.
+@Suite(.timeLimit(.minutes(1)))
+struct RefusedPushTests {
+    private func subscribed(_ hub: Hub) async throws -> Peer {
+        let peer = try await Peer(hub)
+        await peer.begin()
+        #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")])?.error == nil)
+        #expect(await peer.ask("rev", [("collection", "0"), ("id", "x"), ("rev", "1-aa")], "{\"n\":1}")?.error == nil)
+        // The feed has passed it.
+        #expect(await peer.ask("rev", [("collection", "0"), ("id", "y"), ("rev", "1-bb")], "{}")?.error == nil)
+        return peer
+    }
+
+    /// What the peer is offered next.
+    private func offered(_ peer: Peer) async -> String? {
+        for await request in peer.requests where request.profile == "changes" && request.body.readableBytes > 2 {
+            return String(buffer: request.body)
+        }
+        return nil
+    }
+
+    @Test func afterARefusedProposal() async throws {
+        let peer = try await subscribed(Hub(try TestDatabase("b")))
+        let answer = await peer.ask("proposeChanges", [("collection", "0"), ("conflictIncludesRev", "true")], "[[\"x\",\"30-cc\"]]")
+        #expect(answer.map { String(buffer: $0.body) }?.contains("1-aa") == true)
+        #expect(await offered(peer)?.contains("\"x\",\"1-aa\"") == true)
+        #expect(await peer.isAlive())
+    }
+
+    @Test func afterARefusedRevision() async throws {
+        let peer = try await subscribed(Hub(try TestDatabase("b")))
+        let properties = [("collection", "0"), ("id", "x"), ("rev", "30-cc"), ("history", "29-cc,28-cc")]
+        #expect(await peer.ask("rev", properties, "{\"n\":30}")?.error?.code == 409)
+        #expect(await offered(peer)?.contains("\"x\",\"1-aa\"") == true)
+    }
+
+    @Test func itIsOfferedOnlyWhatItMaySee() async throws {
+        let database = try TestDatabase("b")
+        let peer = try await Peer(Hub(database))
+        await peer.begin()
+        #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")], "{\"docIDs\":[\"y\",\"z\"]}")?.error == nil)
+        #expect(await peer.ask("rev", [("collection", "0"), ("id", "x"), ("rev", "1-aa")], "{}")?.error == nil)
+        #expect(await peer.ask("rev", [("collection", "0"), ("id", "x"), ("rev", "3-cc"), ("history", "2-cc")], "{}")?.error?.code == 409)
+        try await database.put("z", "{}")
+        #expect(await offered(peer)?.contains("\"z\"") == true)
+    }
+}
