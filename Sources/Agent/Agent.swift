@@ -370,6 +370,6 @@ public actor Agent {
 extension ReplicationLimits {
     init(_ settings: LimitSettings) {
         self.init()
-        maximumBlobBytes = settings.maxBlobBytes
+        self.maximumBlobBytes = settings.maxBlobBytes
     }
 }
