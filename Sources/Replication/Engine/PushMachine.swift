@@ -42,13 +42,11 @@ struct PushMachine {
 
     /// The feed was read to its end, as far as it can be.
     var isCaughtUp: Bool {
-        guard judging == nil, feed.reading == .nothing else { return false }
-        return nextPage == nil && !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver)
+        judging == nil && feed.reading == .nothing && nextPage == nil && !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver)
     }
 
     /// Nobody works on a document. Some may wait for their time.
     var isDrained: Bool { ledger.active == 0 && lists.isEmpty && ready.isEmpty }
-    /// Nothing can be done now.
     var isIdle: Bool { isCaughtUp && isDrained }
 
     /// A push that is not continuous has done all it can. What waits is for the next run.
@@ -96,7 +94,9 @@ struct PushMachine {
     }
 
     private mutating func advance(_ actions: inout [PushAction]) {
-        while let document = ledger.sendNext(settings.limits) { actions.append(.send(document)) }
+        while let document = ledger.sendNext(settings.limits) {
+            actions += settings.pulls ? [.tellPull(document.id, document.version), .send(document)] : [.send(document)]
+        }
         offer(&actions)
         judge(&actions)
         read(&actions)
