@@ -83,7 +83,8 @@ enum PushAction: Sendable {
     case note(AcknowledgedVersions.Batch)
     case startRetryTimer(seconds: Int)
     case report(DocumentEvent)
-    /// The peer has this revision of ours: it need not be fetched when the peer offers it.
+    /// The peer has this revision of ours, or is being sent it: it need not be fetched when the peer offers it. A peer's changes may
+    /// overtake its acknowledgement, and by then the revision may have been pruned here.
     case tellPull(DocumentID, Version)
 }
 

@@ -40,13 +40,11 @@ struct PushMachine {
 
     /// The feed was read to its end, as far as it can be.
     var isCaughtUp: Bool {
-        guard judging == nil, feed.reading == .nothing else { return false }
-        return nextPage == nil && !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver)
+        judging == nil && feed.reading == .nothing && nextPage == nil && !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver)
     }
 
     /// Nobody works on a document. Some may wait for their time.
     var isDrained: Bool { ledger.active == 0 && lists.isEmpty }
-    /// Nothing can be done now.
     var isIdle: Bool { isCaughtUp && isDrained }
 
     /// A push that is not continuous has done all it can. What waits is for the next run.
@@ -95,7 +93,9 @@ struct PushMachine {
     }
 
     private mutating func advance(_ actions: inout [PushAction]) {
-        while let document = ledger.sendNext(settings.limits) { actions.append(.send(document)) }
+        while let document = ledger.sendNext(settings.limits) {
+            actions += settings.pulls ? [.tellPull(document.id, document.version), .send(document)] : [.send(document)]
+        }
         offer(&actions)
         judge(&actions)
         read(&actions)

@@ -71,6 +71,13 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 3)
     }
 
+    /// A peer's changes may overtake its acknowledgement. By then the revision may have been pruned here, and would be fetched as
+    /// a conflict with what it became.
+    @Test func thePullKnowsWhatIsSentBeforeItIsAcknowledged() {
+        var (push, list) = offered(pulls: true)
+        #expect(push.on(.answered(list, [.wanted(known: [])])) == ["tell pull a@2-a", "send a@2-a"])
+    }
+
     @Test func anAcknowledgementOfSomethingElseChangesNothing() {
         var push = sent()
         push.on(.acknowledged(doc("b")))
