@@ -21,7 +21,9 @@ extension FuzzTarget {
         try hold(again.serialize() == written, "what is written twice differs")
         guard let scan, let canonical, let object = value.asObject else { return }
         try holdForDocument(bytes, object, scan, canonical)
-        if !value.holdsHugeNumber { try LuaJSON.shared.readsTheSame(bytes, canonical) }
+        // A plugin sees the document's own under these names; stored bodies have none.
+        let own = object.members.contains { ["_id", "_rev", "_deleted"].contains($0.key) }
+        if !value.holdsHugeNumber, !own { try LuaJSON.shared.readsTheSame(bytes, canonical) }
     }
 
     private static func holdForDocument(_ bytes: [UInt8], _ object: JSONObject, _ scan: DocumentScan, _ canonical: [UInt8]) throws {

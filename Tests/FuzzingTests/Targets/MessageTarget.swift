@@ -1,8 +1,8 @@
-import DocumentStore
 import Interfaces
 import NIOCore
 
 @testable import BLIP
+@testable import DocumentStore
 @testable import Documents
 @testable import Replication
 

@@ -31,6 +31,9 @@ struct HostileSuite {
         return Double(hostile.times) * (budget + 1.0)
     }
 
+    /// `Tests/run --sanitize`
+    private static let isSanitized = getenv("NIGHTJAR_SANITIZER") != nil
+
     private static func check(_ hostile: HostileCase) throws {
         let document = HostileCase.document(named: hostile.document)
         try onPluginThread {
@@ -40,17 +43,19 @@ struct HostileSuite {
             let (answer, message, peak) = attempt(hostile, document)
             var spent = cpuSeconds() - begun
             // A busy machine makes the processor time of one attempt longer, but not of every one.
-            for _ in 0..<3 where spent >= most(hostile) {
+            for _ in 0..<3 where spent >= most(hostile) && !isSanitized {
                 begun = cpuSeconds()
                 _ = attempt(hostile, document)
                 spent = min(spent, cpuSeconds() - begun)
             }
+            // Under a sanitizer the same milliseconds get less far; that is all that may differ.
+            if isSanitized, answer == "timeout" { return }
             #expect(hostile.outcomes.contains(answer), "\(hostile.id): \(answer) \(message)")
             if ["timeout", "memory", "error", "result", "load"].contains(answer) {
                 #expect(message.contains(hostile.text), "\(hostile.id): \(message)")
                 #expect(message.utf8.count <= 2048 && message.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }, "\(hostile.id): \(message)")
             }
-            #expect(spent < most(hostile), "\(hostile.id): \(spent) s of CPU")
+            #expect(spent < most(hostile) || isSanitized, "\(hostile.id): \(spent) s of CPU")
             #expect(peak <= LuaLimits().memoryBytes, "\(hostile.id): \(peak) bytes")
             #expect(try good.filter("{\"a\":1}") && makeState(goodSource).filter("{\"a\":1}"), "\(hostile.id): a good plugin suffers")
         }
