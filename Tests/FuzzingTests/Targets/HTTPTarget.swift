@@ -21,7 +21,9 @@ extension FuzzTarget {
                 guard pieces.count < 600 else { continue }
                 let cut = try await FuzzedListener.answers(to: pieces)
                 try hold(cut.bytes == whole.bytes, "other answers when cut into \(size) bytes:\n\(text(cut.bytes))\ninstead of\n\(text(whole.bytes))")
-                try hold(cut.seen == whole.seen, "other requests when cut into \(size) bytes: \(cut.seen), \(whole.seen)")
+                // A route may have been asked or not when the rest of its request turned out to be wrong.
+                let isSame = cut.seen.starts(with: whole.seen) || whole.seen.starts(with: cut.seen)
+                try hold(isSame, "other requests when cut into \(size) bytes: \(cut.seen), \(whole.seen)")
             }
         }.wait()
     }
