@@ -213,3 +213,20 @@ let package = Package(
         ),
     ]
 )
+
+// What the tests replay of the fuzz targets; with NIGHTJAR_FUZZ set they are a program around libFuzzer instead (Tests/run --fuzz).
+let fuzzed: [Target.Dependency] = [
+    "AgentConfiguration", "BLIP", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "HTTPServer", "Interfaces", "LuaRuntime",
+    "Replication", "TLS", "Transport",
+    .product(name: "Logging", package: "swift-log"),
+    .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
+    .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+]
+if Context.environment["NIGHTJAR_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "nightjar-fuzz", dependencies: fuzzed, path: "Tests/FuzzingTests", exclude: ["Replaying"], swiftSettings: strict))
+} else {
+    package.targets.append(
+        .testTarget(name: "FuzzingTests", dependencies: fuzzed + ["TestSupport"], exclude: ["Running"], swiftSettings: strict))
+}

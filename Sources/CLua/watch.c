@@ -53,7 +53,15 @@ static void set_up(void) {
     has_handler = sigaction(NJ_TICK_SIGNAL, &wanted, NULL) == 0;
 }
 
+#ifdef __has_feature
+#define NJ_HAS(feature) __has_feature(feature)
+#else
+#define NJ_HAS(feature) 0
+#endif
+
 static watch_kind start(void) {
+    // ThreadSanitizer holds a signal back until the thread calls a function that it knows, and a loop in Lua calls none.
+    if (NJ_HAS(thread_sanitizer)) return IMPOSSIBLE;
     pthread_once(&once, set_up);
     if (!has_handler) return IMPOSSIBLE;
     sigset_t signals;

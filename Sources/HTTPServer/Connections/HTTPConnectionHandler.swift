@@ -20,7 +20,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         case giveUpBody
     }
 
-    private enum Phase {
+    enum Phase {
         /// Waits for a request's header.
         case idle
         /// A request is answered; what comes behind it waits in `queue`.
@@ -35,7 +35,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private let entry: ConnectionTable.Entry
     private var limits: HTTPLimits { core.table.limits }
     private var info: ConnectionInfo
-    private var phase = Phase.idle
+    private(set) var phase = Phase.idle
     private var queue = RequestQueue()
     private var holdsRead = false
     private var timer: Scheduled<Void>?

@@ -193,7 +193,7 @@ package final class HTTPListener: Sendable {
     }
 
     /// The pipeline of every accepted connection: what stands beneath HTTP, then HTTP.
-    private static func makePipeline(_ channel: any Channel, _ core: Core) throws {
+    static func makePipeline(_ channel: any Channel, _ core: Core) throws {
         let origin = channel.remoteAddress?.origin ?? ""
         let entry: ConnectionTable.Entry
         switch core.table.add(channel, from: origin) {

@@ -85,20 +85,20 @@ extension BLIPDialect {
             switch checkpoint {
             case nil: body.append(contentsOf: "null".utf8)
             case .some(nil): body.append(contentsOf: "{}".utf8)
-            case .some(let stored?): body.append(contentsOf: Self.withToken(stored))
+            case .some(let stored?): body.append(contentsOf: Self.told(stored.body, token: stored.revision))
             }
         }
         body.append(UInt8(ascii: "]"))
         reply(handle, OutgoingReply(body: ByteBuffer(bytes: body)))
     }
 
-    /// The stored body with its token under `rev`, every other byte as it came.
-    private static func withToken(_ stored: StoredCheckpoint) -> [UInt8] {
-        var body = stored.body
+    /// A checkpoint's body with its token under `rev`, every other byte as it came.
+    static func told(_ body: [UInt8], token: String) -> [UInt8] {
+        var body = body
         while let last = body.last, last != UInt8(ascii: "}") { body.removeLast() }
-        guard body.popLast() != nil else { return Array("{\"rev\":\"\(stored.revision)\"}".utf8) }
+        guard body.popLast() != nil else { return Array("{\"rev\":\"\(token)\"}".utf8) }
         let isEmpty = !body.contains(UInt8(ascii: ":"))
-        body.append(contentsOf: "\(isEmpty ? "" : ",")\"rev\":\"\(stored.revision)\"}".utf8)
+        body.append(contentsOf: "\(isEmpty ? "" : ",")\"rev\":\"\(token)\"}".utf8)
         return body
     }
 

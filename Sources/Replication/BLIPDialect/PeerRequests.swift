@@ -115,6 +115,9 @@ extension BLIPDialect {
                     message: "the checkpoint has \(body.count) bytes, max_checkpoint_bytes is \(limits.maximumCheckpointBytes)")
             }
             do { _ = try JSONScanner.scanDocument(body) } catch { throw .bad("a checkpoint is a JSON object: \(error)") }
+            guard (try? JSONScanner.scanDocument(Self.told(body, token: ""))) != nil else {
+                throw .bad("a checkpoint has no key rev of its own: getCollections tells its token there")
+            }
             // LiteCore always sends the property, empty for "none yet".
             let expected = properties[Property.rev].flatMap { $0.isEmpty ? nil : $0 }
             events.append(.passive(slot: slot, handle, .setCheckpoint(id: id, body: body, expectedRevision: expected)))
