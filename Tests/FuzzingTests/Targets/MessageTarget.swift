@@ -102,16 +102,16 @@ private struct FuzzedSession: ~Copyable {
         var document = OutgoingDocument(sequence: 7, id: try DocumentID("doc\"\\-1"), version: try RevisionID("2-bb"))
         document.history = [try RevisionID("1-aa")]
         document.body = Array(#"{"b":{"@type":"blob","digest":"sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA="}}"#.utf8)
-        document.hasBlobs = true
-        dialect.push(0, .propose)
+        document.blobs = [try BlobDigest("sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA=")]
+        dialect.push(0, .propose, generation: 0)
         dialect.offer(0, ListID(number: 1), Array(repeating: document, count: rows))
-        dialect.push(0, .announce)
+        dialect.push(0, .announce, generation: 0)
         dialect.offer(0, ListID(number: 2), Array(repeating: document, count: rows))
         dialect.send(0, document)
         dialect.subscribe(0, OutgoingRequest(profile: Profile.subChanges))
         dialect.fetchCheckpoint(0, id: "cp-x")
         dialect.saveCheckpoint(0, id: "cp-x", body: Array("{}".utf8), token: "")
-        dialect.requestBlob(try BlobDigest("sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA="), 0, for: document.id, compresses: true)
+        dialect.requestBlob(BlobTransfer(digest: document.blobs[0], number: 1), 0, for: document.id, compresses: true)
     }
 
     /// Carries frames until both sides are still.
@@ -121,14 +121,14 @@ private struct FuzzedSession: ~Copyable {
             var isMoving = false
             if let frame = peer.nextFrame() {
                 isMoving = true
-                let before = dialect.unansweredRequests
+                let before = dialect.blip.unansweredRequests
                 do throws(BLIPError) { try dialect.receive(frame, into: &events) } catch {
                     isOver = true
                     guard case .limitExceeded = error else { throw FuzzFinding(description: "a well-framed message ended the connection: \(error)") }
                 }
                 var isPassedOn = false
                 for event in events where try see(event) { isPassedOn = true }
-                try hold(isOver || dialect.unansweredRequests == before || isPassedOn, "a request without an answer")
+                try hold(isOver || dialect.blip.unansweredRequests == before || isPassedOn, "a request without an answer")
             }
             var own: [DialectEvent] = []
             if let frame = dialect.nextFrame(into: &own) {
@@ -215,7 +215,7 @@ private struct FuzzedSession: ~Copyable {
             if case .checked(let checked)? = RevisionChecking.check([revision]).first {
                 guard (try? JSONScanner.scanDocument(checked.body)) != nil else { throw FuzzFinding(description: "a body that is no JSON") }
                 var document = OutgoingDocument(sequence: 1, id: checked.id, version: checked.revision)
-                (document.body, document.hasBlobs, document.isDeleted) = (checked.body, !checked.blobs.isEmpty, checked.isDeleted)
+                (document.body, document.blobs, document.isDeleted) = (checked.body, checked.blobs.map(\.digest), checked.isDeleted)
                 dialect.send(0, document)
             }
             if let handle = revision.replyTo { dialect.settle(handle, .stored) }
