@@ -58,8 +58,7 @@ public struct HTTPLimits: Sendable {
     /// `write_low_watermark`: waiting bytes below which it may go on.
     public var writeLowWatermark = 64 * 1024
 
-    /// `read_buffer`: the most that is read from a socket at once. A connection that was busy keeps a buffer of this size; with a
-    /// quarter of it a push was measured to take half as long again, since what comes is then dealt with in smaller pieces.
+    /// `read_buffer`: the most that is read from a socket at once. A connection that was busy keeps a buffer of this size.
     public var readBuffer = 64 * 1024
 
     /// `linger_time`: how long a refused connection may go on sending, so that it can read the refusal.
