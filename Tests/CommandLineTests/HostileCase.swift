@@ -56,7 +56,13 @@ struct HostileCase: Sendable, CustomStringConvertible {
         case "authenticate_password": "username, password, ctx"
         default: "doc, ctx"
         }
-        return Array("return { \(hook) = function(\(parameters))\n".utf8) + body + Array("end }\n".utf8)
+        return Array("return { \(hook) = function(\(parameters))\n".utf8) + body + Array("end\(patience) }\n".utf8)
+    }
+
+    /// Where a case may not run out of time, a slow machine gives it more.
+    private var patience: String {
+        outcomes.contains("timeout")
+            ? "" : ", limits = { cpu_ms = 500, instructions = 100000000, resolver_cpu_ms = 2500, resolver_instructions = 500000000 }"
     }
 
     static let conflict = #"{"local_doc":{"n":1,"part":{"x":1}},"remote_doc":{"n":2,"list":[1,2]},"base_doc":{"n":0}}"#

@@ -98,7 +98,7 @@ struct HandshakeTests {
             port: try agent.port("guarded"), path: "/main/_blipsync", headers: [("Authorization", "Basic \(Base64.encode(Array("ada:secret".utf8)))")])
         let peer = Peer(socket)
         try await peer.push("by-ada")
-        #expect(try await refusal("guarded", "/main/_blipsync", login: "endless:x").status == 503)
+        #expect(try await refusal("guarded", "/main/_blipsync", login: "eve:x").status == 401)
         try await peer.push("by-ada-again")
         let user = try await agent.listener("guarded")["peers"]?.asArray?.first?["user"]?.asString
         #expect(user == "ada")
@@ -121,17 +121,29 @@ struct HandshakeTests {
         #expect(try await refusal("guarded", "/nothing/_blipsync", login: "ada:secret").status == 404)
     }
 
-    @Test("an authenticator that fails is 503: the login may be right", arguments: ["broken", "endless", "hungry", "silent", "odd"])
-    func failingAuthenticator(_ user: String) async throws {
-        let agent = try sharedAgent()
-        let bystander = try await Bystander(agent)
-        let answer = try await refusal("guarded", "/main/_blipsync", login: "\(user):x")
-        #expect(answer.status == 503, "\(answer)")
-        // The log says why, with file and line; the peer is not told.
-        #expect(!answer.text.contains("denies"))
+    @Test("an authenticator that fails is 503: the login may be right, and health says that it needs a hand")
+    func failingAuthenticator() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/denies.lua", denies)
+        let more = "  - { name: open, databases: [ main ], interface: 127.0.0.1, port: 0, disable_tls: true }\n"
+        let agent = try await AgentProcess.start(Configuration.hub(listener: "authenticator: denies", plugins: true, more: more), in: folder)
+        #expect(try await agent.isWell())
+        let peer = Peer(try await WebSocketProbe.connect(port: try agent.port("open"), path: "/main/_blipsync"))
+        for user in ["broken", "endless", "hungry", "silent", "odd"] {
+            let login = Base64.encode(Array("\(user):x".utf8))
+            let refused = await #expect(throws: WebSocketProbe.Refused.self) { try await Peer.connect(agent, login: login) }
+            #expect(refused?.answer.status == 503, "\(user)")
+            // The log says why, with file and line; the peer is not told.
+            #expect(refused?.answer.text.contains("denies") == false)
+            let health = try await agent.admin.get("/health")
+            #expect(health.status == 503 && health.text.contains("a login could not be judged: listener edge authenticator: plugin_"), "\(health)")
+            try await peer.push("beside-\(user)")
+        }
         let line = try await agent.process.line(containing: "the authenticator failed: plugin_", in: .errors)
         #expect(line.contains("denies.lua"), "\(line)")
-        try await bystander.leave()
+        try folder.write("plugins/denies.lua", denies + "\n-- mended")
+        try await eventually("all is well") { try await agent.isWell() }
+        #expect(try await agent.stop().status == 0)
     }
 
     @Test("one connection more than allowed is 503, and the others stay")
