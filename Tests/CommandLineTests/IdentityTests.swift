@@ -64,6 +64,12 @@ import Testing
         }
     }
 
+    @Test("that the agent makes its own identity is said where it has not been made yet")
+    func anonymousIsMadeByTheAgent() async throws {
+        let outcome = try await nightjar("show", "anonymous")
+        #expect(outcome.status == 1 && outcome.errors.contains("the agent makes it when it starts"), "\(outcome)")
+    }
+
     @Test func whatMakesNoSenseIsRefused() async throws {
         for (arguments, status, words) in [
             (["create", "../x"], 1 as Int32, "no label"), (["create", "anonymous"], 1, "the agent makes for itself"),

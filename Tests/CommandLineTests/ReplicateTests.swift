@@ -150,7 +150,7 @@ private struct Desk: Sendable {
             (["d/main.nightjar", "exec:ssh hub nightjar pipe main"], ["exec"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "skip-draft"], ["did you mean skip-drafts"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner"], ["missing parameter \"name\""]),
-            (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner", "--params", "{"], ["--params is no JSON"]),
+            (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner", "--params", "{"], ["--params is not JSON"]),
             (["\(hub.folder.path)/data/main.nightjar", "d/main.nightjar"], ["is in use by process \(hub.process.pid)"]),
         ] {
             let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["replicate"] + arguments, folder: desk.folder.path)

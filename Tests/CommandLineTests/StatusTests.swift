@@ -34,6 +34,16 @@ import Testing
         _ = peer
     }
 
+    @Test("a replicator that has given up says how it is started again")
+    func stoppedReplicator() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let agent = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n" + Configuration.replicator("up", to: "ws://127.0.0.1:\(try hub.port("edge"))/nothing"))
+        try await eventually("it has stopped") { try await agent.replicator("up")["activity"] == "stopped" }
+        let text = try await agent.command("status").output
+        #expect(text.contains("(permanent); once this is mended: nightjar replicator up start\n"), "\(text)")
+    }
+
     @Test func theAgentIsFoundByAConfigurationThatIsBeingEdited() async throws {
         let agent = try await AgentProcess.start(Configuration.plain)
         #expect(try await agent.put("main", "a", "{}").status == 201)

@@ -49,6 +49,10 @@ struct ReloadTests {
         let outcome = try await agent.reload(free)
         #expect(outcome.status == 0, "\(outcome)")
         #expect(try await agent.status()["listeners"]?.asArray?.count == 2)
+        let without = try await agent.reload(text(filter: "push_filter: gate"))
+        #expect(without.status == 0 && without.output.contains("database side closed"), "\(without)")
+        let unknown = try await agent.reload(text(filter: "push_filter: nobody"))
+        #expect(unknown.status == 78 && unknown.errors.contains("there is no plugin \"nobody\""), "\(unknown)")
         #expect(try await agent.stop().status == 0)
     }
 
@@ -75,7 +79,7 @@ struct ReloadTests {
         // What cannot be changed is said, and does not keep the rest from being changed.
         let both = try await hub.reload(
             Configuration.hub(more: "limits: { max_blob_bytes: 1KiB, memory: 32MiB }\n", port: port))
-        #expect(both.output.contains("limits.memory") && both.output.contains("at the next start"), "\(both)")
+        #expect(both.output.contains("limits.memory: at the next start") && !both.output.contains("plugin_limits"), "\(both)")
         let third = try await Peer.connect(hub)
         try await third.push("second", blob: "another twenty bytes")
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }

@@ -51,7 +51,8 @@ struct AdminListener: Service {
             switch error.kind {
             case .notFound: HTTPError(404, error.message)
             case .conflict: HTTPError(409, error.message)
-            case .invalid, .configuration: HTTPError(400, error.message)
+            case .invalid: HTTPError(400, error.message)
+            case .configuration: HTTPError(400, error.message, error: "configuration")
             case .tooLarge: HTTPError(413, error.message)
             case .failed: HTTPError(500, error.message, error: "failed")
             }

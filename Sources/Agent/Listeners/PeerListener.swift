@@ -250,7 +250,7 @@ public final class PeerListener: ListenerDelegate {
         guard await !authentication.accepts(connection.proof, as: connection.principal, remote: connection.peer.address) else { return }
         guard !Task.isCancelled else { return }
         logger.notice(
-            "a peer is put off: its login is not what it was", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
+            "a peer is disconnected: its login is not what it was", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
         await connection.session.stop(code: 4001, reason: "log in again")
     }
 
@@ -263,7 +263,7 @@ public final class PeerListener: ListenerDelegate {
     private func putOffUnlessVouchedFor(_ key: Int) async {
         guard let security, let connection = state.withLock({ $0.connections[key] }), !security.accepts(connection.chain) else { return }
         logger.notice(
-            "a peer is put off: no authority in roots vouches for its certificate any more",
+            "a peer is disconnected: no authority in roots vouches for its certificate any more",
             metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
         await connection.session.stop(code: 4001, reason: "log in again")
     }
@@ -281,7 +281,7 @@ public final class PeerListener: ListenerDelegate {
             }
         }
         for connection in found {
-            logger.notice("a peer is put off by the operator", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
+            logger.notice("a peer is disconnected by the operator", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
             await connection.session.stop(code: 4001, reason: "disconnected by the operator")
         }
         return found.count

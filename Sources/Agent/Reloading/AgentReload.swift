@@ -35,9 +35,10 @@ extension Agent {
             return ["nothing changed"]
         }
         var done: [String] = []
-        if plan.waitsForStart {
-            log.warning("changes of data, plugins, admin, limits.memory and plugin_limits take effect at the next start")
-            done.append("data, plugins, admin, limits.memory, plugin_limits: at the next start")
+        if !plan.waitingForStart.isEmpty {
+            let names = plan.waitingForStart.joined(separator: ", ")
+            log.warning("changes of \(names) take effect at the next start")
+            done.append("\(names): at the next start")
         }
         let prepared = try await prepare(plan)
         do {
@@ -99,7 +100,10 @@ extension Agent {
         await stopKeeping()
         done += await stopReplicators(plan.goneReplicators)
         done += await stopListeners(plan.goneListeners, removed: Set(plan.change.listeners.removed))
-        for name in plan.closedDatabases { shared.withLock { $0.databases.removeValue(forKey: name) }?.close() }
+        for name in plan.closedDatabases.sorted() {
+            shared.withLock { $0.databases.removeValue(forKey: name) }?.close()
+            done.append("database \(name) closed")
+        }
         shared.withLock { state in
             state.settings = plan.new
             state.databases.merge(prepared.databases) { _, new in new }

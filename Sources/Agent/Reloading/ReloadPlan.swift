@@ -13,8 +13,8 @@ struct ReloadPlan {
     let closedDatabases: Set<String>
     /// Those whose conflicts somebody else decides, or that are another database afterwards.
     let touchedResolvers: Set<String>
-    /// Settings differ that take effect at the next start only.
-    let waitsForStart: Bool
+    /// The settings that differ and take effect at the next start only.
+    let waitingForStart: [String]
 
     init(from old: AgentSettings, to wanted: AgentSettings) {
         self.old = old
@@ -23,8 +23,10 @@ struct ReloadPlan {
         // They are at work until the agent ends.
         (new.data, new.plugins, new.admin, new.pluginLimits) = (old.data, old.plugins, old.admin, old.pluginLimits)
         new.limits.memory = old.limits.memory
-        waitsForStart =
-            !change.global.isDisjoint(with: [.data, .plugins, .admin]) || !change.pluginLimits.isEmpty || wanted.limits.memory != old.limits.memory
+        var waiting = [SettingsDifference.GlobalSection.data, .plugins, .admin].filter(change.global.contains).map(\.rawValue)
+        if wanted.limits.memory != old.limits.memory { waiting.append("limits.memory") }
+        if !change.pluginLimits.isEmpty { waiting.append("plugin_limits") }
+        waitingForStart = waiting
         self.new = new
         closedDatabases = Set(
             change.databases.removed

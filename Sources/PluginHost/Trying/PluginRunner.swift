@@ -242,7 +242,7 @@ struct PreparedInput: Sendable {
             switch LuaValue(json: bytes) {
             case .array(let items)? where items.allSatisfy({ $0.typeName == "object" }): chain = .array(items)
             case .object(let members)?: chain = .array([.object(members)])
-            default: throw .init(description: "the chain is no JSON array of certificates")
+            default: throw .init(description: "the chain is not a JSON array of certificates")
             }
         case (let hook, _):
             let wanted = switch hook {
@@ -257,7 +257,7 @@ struct PreparedInput: Sendable {
 
     private static func object(_ bytes: [UInt8], _ what: String) throws(PluginRunner.InputProblem) -> JSONObject {
         let value: JSONValue
-        do { value = try JSONValue(parsing: bytes) } catch { throw .init(description: "\(what) is no JSON: \(error)") }
+        do { value = try JSONValue(parsing: bytes) } catch { throw .init(description: "\(what) is not JSON: \(error)") }
         guard let object = value.asObject else { throw .init(description: "\(what) is not a JSON object") }
         return object
     }

@@ -157,7 +157,7 @@ public actor Replicator {
                 "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
         }
         if failures > limit {
-            logger.warning("\(failures - limit) more documents failed; \"nightjar replicator NAME held\" lists what is held")
+            logger.warning("\(failures - limit) more documents failed; \"nightjar replicator NAME pending\" and \"held\" list what is tried again")
         }
     }
 

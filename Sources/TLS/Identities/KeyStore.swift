@@ -50,7 +50,9 @@ public final class KeyStore: Sendable {
         } catch where error.kind == .missing {
             throw TLSFileError(
                 .missing, path: path, reason: "there is no identity \"\(label)\" in the key store",
-                advice: "make it with \"nightjar identity create\" or \"nightjar identity import\"")
+                advice: label == .anonymous
+                    ? "the agent makes it when it starts with a listener that names no identity"
+                    : "make it with \"nightjar identity create\" or \"nightjar identity import\"")
         }
         return try IdentityText.parse(bytes, passphrase: nil, path: path)
     }

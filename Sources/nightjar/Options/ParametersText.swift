@@ -6,7 +6,7 @@ import PluginHost
 /// The value of `--params`.
 enum ParametersText {
     static func json(_ text: String) throws -> JSONValue {
-        do { return try JSONValue(parsing: text) } catch { throw AgentError(.invalid, "--params is no JSON: \(error)") }
+        do { return try JSONValue(parsing: text) } catch { throw AgentError(.invalid, "--params is not JSON: \(error)") }
     }
 
     /// A plugin's parameters; `.missing` where the option is not given.

@@ -138,7 +138,7 @@ struct AgentClient: Sendable {
         }
     }
 
-    private func unexpected(_ why: String) -> AgentError { AgentError(.failed, "the answer of the agent on \(socket) is no JSON: \(why)") }
+    private func unexpected(_ why: String) -> AgentError { AgentError(.failed, "the answer of the agent on \(socket) is not JSON: \(why)") }
 }
 
 /// Unix domain sockets, as far as looking for an agent needs them.

@@ -96,6 +96,9 @@ enum StatusText {
             if let error = replicator["error"], !error.isNull {
                 notes += "\(string(replicator["name"])): \(self.error(error))"
                 if let next = replicator["next_retry_at"]?.asString { notes += ", next attempt at \(TextTable.printable(next))" }
+                if replicator["activity"]?.asString == "stopped" {
+                    notes += "; once this is mended: nightjar replicator \(string(replicator["name"])) start"
+                }
                 notes += "\n"
             }
             if replicator["tls"]?["unsafe"]?.asBool == true {
