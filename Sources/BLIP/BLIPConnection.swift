@@ -296,6 +296,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         queuedReplyBytes = 0
         queuedRequests = 0
         queuedTokens = 0
+        (inflatedScratch, plainScratch) = (ByteBuffer(), ByteBuffer())
         tokens.sort { $0.serial < $1.serial }
         return tokens
     }

@@ -4,10 +4,11 @@ import DocumentStore
 import Environment
 import Interfaces
 import NIOCore
-import Replication
 import Synchronization
 import Testing
 import Transport
+
+@testable import Replication
 
 /// What peers make the agent hold stays within one budget.
 @Suite(.timeLimit(.minutes(10)))
@@ -73,6 +74,24 @@ struct MemoryTests {
         #expect(codes[1013, default: 0] > 0)
     }
 
+    /// Subscribes, and answers nothing that it is offered; it does not even close.
+    @Test func aPeerThatHasToGoKeepsNoDocumentsInMemory() async throws {
+        let database = try TestDatabase("hub")
+        for number in 0..<8 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)),
+            memory: MemoryBudget(limit: 64 << 20), logger: quietLogger())
+        await session.start()
+        let peer = Peer(client) { _ in nil }
+        #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
+        for await request in peer.requests where request.profile == "changes" { break }
+        #expect(await session.bytesOnTheirWayOut > 800_000)
+        await session.stand(.evicted)
+        #expect(await session.bytesOnTheirWayOut == 0)
+        client.drop()
+    }
+
     /// 2,000 questions with an answer of a megabyte each, none of which is read.
     @Test func repliesThatNobodyReadsAreNotMade() async throws {
         let b = try TestDatabase("b")
@@ -101,6 +120,11 @@ struct MemoryTests {
         #expect(memory.used < 12 << 20)
         transport.drop()
     }
+}
+
+extension ReplicationSession {
+    /// Of documents that the peer was offered or sent and has not answered for.
+    fileprivate var bytesOnTheirWayOut: Int { links.reduce(0) { $0 + ($1.push?.ledger.bytesAtHand ?? 0) } }
 }
 
 /// A listener whose sessions share a budget.

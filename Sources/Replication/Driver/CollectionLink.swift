@@ -96,4 +96,12 @@ final class CollectionLink {
         for task in watchers { task.cancel() }
         watchers = []
     }
+
+    /// Lets go of the documents under way. The connection keeps its session until the peer has answered CLOSE, for which it may take its
+    /// time, and the budget does not count them any more.
+    func release() {
+        push = nil
+        leaving = LeavingRevisions()
+        pull = PullMachine(pull.settings)
+    }
 }

@@ -237,7 +237,7 @@ public actor ReplicationSession: MessageReceiver {
                 write { _ in } then: { session, _ in session.tell(session.links[slot], checkpoint: .noted) }
             }
             if next == inbox.count || next >= 4_096 {
-                inbox.removeFirst(next)
+                inbox.removeFirst(min(next, inbox.count))  // Empty if the session ended meanwhile.
                 next = 0
             }
         }
@@ -361,14 +361,14 @@ public actor ReplicationSession: MessageReceiver {
             link.countsSeen = link.counts
             link.end()
         }
-        inbox = []
-        frames = []
+        (inbox, frames) = ([], [])
         passiveRequests = PassiveRequests()
         flushDocumentEvents()
         observer.activityChanged(.stopped)
         // What was under way is counted anew by the next run.
         counters.update { $0.total = $0.completed }
         noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy))
+        for link in links { link.release() }
     }
 
     /// Acknowledgements that are not noted yet only save a question next time: try, then say that it is over.
