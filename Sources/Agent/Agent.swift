@@ -35,6 +35,8 @@ public actor Agent {
         var plugins: PluginHost?
         var conflictPolicies: [String: ConflictPolicy] = [:]
         var isReady = false
+        /// Why the last reload changed nothing; nil when it went well.
+        var refusedReload: String?
     }
 
     nonisolated let conflicts = ConflictHub()

@@ -26,6 +26,7 @@ extension Agent {
             "listeners": .array(listeners.map { Self.report($0) }),
             "replicators": .array(await replicatorReports()),
             "plugins": .array((plugins?.status() ?? []).map { Self.report($0) }),
+            "problems": .array(await healthProblems().map { .string($0) }),
             "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
         ])
     }
@@ -175,6 +176,9 @@ extension Agent {
                     "database \(database.name): more documents or blobs are damaged than the \(StoreLimits.damagedDocuments) of each that are "
                         + "named; mend those, restart the agent, and look again")
             }
+        }
+        if let refused = shared.withLock({ $0.refusedReload }) {
+            reasons.append("the configuration that was to be loaded was refused, and the one before is in force: \(refused)")
         }
         for replicator in replicators {
             let status = replicator.status

@@ -20,7 +20,14 @@ extension Agent {
     public func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
         await reloads.enter()
         defer { reloads.leave() }
-        return try await apply(try load())
+        do {
+            let done = try await apply(try load())
+            shared.withLock { $0.refusedReload = nil }
+            return done
+        } catch {
+            shared.withLock { $0.refusedReload = "\(error)" }
+            throw error
+        }
     }
 
     private func apply(_ wanted: AgentSettings) async throws -> [String] {

@@ -28,6 +28,7 @@ enum StatusText {
         let shadows = ["differs", "failed"].map { key in
             rows(status, "databases").reduce(0) { $0 + ($1["conflicts_decided"]?["shadow"]?[key]?.asInt64 ?? 0) }
         }
+        for problem in rows(status, "problems") { text += "needs attention: \(string(problem))\n" }
         if shadows != [0, 0] { text += "shadow resolvers: \(shadows[0]) differences, \(shadows[1]) failures (nightjar conflicts list)\n" }
         return text
     }
