@@ -22,7 +22,7 @@ struct ArrowTests {
         "HTTPServer": ["Encodings", "Environment"],
         "Transport": ["HTTPServer", "Interfaces", "Encodings", "Environment", "Documents", "Digests", "TLS"],
         "Agent": [
-            "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "AgentConfiguration", "CMalloc", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
             "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
         ],
         // Commands speak to an agent or open its folders: nothing of the protocol, of TLS records or of SQL is theirs.

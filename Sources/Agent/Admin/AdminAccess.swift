@@ -28,6 +28,10 @@ struct AdminAccess: Sendable {
             throw HTTPError(
                 403, "a page of \"\(origin)\" may not use the admin API: only requests without Origin, or from its own address, may")
         }
+        // Browsers leave Origin out of what an image or a link asks for, and say this instead.
+        if let site = request.headers.first("Sec-Fetch-Site"), !["same-origin", "none"].contains(site) {
+            throw HTTPError(403, "a page of another site may not use the admin API (Sec-Fetch-Site: \(site))")
+        }
         guard let token else { return .everything }
         let shown = Array((request.headers.first("Authorization") ?? "").utf8)
         if constantTimeEquals(shown, Array("Bearer \(token)".utf8)) { return .everything }

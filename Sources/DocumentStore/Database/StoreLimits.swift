@@ -29,8 +29,9 @@ public enum StoreLimits {
     public static let maxRowsPerCommit = 5000
     /// Rows that `changes` and other lists return at once, whatever was asked.
     public static let maxRowsPerRead = 10_000
-    /// Bytes of bodies one `changes` call returns; the row that passes it is the last.
-    public static let maxBodyBytesPerRead = 8 << 20
+    /// Bytes of bodies one `changes` call returns; the row that passes it is the last. Each peer that subscribes has one such page read
+    /// for it before its session counts it.
+    public static let maxBodyBytesPerRead = 1 << 20
     /// Characters of an error text kept with an excluded document or a conflict.
     public static let maxErrorTextBytes = 2000
     /// Bytes of a body kept in the conflict history; of a larger one its digest and size are. An entry has up to five

@@ -15,6 +15,7 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var location: ConfigurationOptions
 
     func run() async throws {
+        System.returnLargeBlocks()
         let environment = Environment.system
         let settings = try location.load()
         let logs = LogSink(time: environment.time)
