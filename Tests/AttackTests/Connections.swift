@@ -22,7 +22,7 @@ extension Attack {
     static let connections: [Attack] = halfOpen + unfinishedBodies + [refused, many, guesses, foreignPages]
 
     private static let halfOpen = Door.allCases.map { door in
-        Attack(testDescription: "1,000 headers that never end, at \(door.rawValue)", bounds: Bounds(memory: 48 << 20)) { hub in
+        Attack(testDescription: "1,000 headers that never end, at \(door.rawValue)", bounds: Bounds(perRequest: 2)) { hub in
             let probe = try door.probe(hub)
             let head = Array("GET /api/status HTTP/1.1\r\nHost: localhost\r\nX-Long: \(String(repeating: "x", count: 8_000))".utf8)
             var sent = Sent(requests: 1_000)
@@ -36,7 +36,7 @@ extension Attack {
 
     private static let unfinishedBodies = Door.allCases.map { door in
         // The budget of 64 MiB in buffers that grow in powers of two, one that grows at that moment, and what the allocator keeps.
-        Attack(testDescription: "12 PUTs of 19 MB that never end, at \(door.rawValue)", bounds: Bounds(memory: 256 << 20)) { hub in
+        Attack(testDescription: "12 PUTs of 19 MB that never end, at \(door.rawValue)", bounds: Bounds(memory: 160 << 20)) { hub in
             let probe = try door.probe(hub)
             let head = "PUT /api/databases/main/documents/unfinished HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(19 << 20)\r\n\r\n"
             let bytes = Array(head.utf8) + [UInt8](repeating: 0x20, count: 18 << 20)
@@ -48,7 +48,7 @@ extension Attack {
 
     /// The lines that tell of it are folded.
     private static let refused = Attack(
-        testDescription: "2,000 connections that a limit refuses", bounds: Bounds(memory: 32 << 20), listener: "max_connections_per_address: 2"
+        testDescription: "2,000 connections that a limit refuses", bounds: Bounds(perRequest: 1), listener: "max_connections_per_address: 2"
     ) { hub in
         let probe = try Door.listener.probe(hub)
         for _ in 0..<2_000 { _ = try await probe.pour(Array("GET".utf8)) }
@@ -59,7 +59,7 @@ extension Attack {
     }
 
     private static let many = Attack(
-        testDescription: "400 peers of one address", bounds: Bounds(perRequest: 10, memory: 48 << 20), listener: "max_connections_per_address: 40"
+        testDescription: "400 peers of one address", bounds: Bounds(perRequest: 5), listener: "max_connections_per_address: 40"
     ) { hub in
         var sent = Sent(requests: 400)
         for _ in 0..<400 {
@@ -71,7 +71,7 @@ extension Attack {
     }
 
     private static let guesses = Attack(
-        testDescription: "300 wrong logins at once", bounds: Bounds(milliseconds: 6_000, perRequest: 10, memory: 160 << 20),
+        testDescription: "300 wrong logins at once", bounds: Bounds(milliseconds: 6_000, perRequest: 10, memory: 96 << 20),
         listener: "authenticator: { plugin: password-file, params: { file: users.txt } }",
         furnish: { folder in
             try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")

@@ -3,28 +3,29 @@ import Digests
 import Encodings
 import NIOCore
 import TestSupport
+import Testing
 
 extension Attack {
     /// Messages whose end never comes.
     static let unfinished: [Attack] = [
         Attack(
-            testDescription: "8 messages of 15 MB that travel as 15 KB, on each of 8 connections", bounds: Bounds(milliseconds: 4_000, memory: 192 << 20)
+            testDescription: "8 messages of 15 MB that travel as 15 KB, on each of 8 connections", bounds: Bounds(milliseconds: 6_000, memory: 160 << 20)
         ) { hub in
             let blip = deflated(8, megabytes: 15)
-            return try await poured(hub, connections: 8, blip)
+            return try await poured(hub, connections: 8, blip, requests: 8)
         },
-        Attack(testDescription: "300 requests of 100 KB, on each of 4 connections", bounds: Bounds(memory: 160 << 20)) { hub in
+        Attack(testDescription: "300 requests of 100 KB, on each of 4 connections", bounds: Bounds(memory: 96 << 20)) { hub in
             var frames = HandmadeFrames()
             let part = beginning + [UInt8](repeating: 0x20, count: 100_000)
             return try await poured(hub, connections: 4, (0..<300).map { _ in frames.message(part, flags: moreComing) })
         },
         Attack(
-            testDescription: "400 frames of one byte on a grown reply to getAttachment", bounds: Bounds(perRequest: 2, memory: 64 << 20)
-        ) { try await attachment($0, megabytes: 24, smallFrames: 400) },
+            testDescription: "400 frames of one byte on a grown reply to getAttachment"
+        ) { try await attachment($0, megabytes: 24, smallFrames: 400) } check: { try await isHeld($0) },
         Attack(
-            testDescription: "20,000 frames of one byte of a reply to getAttachment", bounds: Bounds(perRequest: 0.5, memory: 64 << 20)
-        ) { try await attachment($0, megabytes: 1, smallFrames: 20_000) },
-        Attack(testDescription: "20,000 frames of one byte of a request", bounds: Bounds(perRequest: 0.5)) { hub in
+            testDescription: "20,000 frames of one byte of a reply to getAttachment", bounds: Bounds(perRequest: 0.2)
+        ) { try await attachment($0, megabytes: 1, smallFrames: 20_000) } check: { try await isHeld($0) },
+        Attack(testDescription: "20,000 frames of one byte of a request", bounds: Bounds(perRequest: 0.2)) { hub in
             var frames = HandmadeFrames()
             let first = frames.message(beginning, flags: moreComing)
             return try await poured(hub, connections: 1, [first] + (0..<20_000).map { _ in frames.frame(1, moreComing, [0x20]) })
@@ -37,9 +38,9 @@ extension Attack {
         return HandmadeFrames.varint(UInt64(block.count)) + block
     }()
 
-    private static func poured(_ hub: AgentProcess, connections: Int, _ frames: [[UInt8]]) async throws -> Sent {
+    private static func poured(_ hub: AgentProcess, connections: Int, _ frames: [[UInt8]], requests: Int? = nil) async throws -> Sent {
         let bytes = frames.flatMap { WebSocketFrame.binary($0) }
-        var sent = Sent(requests: frames.count * connections)
+        var sent = Sent(requests: (requests ?? frames.count) * connections)
         for _ in 0..<connections {
             sent.flows.append(try await WebSocketProbe.connect(port: try hub.port("edge"), path: "/main/_blipsync").pour(bytes))
         }
@@ -62,6 +63,12 @@ extension Attack {
             frames.append(bytes)
         }
         return frames
+    }
+
+    /// The attacker was not put off: what it sent was dealt with.
+    private static func isHeld(_ hub: AgentProcess) async throws {
+        let listener = try await hub.status()["listeners"]?.asArray?.first
+        #expect(listener?["connections"]?.asInt64 == 2, "\(listener?.text ?? "")")
     }
 
     /// Pushes a document with a blob, and sends the blob so that it never ends: first much, then byte by byte.

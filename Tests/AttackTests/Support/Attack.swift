@@ -18,10 +18,10 @@ struct Attack: Sendable, CustomTestStringConvertible {
     struct Bounds: Sendable {
         /// Of CPU time.
         var milliseconds = 1_500.0
-        var perRequest = 3.0
-        var perMegabyte = 100.0
+        var perRequest = 0.5
+        var perMegabyte = 20.0
         /// Of resident memory, in bytes.
-        var memory = 64 << 20
+        var memory = 32 << 20
     }
 
     let testDescription: String
