@@ -205,10 +205,17 @@ let package = Package(
             dependencies: ["SimulationSupport", "Environment", "DocumentStore", "Documents", "SQLite"], swiftSettings: strict),
 
         // The product as its users meet it: processes, sockets and files.
-        .target(name: "TestSupport", dependencies: ["Digests", "Documents", "Encodings"], path: "Tests/TestSupport", swiftSettings: strict),
+        .target(
+            name: "TestSupport", dependencies: ["BLIP", "Digests", "Documents", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
+            path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "CommandLineTests", dependencies: ["nightjar", "TestSupport", "Digests", "Documents"], swiftSettings: strict),
         .testTarget(
             name: "IntegrationTests",
+            dependencies: ["nightjar", "TestSupport", "BLIP", "Documents", "Digests", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "AttackTests",
             dependencies: ["nightjar", "TestSupport", "BLIP", "Documents", "Digests", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: strict
         ),

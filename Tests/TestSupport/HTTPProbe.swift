@@ -47,6 +47,15 @@ public struct HTTPProbe: Sendable {
         return try await offThread { HeldConnection(try Socket(address), sending: bytes) }
     }
 
+    /// Connects and sends without waiting, as far as the server takes it.
+    public func pour(_ bytes: [UInt8]) async throws -> Outflow {
+        let address = address
+        return try await offThread {
+            let connection = HeldConnection(try Socket(address), sending: [])
+            return Outflow(bytes, into: connection.descriptor, of: connection)
+        }
+    }
+
     /// Sends bytes as they are and gives everything that comes until the peer closes: for malformed requests.
     public func raw(_ bytes: [UInt8]) async throws -> [UInt8] {
         let address = address

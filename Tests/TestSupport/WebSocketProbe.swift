@@ -104,6 +104,9 @@ public final class WebSocketProbe: Sendable {
         try await offThread { try self.held.withLock { try $0.socket.send(bytes) } }
     }
 
+    /// Sends without waiting, as far as the server takes it; what it says is not read.
+    public func pour(_ bytes: [UInt8]) -> Outflow { Outflow(bytes, into: held.withLock { $0.socket.descriptor }, of: self) }
+
     /// The next frame, nil at the end of the connection.
     public func receive() async throws -> Frame? {
         try await offThread {

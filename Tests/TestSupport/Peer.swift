@@ -3,26 +3,25 @@ import Digests
 import Documents
 import Encodings
 import NIOCore
-import TestSupport
 
 /// The connection ended while a peer waited for an answer.
-struct PeerClosed: Error, CustomStringConvertible {
+public struct PeerClosed: Error, CustomStringConvertible {
     /// Of the CLOSE frame; nil when there was none.
-    var code: UInt16?
-    var reason: String
-    var description: String { "closed with \(code.map { "\($0)" } ?? "no code") \(reason)" }
+    public var code: UInt16?
+    public var reason: String
+    public var description: String { "closed with \(code.map { "\($0)" } ?? "no code") \(reason)" }
 }
 
 /// A peer of the replication protocol that a test drives message by message.
-actor Peer {
-    let socket: WebSocketProbe
+public actor Peer {
+    public let socket: WebSocketProbe
     private var blip = BLIPConnection()
     private var requests: [IncomingRequest] = []
     private var replies: [RequestToken: IncomingReply] = [:]
 
-    init(_ socket: WebSocketProbe) { self.socket = socket }
+    public init(_ socket: WebSocketProbe) { self.socket = socket }
 
-    static func connect(_ agent: AgentProcess, database: String = "main", login: String? = nil) async throws -> Peer {
+    public static func connect(_ agent: AgentProcess, database: String = "main", login: String? = nil) async throws -> Peer {
         Peer(
             try await WebSocketProbe.connect(
                 port: try agent.port("edge"), path: "/\(database)/_blipsync", headers: login.map { [("Authorization", "Basic \($0)")] } ?? []))
@@ -31,13 +30,13 @@ actor Peer {
     // MARK: - Messages
 
     /// Sends a request and waits for its reply; what the peer asks meanwhile is kept.
-    func ask(_ request: OutgoingRequest) async throws -> IncomingReply {
+    public func ask(_ request: OutgoingRequest) async throws -> IncomingReply {
         guard let token = blip.send(request) else { throw SupportError("the connection has failed") }
         return try await reply(to: token)
     }
 
     /// Queues requests, then sends them all and waits for all replies, in the order of the requests.
-    func ask(_ all: [OutgoingRequest]) async throws -> [IncomingReply] {
+    public func ask(_ all: [OutgoingRequest]) async throws -> [IncomingReply] {
         let tokens = all.compactMap { blip.send($0) }
         var replies: [IncomingReply] = []
         for token in tokens { replies.append(try await reply(to: token)) }
@@ -92,13 +91,13 @@ actor Peer {
     }
 
     /// Closes as a peer that is done, and waits for the end.
-    func close() async throws {
+    public func close() async throws {
         try await socket.send([0x03, 0xE8], opcode: 8)
         _ = try await socket.closeCode()
     }
 
     /// Reads until the other side closes.
-    func closeCode() async throws -> UInt16? {
+    public func closeCode() async throws -> UInt16? {
         do {
             while true {
                 try await flush()
@@ -109,13 +108,13 @@ actor Peer {
 
     // MARK: - The protocol
 
-    static func revision(
+    public static func revision(
         _ id: String, _ rev: String = "1-aa", _ body: String = "{\"a\":1}", history: String = "", deleted: Bool = false
     ) -> OutgoingRequest {
         revision(id, rev, bytes: Array(body.utf8), history: history, deleted: deleted)
     }
 
-    static func revision(
+    public static func revision(
         _ id: String, _ rev: String = "1-aa", bytes: [UInt8], history: String = "", deleted: Bool = false
     ) -> OutgoingRequest {
         var properties: BLIPProperties = ["id": id, "rev": rev, "sequence": "1"]
@@ -125,34 +124,47 @@ actor Peer {
     }
 
     /// Pushes one revision and expects that it is taken.
-    func push(_ id: String, _ rev: String = "1-aa", _ body: String = "{\"a\":1}") async throws {
+    public func push(_ id: String, _ rev: String = "1-aa", _ body: String = "{\"a\":1}") async throws {
         let reply = try await ask(Self.revision(id, rev, body))
         if let error = reply.error { throw SupportError("rev \(id) was refused: \(error)") }
     }
 
     /// Pushes one revision with a blob, gives the blob if it is asked for it, and expects that the revision is taken.
-    func push(_ id: String, blob: String) async throws {
+    public func push(_ id: String, blob: String, more: String = "") async throws {
         let digest = "sha1-\(Base64.encode(SHA1.hash(Array(blob.utf8))))"
-        let body = "{\"file\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(blob.utf8.count)}}"
+        let reply = try await push(id, digest: digest, length: blob.utf8.count, more: more) { $0 == "getAttachment" ? blob : nil }
+        if let error = reply.error { throw SupportError("rev \(id) was refused: \(error)") }
+    }
+
+    /// Pushes one revision that names a blob.
+    ///
+    /// - Parameters:
+    ///   - more: what stands before it in the body, with a comma at its end.
+    ///   - answer: to each question about the blob, by its profile; nil for an error.
+    public func push(
+        _ id: String, digest: String, length: Int, more: String = "", answer: @Sendable (String) -> String?
+    ) async throws -> IncomingReply {
+        let body = "{\(more)\"file\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(length)}}"
         guard let token = blip.send(Self.revision(id, "1-aa", body)) else { throw SupportError("the connection has failed") }
         while true {
             try await flush()
-            if let reply = replies.removeValue(forKey: token) {
-                if let error = reply.error { throw SupportError("rev \(id) was refused: \(error)") }
-                return
-            }
+            if let reply = replies.removeValue(forKey: token) { return reply }
             guard let asked = requests.first else {
                 try await receive()
                 continue
             }
             requests.removeFirst()
-            guard asked.profile == "getAttachment" else { throw SupportError("\(asked.profile) came instead of getAttachment") }
-            answer(asked, blob)
+            guard asked.profile.hasSuffix("Attachment") else { throw SupportError("\(asked.profile) came instead of getAttachment") }
+            if let given = answer(asked.profile) {
+                self.answer(asked, given)
+            } else {
+                blip.reply(to: asked.number, OutgoingReply(error: BLIPErrorReply(domain: "HTTP", code: 404, message: "not here")))
+            }
         }
     }
 
     /// Pulls everything there is, once: id and revision of each document.
-    func pull(since: String? = nil) async throws -> [String: String] {
+    public func pull(since: String? = nil) async throws -> [String: String] {
         var properties: BLIPProperties = [:]
         if let since { properties.append("since", since) }
         let subscribed = try await ask(OutgoingRequest(profile: "subChanges", properties: properties))
@@ -188,9 +200,9 @@ actor Peer {
 }
 
 /// Frames of a client, made by hand.
-enum WebSocketFrame {
+public enum WebSocketFrame {
     /// The mask key is 0, which leaves the payload as it is.
-    static func binary(_ payload: [UInt8], opcode: UInt8 = 2, isFinal: Bool = true) -> [UInt8] {
+    public static func binary(_ payload: [UInt8], opcode: UInt8 = 2, isFinal: Bool = true) -> [UInt8] {
         var bytes: [UInt8] = [(isFinal ? 0x80 : 0) | opcode]
         switch payload.count {
         case ..<126: bytes.append(0x80 | UInt8(payload.count))

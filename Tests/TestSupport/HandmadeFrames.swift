@@ -1,34 +1,36 @@
 /// BLIP frames made by hand from the specification, right and wrong ones.
-struct HandmadeFrames {
+public struct HandmadeFrames {
     private var checksum: UInt32 = 0
     private var number: UInt64 = 0
+
+    public init() {}
 
     /// The next request in one frame.
     ///
     /// - Parameter properties: the bytes of the block as they go on the wire.
-    mutating func request(properties: [UInt8], body: [UInt8] = []) -> [UInt8] {
+    public mutating func request(properties: [UInt8], body: [UInt8] = []) -> [UInt8] {
         message(Self.varint(UInt64(properties.count)) + properties + body)
     }
 
     /// The next request, its payload given as it is.
-    mutating func message(_ payload: [UInt8], flags: UInt8 = 0) -> [UInt8] {
+    public mutating func message(_ payload: [UInt8], flags: UInt8 = 0) -> [UInt8] {
         number += 1
         return frame(number, flags, payload)
     }
 
     /// A frame with the checksum that belongs to it.
-    mutating func frame(_ number: UInt64, _ flags: UInt8, _ payload: [UInt8]) -> [UInt8] {
+    public mutating func frame(_ number: UInt64, _ flags: UInt8, _ payload: [UInt8]) -> [UInt8] {
         checksum = Self.checksum(checksum, payload)
         return Self.varint(number) + [flags] + payload + Self.bigEndian(checksum)
     }
 
-    static func properties(_ pairs: (String, String)...) -> [UInt8] {
+    public static func properties(_ pairs: (String, String)...) -> [UInt8] {
         pairs.flatMap { Array($0.utf8) + [0] + Array($1.utf8) + [0] }
     }
 
-    static func bigEndian(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
+    public static func bigEndian(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
 
-    static func varint(_ value: UInt64) -> [UInt8] {
+    public static func varint(_ value: UInt64) -> [UInt8] {
         var rest = value
         var bytes: [UInt8] = []
         while rest >= 0x80 {
@@ -39,17 +41,22 @@ struct HandmadeFrames {
     }
 
     /// CRC-32 of IEEE 802.3, going on from `value`.
-    static func checksum(_ value: UInt32, _ bytes: [UInt8]) -> UInt32 {
+    public static func checksum(_ value: UInt32, _ bytes: [UInt8]) -> UInt32 {
         var crc = ~value
-        for byte in bytes {
-            crc ^= UInt32(byte)
-            for _ in 0..<8 { crc = crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
+        bytes.withUnsafeBufferPointer { bytes in
+            table.withUnsafeBufferPointer { table in
+                for byte in bytes { crc = crc >> 8 ^ table[Int(UInt8(truncatingIfNeeded: crc) ^ byte)] }
+            }
         }
         return ~crc
     }
 
+    private static let table: [UInt32] = (0..<256).map { index in
+        (0..<8).reduce(UInt32(index)) { crc, _ in crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
+    }
+
     /// A reply that came in one plain frame: its type, its properties as text with `|` for NUL, its body.
-    static func reply(_ frame: [UInt8]) -> (type: UInt8, properties: String, body: String)? {
+    public static func reply(_ frame: [UInt8]) -> (type: UInt8, properties: String, body: String)? {
         guard frame.count >= 7, frame[0] < 0x80 else { return nil }
         let payload = frame[2..<(frame.count - 4)]
         var length = 0

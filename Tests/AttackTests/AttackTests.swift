@@ -1,0 +1,19 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// Strangers who send what costs them little, judged by what it costs the agent: CPU time and resident memory, in proportion to what was
+/// sent. `NIGHTJAR_ATTACK_FIGURES=1` prints what each one cost.
+@Suite(
+    "Attacks", .serialized,
+    .disabled(if: getenv("NIGHTJAR_SANITIZER") != nil, "instrumented code costs many times the CPU time and memory that is judged here"))
+struct AttackTests {
+    @Test("replies that nobody reads", arguments: Attack.unread)
+    func unread(_ attack: Attack) async throws { try await attack.run() }
+
+    @Test("messages that never end", arguments: Attack.unfinished)
+    func unfinished(_ attack: Attack) async throws { try await attack.run() }
+
+    @Test("connections without end", arguments: Attack.connections)
+    func connections(_ attack: Attack) async throws { try await attack.run() }
+}

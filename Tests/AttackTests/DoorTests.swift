@@ -1,0 +1,119 @@
+import Digests
+import Documents
+import Encodings
+import Glibc
+import TestSupport
+import Testing
+
+/// Documents that readers would understand in different ways, or that would harm the database, are refused at every way in.
+@Suite("Documents of strangers", .serialized)
+struct DoorTests {
+    /// A body, and what its refusal names.
+    private static let bodies: [(body: String, names: String)] = [
+        (#"{"owner":"ann","x":1,"owner":"eve"}"#, "owner"),
+        (#"{"a":{"in":[{"deep":1,"deep":2}]}}"#, "deep"),
+        (#"{"owner":1,"\u006fwner":2}"#, "owner"),
+        (#"{"_deleted":"false"}"#, "_deleted"),
+        (#"{"_deleted":0}"#, "_deleted"),
+        (#"{"_deleted":null}"#, "_deleted"),
+        (#"{"_deleted":[]}"#, "_deleted"),
+        (#"{"_id":7}"#, "_id"),
+        (#"{"_id":null}"#, "_id"),
+        (#"{"_id":{}}"#, "_id"),
+        (#"{"a":1,"\u005fowner":"ann"}"#, "_owner"),
+    ]
+
+    @Test("keys that come twice, odd _deleted and _id: by the listener, a save, and an import")
+    func ambiguous() async throws {
+        let hub = try await AgentProcess.start(Attack.hub())
+        let companion = try await Companion.join(hub)
+        let peer = try await Peer.connect(hub)
+        for (number, (body, names)) in Self.bodies.enumerated() {
+            let error = try await peer.ask(Peer.revision("pushed-\(number)", "1-aa", body)).error
+            #expect(error?.code == 400 && error?.message.contains(names) == true, "\(body): \(String(describing: error))")
+            let saved = try await hub.put("main", "saved-\(number)", body)
+            #expect((400..<500).contains(saved.status) && saved.text.contains(names), "\(body): \(saved)")
+            // A line of its own among good ones, with an _id where the case is not about that.
+            let line = names == "_id" ? body : "{\"_id\":\"imported-\(number)\"," + body.dropFirst()
+            let text = "{\"_id\":\"good-\(number)\"}\n\(line)\n{\"_id\":\"fine-\(number)\"}\n"
+            let imported = try await hub.admin.post("/api/databases/main/import", text)
+            #expect(imported.text.contains(names), "\(body): \(imported)")
+            for id in ["good-\(number)", "fine-\(number)"] { #expect(try await hub.get("main", id).status == 200, "\(body): \(imported)") }
+        }
+        // What is there is what may be there.
+        #expect(try await hub.documents("main") == Int64(2 * Self.bodies.count))
+        try await peer.close()
+        try await companion.rounds(1, "after")
+        for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
+    }
+
+    @Test("generations without room above them are refused; the document can be edited, pulled and deleted as before", arguments: ["", "merge-fields"])
+    func generations(_ resolver: String) async throws {
+        let folder = try TemporaryFolder()
+        var text = Attack.hub(plugins: !resolver.isEmpty)
+        if !resolver.isEmpty {
+            try folder.copy("\(NightjarExecutable.package())/plugins/\(resolver).lua", to: "plugins/\(resolver).lua")
+            text = text.replacing("main: {}", with: "main: { conflict_resolver: \(resolver) }")
+        }
+        let hub = try await AgentProcess.start(text, in: folder)
+        let peer = try await Peer.connect(hub)
+        try await peer.push("innocent", "1-aa", "{\"a\":0}")
+        let generations: [UInt64] = [(1 << 53) - 2, (1 << 53) - 1, 1 << 53, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, .max]
+        for generation in generations {
+            for (id, history) in [("innocent", ""), ("innocent", "\(generation - 1)-bb"), ("new-\(generation)", "")] {
+                let replies = try await peer.ask([
+                    Peer.revision(id, "\(generation)-cc", "{\"a\":1}", history: history), Peer.revision("beside-\(generation)-\(history.isEmpty)-\(id)"),
+                ])
+                #expect(replies[0].error.map { (400..<500).contains($0.code) } == true, "\(generation): \(String(describing: replies[0].error))")
+                #expect(replies[1].error == nil)
+            }
+        }
+        // The largest that is taken leaves room for those that follow.
+        let largest = "\(DocumentLimits.revisionGeneration)-dd"
+        if let error = try await peer.ask(Peer.revision("largest", largest)).error { #expect(error.code == 400, "\(error)") }
+        for id in ["innocent", "largest"] {
+            let found = try await hub.get("main", id)
+            guard found.status == 200, let rev = try found.json["_rev"]?.asString else {
+                #expect(id != "innocent")
+                continue
+            }
+            let edited = try await hub.put("main", id, "{\"_rev\":\"\(rev)\",\"a\":2}")
+            #expect(edited.status < 500, "\(id): \(edited)")
+        }
+        let pulled = try await peer.pull()
+        #expect(pulled["innocent"]?.hasPrefix("2-") == true, "\(pulled)")
+        #expect(try await hub.admin.request("DELETE", "/api/databases/main/documents/innocent").status < 300)
+        #expect(try await hub.admin.get("/health").status == 200)
+        let companion = try await Companion.join(hub)
+        try await companion.rounds(1, "after")
+        for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
+    }
+
+    @Test("the digest of a blob gives nothing to one who has not sent or proved it")
+    func digests() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/open.lua", "return { push_filter = function(doc) return not doc.secret end }")
+        let hub = try await AgentProcess.start(Attack.hub("push_filter: open", plugins: true), in: folder)
+        let companion = try await Companion.join(hub)
+        let secret = "the minutes of the board"
+        let digest = "sha1-\(Base64.encode(SHA1.hash(Array(secret.utf8))))"
+        let owner = try await Peer.connect(hub)
+        try await owner.push("minutes", blob: secret, more: "\"secret\":true,")
+        let before = try Meter(hub)
+        for round in 0..<50 {
+            let thief = try await Peer.connect(hub)
+            let refused = try await thief.push("mine-\(round)", digest: digest, length: secret.utf8.count) { $0 == "proveAttachment" ? "sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA=" : nil }
+            #expect(refused.error != nil)
+            for id in ["minutes", "mine-\(round)", "nowhere", ""] {
+                let reply = try await thief.ask(.init(profile: "getAttachment", properties: ["digest": digest, "docID": id]))
+                #expect(reply.error != nil, "\(id)")
+            }
+            try await thief.close()
+        }
+        let pulled = try await owner.pull()
+        #expect(!pulled.keys.contains { $0 == "minutes" || $0.hasPrefix("mine") }, "\(pulled)")
+        try await companion.rounds(2, "after")
+        #expect(try before.cost().seconds < 10)
+        for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
+    }
+}

@@ -1,0 +1,95 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// What one attacker sends, and what that may cost the agent.
+struct Attack: Sendable, CustomTestStringConvertible {
+    /// What was sent by the time an attack is at full force.
+    struct Sent: Sendable {
+        var requests: Int
+        var bytes = 0
+        /// Connections that are held, and what is still on its way into them.
+        var flows: [Outflow] = []
+        var held: [any Sendable] = []
+    }
+
+    /// What an attack may cost: so much for what is sent, and a fixed part for what the agent keeps ready in any case. Generous, for a debug
+    /// build on a busy machine; what they have to tell apart is a cost in proportion to what was sent from one that is not.
+    struct Bounds: Sendable {
+        /// Of CPU time.
+        var milliseconds = 1_500.0
+        var perRequest = 0.5
+        var perMegabyte = 20.0
+        /// Of resident memory, in bytes.
+        var memory = 32 << 20
+    }
+
+    let testDescription: String
+    var bounds = Bounds()
+    /// Further settings of the listener `edge`.
+    var listener = ""
+    /// Puts files beside the configuration, with plugins in `plugins`.
+    var furnish: (@Sendable (TemporaryFolder) async throws -> Void)?
+    /// How the well-behaved peer logs in.
+    var login: (user: String, password: String)?
+    /// What is there before the attack; not measured.
+    var prepare: @Sendable (AgentProcess) async throws -> Void = { _ in }
+    let send: @Sendable (AgentProcess) async throws -> Sent
+    /// While the attack is held.
+    var check: @Sendable (AgentProcess) async throws -> Void = { _ in }
+    /// What the agent wrote by its end.
+    var end: @Sendable (Subprocess.Outcome) -> Void = { _ in }
+
+    static func hub(_ listener: String = "", plugins: Bool = false) -> String {
+        """
+        data: data
+        admin: { port: 0 }
+        \(plugins ? "plugins: plugins\n" : "")databases: { main: {} }
+        listeners:
+          - name: edge
+            databases: [ main ]
+            interface: 127.0.0.1
+            port: 0
+            disable_tls: true
+        \(listener.isEmpty ? "" : "    \(listener)\n")
+        """
+    }
+
+    /// Runs it: the peer beside it gets on while it grows and while it is held, it costs what it may, and the agent ends in order under it.
+    func run() async throws {
+        let folder = try TemporaryFolder()
+        try await furnish?(folder)
+        let hub = try await AgentProcess.start(Self.hub(listener, plugins: furnish != nil), in: folder)
+        let companion = try await Companion.join(hub, login: login)
+        try await companion.rounds(1, "before")
+        try await prepare(hub)
+
+        let meter = try Meter(hub)
+        async let sending = send(hub)
+        try await companion.rounds(Self.rounds, "during")
+        var sent = try await sending
+        let flows = sent.flows
+        try await eventually("the attacker has sent what is taken") { flows.allSatisfy(\.isAtRest) }
+        try await companion.rounds(Self.rounds, "under")
+        let cost = try meter.cost()
+        sent.bytes += flows.reduce(0) { $0 + $1.sent }
+
+        // A document both ways costs the agent some milliseconds, also without an attacker.
+        let allowed =
+            bounds.milliseconds + bounds.perRequest * Double(sent.requests) + bounds.perMegabyte * Double(sent.bytes) / 1e6 + 100 * Double(2 * Self.rounds)
+        let figures = "\(testDescription): \(sent.requests) requests, \(sent.bytes) bytes: \(cost); \(Int(allowed)) ms, \(bounds.memory >> 10) KiB are allowed"
+        if getenv("NIGHTJAR_ATTACK_FIGURES") != nil { print(figures) }
+        #expect(cost.seconds * 1000 <= allowed, "\(figures)")
+        #expect(cost.growth <= bounds.memory, "\(figures)")
+        try await check(hub)
+
+        // In the middle of it.
+        let outcome = try await hub.stop()
+        #expect(outcome.status == 0, "\(testDescription): \(outcome)")
+        end(outcome)
+        withExtendedLifetime(sent) {}
+        #expect(try await companion.agent.stop().status == 0)
+    }
+
+    private static let rounds = 3
+}

@@ -1,0 +1,65 @@
+import Documents
+import TestSupport
+
+/// A well-behaved peer beside an attacker: an agent whose replicator pushes and pulls all the time, from an address of its own.
+/// Whether it gets on is told by documents that arrived, not by the clock.
+struct Companion: Sendable {
+    let agent: AgentProcess
+    private let hub: AgentProcess
+    /// Logs in again for each round.
+    private let connectsAnew: Bool
+
+    static func join(_ hub: AgentProcess, login: (user: String, password: String)? = nil) async throws -> Companion {
+        let authenticator = login.map { "    authenticator: { username: \($0.user), password: \($0.password) }\n" } ?? ""
+        let agent = try await AgentProcess.start(
+            """
+            data: data
+            databases: { main: {} }
+            replicators:
+              - name: hub
+                database: main
+                target: ws://127.0.0.1:\(try hub.port("edge"))/main
+                network_interface: 127.0.0.2
+                type: push_and_pull
+                continuous: true
+                max_attempt_wait_time: 1
+            \(authenticator)
+            """)
+        return Companion(agent: agent, hub: hub, connectsAnew: login != nil)
+    }
+
+    /// Documents go both ways, one after the other.
+    ///
+    /// - Throws: ``SupportError`` when one does not arrive.
+    func rounds(_ count: Int, _ name: String) async throws {
+        for round in 0..<count {
+            let id = "\(name)-\(round)"
+            if connectsAnew {
+                for step in ["stop", "start"] { try await expect(agent.admin.post("/api/replicators/hub/\(step)")) }
+            }
+            try await expect(agent.put("main", "up-\(id)", "{\"n\":\(round)}"))
+            // The agent under attack is asked only when the companion believes that it is done: looking for the document costs CPU time too.
+            try await arrives("up-\(id)", at: hub) {
+                let status = try await agent.replicator("hub")
+                return status["activity"]?.asString == "idle" && status["pending"]?.asInt64 == 0
+            }
+            try await expect(hub.put("main", "down-\(id)", "{\"n\":\(round)}"))
+            try await arrives("down-\(id)", at: agent) { true }
+        }
+    }
+
+    private func arrives(_ id: String, at place: AgentProcess, when isLikely: @Sendable () async throws -> Bool) async throws {
+        do {
+            try await eventually("\(id) arrives") {
+                guard try await isLikely() else { return false }
+                return try await place.get("main", id).status == 200
+            }
+        } catch {
+            throw SupportError("the peer beside the attack does not get on: \(error)\n\(agent.process.errors.suffix(2000))\n--- hub:\n\(hub.process.errors.suffix(4000))")
+        }
+    }
+
+    private func expect(_ answer: HTTPProbe.Answer) throws {
+        guard answer.status < 300 else { throw SupportError("the peer beside the attack: \(answer)") }
+    }
+}

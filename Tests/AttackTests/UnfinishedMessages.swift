@@ -1,0 +1,96 @@
+import BLIP
+import Digests
+import Encodings
+import NIOCore
+import TestSupport
+import Testing
+
+extension Attack {
+    /// Messages whose end never comes.
+    static let unfinished: [Attack] = [
+        Attack(
+            testDescription: "8 messages of 15 MB that travel as 15 KB, on each of 8 connections", bounds: Bounds(milliseconds: 6_000, memory: 160 << 20)
+        ) { hub in
+            let blip = deflated(8, megabytes: 15)
+            return try await poured(hub, connections: 8, blip, requests: 8)
+        },
+        Attack(testDescription: "300 requests of 100 KB, on each of 4 connections", bounds: Bounds(memory: 96 << 20)) { hub in
+            var frames = HandmadeFrames()
+            let part = beginning + [UInt8](repeating: 0x20, count: 100_000)
+            return try await poured(hub, connections: 4, (0..<300).map { _ in frames.message(part, flags: moreComing) })
+        },
+        Attack(
+            testDescription: "400 frames of one byte on a grown reply to getAttachment"
+        ) { try await attachment($0, megabytes: 24, smallFrames: 400) } check: { try await isHeld($0) },
+        Attack(
+            testDescription: "20,000 frames of one byte of a reply to getAttachment", bounds: Bounds(perRequest: 0.2)
+        ) { try await attachment($0, megabytes: 1, smallFrames: 20_000) } check: { try await isHeld($0) },
+        Attack(testDescription: "20,000 frames of one byte of a request", bounds: Bounds(perRequest: 0.2)) { hub in
+            var frames = HandmadeFrames()
+            let first = frames.message(beginning, flags: moreComing)
+            return try await poured(hub, connections: 1, [first] + (0..<20_000).map { _ in frames.frame(1, moreComing, [0x20]) })
+        },
+    ]
+
+    private static let moreComing: UInt8 = 0x40
+    private static let beginning: [UInt8] = {
+        let block = HandmadeFrames.properties(("Profile", "proposeChanges"))
+        return HandmadeFrames.varint(UInt64(block.count)) + block
+    }()
+
+    private static func poured(_ hub: AgentProcess, connections: Int, _ frames: [[UInt8]], requests: Int? = nil) async throws -> Sent {
+        let bytes = frames.flatMap { WebSocketFrame.binary($0) }
+        var sent = Sent(requests: (requests ?? frames.count) * connections)
+        for _ in 0..<connections {
+            sent.flows.append(try await WebSocketProbe.connect(port: try hub.port("edge"), path: "/main/_blipsync").pour(bytes))
+        }
+        return sent
+    }
+
+    /// Frames of compressed requests, each of which says that more is to come.
+    private static func deflated(_ count: Int, megabytes: Int) -> [[UInt8]] {
+        var blip = BLIPConnection()
+        let body = ByteBuffer(repeating: 0x20, count: megabytes * 1_000_000)
+        for _ in 0..<count {
+            var request = OutgoingRequest(profile: "proposeChanges", body: body)
+            request.isCompressed = true
+            blip.send(request)
+        }
+        var frames: [[UInt8]] = []
+        while let frame = blip.nextFrame() {
+            var bytes = Array(frame.readableBytesView)
+            bytes[1] |= moreComing
+            frames.append(bytes)
+        }
+        return frames
+    }
+
+    /// The attacker was not put off: what it sent was dealt with.
+    private static func isHeld(_ hub: AgentProcess) async throws {
+        let listener = try await hub.status()["listeners"]?.asArray?.first
+        #expect(listener?["connections"]?.asInt64 == 2, "\(listener?.text ?? "")")
+    }
+
+    /// Pushes a document with a blob, and sends the blob so that it never ends: first much, then byte by byte.
+    private static func attachment(_ hub: AgentProcess, megabytes: Int, smallFrames: Int) async throws -> Sent {
+        let socket = try await WebSocketProbe.connect(port: try hub.port("edge"), path: "/main/_blipsync")
+        var frames = HandmadeFrames()
+        let digest = "sha1-\(Base64.encode(SHA1.hash(Array("\(megabytes)".utf8))))"
+        let body = "{\"file\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(megabytes * 1_000_000 + 1_000_000)}}"
+        let properties = HandmadeFrames.properties(("Profile", "rev"), ("id", "blob"), ("rev", "1-aa"), ("sequence", "1"))
+        try await socket.send(frames.request(properties: properties, body: Array(body.utf8)))
+        var number: UInt64 = 0
+        while number == 0 {
+            guard let frame = try await socket.receive() else { throw SupportError("the connection was closed") }
+            if frame.opcode == 2, let message = HandmadeFrames.reply(frame.payload), message.properties.contains("getAttachment") {
+                number = UInt64(frame.payload[0])
+            }
+        }
+        let part = [UInt8](repeating: 0x78, count: 32_000)
+        var bytes = WebSocketFrame.binary(frames.frame(number, 0x01 | moreComing, [0] + part))
+        let large = megabytes * 1_000_000 / part.count
+        for _ in 1..<large { bytes += WebSocketFrame.binary(frames.frame(number, 0x01 | moreComing, part)) }
+        for _ in 0..<smallFrames { bytes += WebSocketFrame.binary(frames.frame(number, 0x01 | moreComing, [0x78])) }
+        return Sent(requests: large + smallFrames, flows: [socket.pour(bytes)])
+    }
+}
