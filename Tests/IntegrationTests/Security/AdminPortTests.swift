@@ -40,6 +40,14 @@ struct AdminPortTests {
         if status == 403 { #expect(answer.text.contains("Origin")) }
     }
 
+    @Test("what a page of another site asks for without saying Origin, as for an image, is 403", arguments: [
+        ("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200),
+    ])
+    func otherSites(_ site: String, _ status: Int) async throws {
+        let port = "\(try sharedAgent().port("admin"))"
+        #expect(try await answer("GET /api/status", ["Host: localhost:\(port)", "Sec-Fetch-Site: \(site)"]).status == status)
+    }
+
     @Test("a request without Host is 400, and the local socket asks for none")
     func noHost() async throws {
         #expect(try await answer("GET /api/status", []).status == 400)
