@@ -68,7 +68,7 @@ extension Attack {
     /// The attacker was not put off: what it sent was dealt with.
     private static func isHeld(_ hub: AgentProcess) async throws {
         let listener = try await hub.status()["listeners"]?.asArray?.first
-        #expect(listener?["connections"]?.asInt64 == 2, "\(listener?.text ?? "")")
+        #expect(listener?["connections"]?.asInt64 == 2, "\(listener?.text ?? "")\n\(hub.process.errors.suffix(2000))")
     }
 
     /// Pushes a document with a blob, and sends the blob so that it never ends: first much, then byte by byte.
@@ -86,11 +86,27 @@ extension Attack {
                 number = UInt64(frame.payload[0])
             }
         }
+        // As the flow control wants it: a peer that sends more than was acknowledged would be put off before it costs anything.
         let part = [UInt8](repeating: 0x78, count: 32_000)
-        var bytes = WebSocketFrame.binary(frames.frame(number, 0x01 | moreComing, [0] + part))
         let large = megabytes * 1_000_000 / part.count
-        for _ in 1..<large { bytes += WebSocketFrame.binary(frames.frame(number, 0x01 | moreComing, part)) }
-        for _ in 0..<smallFrames { bytes += WebSocketFrame.binary(frames.frame(number, 0x01 | moreComing, [0x78])) }
-        return Sent(requests: large + smallFrames, flows: [socket.pour(bytes)])
+        var sent = Sent(requests: large + smallFrames)
+        var acknowledged = 0
+        for count in 0..<large {
+            let frame = frames.frame(number, 0x01 | moreComing, count == 0 ? [0] + part : part)
+            sent.bytes += frame.count
+            try await socket.send(frame)
+            while (count + 1) * part.count - acknowledged > 256_000 {
+                guard let answer = try await socket.receive(), answer.opcode == 2 else { throw SupportError("the attacker was put off") }
+                acknowledged = acknowledgement(answer.payload) ?? acknowledged
+            }
+        }
+        sent.flows = [socket.pour((0..<smallFrames).flatMap { _ in WebSocketFrame.binary(frames.frame(number, 0x01 | moreComing, [0x78])) })]
+        return sent
+    }
+
+    /// How many bytes of our reply have come, if the frame says so.
+    private static func acknowledgement(_ frame: [UInt8]) -> Int? {
+        guard frame.count > 2, frame[0] < 0x80, frame[1] & 7 == 5 else { return nil }
+        return frame[2...].enumerated().reduce(0) { $0 | Int($1.element & 0x7F) << (7 * $1.offset) }
     }
 }
