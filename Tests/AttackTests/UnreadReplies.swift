@@ -6,7 +6,7 @@ extension Attack {
     /// Requests whose replies are not read.
     static let unread: [Attack] = [
         Attack(
-            testDescription: "2,000 getCheckpoint of a checkpoint of 120 KB, on each of 4 connections", bounds: Bounds(memory: 64 << 20), prepare: largeCheckpoint
+            testDescription: "2,000 getCheckpoint of a checkpoint of 120 KB, on each of 4 connections", bounds: Bounds(memory: 40 << 20), prepare: largeCheckpoint
         ) { try await asked($0, 2_000, connections: 4, [("Profile", "getCheckpoint"), ("client", "large")]) },
         Attack(
             testDescription: "getCollections with 1,000 names, on each of 20 connections", bounds: Bounds(memory: 64 << 20), prepare: largeCheckpoint
