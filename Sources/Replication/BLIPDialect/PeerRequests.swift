@@ -10,7 +10,7 @@ extension BLIPDialect {
         let handle = request.isNoReply ? nil : AnswerHandle(number: request.number)
         do throws(MessageError) {
             if request.isTruncated, request.profile != Profile.rev {
-                let limit = BLIPLimits().maximumMessage(of: request.profile)
+                let limit = limits.blip.maximumMessage(of: request.profile)
                 throw MessageError(
                     code: 413, message: "\(request.profile.prefix(40)) has \(request.totalBytes) bytes, max_message_bytes is \(limit)")
             }
