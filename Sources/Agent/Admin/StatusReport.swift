@@ -26,7 +26,7 @@ extension Agent {
             "listeners": .array(listeners.map { Self.report($0) }),
             "replicators": .array(await replicatorReports()),
             "plugins": .array((plugins?.status() ?? []).map { Self.report($0) }),
-            "problems": .array(await healthProblems().map { .string($0) }),
+            "problems": .array(await problems().map { .string($0) }),
             "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
         ])
     }
@@ -158,6 +158,14 @@ extension Agent {
         ])
     }
 
+    /// What somebody should look at: what is not healthy, and a configuration that was refused while the one before does its work.
+    private nonisolated func problems() async -> [String] {
+        let refused = shared.withLock { $0.refusedReload }.map {
+            ["the configuration that was to be loaded was refused, and the one before is in force: \($0)"]
+        }
+        return (refused ?? []) + (await healthProblems())
+    }
+
     /// Why the agent is not healthy, a reason each; empty when it is.
     public nonisolated func healthProblems() async -> [String] {
         guard isReady else { return ["the agent is starting or stopping"] }
@@ -176,9 +184,6 @@ extension Agent {
                     "database \(database.name): more documents or blobs are damaged than the \(StoreLimits.damagedDocuments) of each that are "
                         + "named; mend those, restart the agent, and look again")
             }
-        }
-        if let refused = shared.withLock({ $0.refusedReload }) {
-            reasons.append("the configuration that was to be loaded was refused, and the one before is in force: \(refused)")
         }
         for replicator in replicators {
             let status = replicator.status
