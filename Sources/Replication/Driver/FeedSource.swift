@@ -114,6 +114,8 @@ struct FeedSource: Sendable {
             return .unknown
         }
         guard let tree = stored else { return .older }
+        // It was changed since: the later revision is offered in its turn, and only that one's history is whole.
+        guard tree.isLeaf(version) else { return .older }
         let ancestors = tree.ancestors(of: version)
         if let at = ancestors.firstIndex(of: current) { return .newer(history: Array(ancestors[...at])) }
         if tree.ancestors(of: current).contains(version) { return .older }
@@ -149,14 +151,15 @@ struct FeedSource: Sendable {
 
     /// Ancestors, down to what the peer holds.
     private func history(_ change: ChangeRow, downTo peerVersion: Version?, _ limit: Int) throws(StoreError) -> [Version] {
-        var history = try change.history(limit: limit, downTo: peerVersion)
-        if let peerVersion, let oldest = history.last, oldest.generation > peerVersion.generation, !history.contains(peerVersion),
-            try !change.revisionTree().contains(peerVersion)
-        {
-            // The document changed so often that what the peer acknowledged was pruned here. It is an ancestor all the same, and peers
-            // accept the gap, as pruned histories have it.
-            history.append(peerVersion)
-        }
-        return history
+        let history = try change.history(limit: limit, downTo: peerVersion)
+        guard let peerVersion, !history.isEmpty, !history.contains(peerVersion) else { return history }
+        let tree = try change.revisionTree()
+        // A revision of the same generation stands where it would: the peer holds a branch.
+        guard !tree.contains(peerVersion), change.revision.generation > peerVersion.generation,
+            !tree.ancestors(of: change.revision).contains(where: { $0.generation == peerVersion.generation })
+        else { return history }
+        // The document changed so often that what the peer acknowledged was pruned here. It is an ancestor all the same, and peers
+        // accept the gap, as pruned histories have it. Older revisions, which are kept for other peers, say less to this one.
+        return history.prefix { $0.generation > peerVersion.generation } + [peerVersion]
     }
 }

@@ -37,6 +37,11 @@ extension AgentProcess {
         try await waits("idle, nothing pending", replicator: replicator) { $0["activity"]?.asString == "idle" && $0["pending"]?.asInt64 == 0 }
     }
 
+    /// Whether no replicator has anything left to do at this moment.
+    func isSettledNow() async throws -> Bool {
+        try await (status()["replicators"]?.asArray ?? []).allSatisfy { $0["activity"]?.asString == "idle" && $0["pending"]?.asInt64 == 0 }
+    }
+
     /// Waits until a collection has so many live documents.
     func waits(documents count: Int64, in database: String = "main") async throws {
         do {
