@@ -1,0 +1,58 @@
+import Documents
+import DocumentStore
+import Testing
+
+@testable import Replication
+
+/// What a push says of the history of a document that changes faster than the peer acknowledges it.
+@Suite struct FeedSourceTests {
+    private func source(_ database: TestDatabase, saves: Int) async throws -> (FeedSource, [RevisionID]) {
+        var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        var revisions: [RevisionID] = []
+        for n in 1...saves {
+            revisions.append(try await database.put("x", "{\"n\":\(n)}"))
+            if n == 1 { source.remote = try await acknowledge(database, revisions[0]) }
+        }
+        return (source, revisions)
+    }
+
+    @discardableResult
+    private func acknowledge(_ database: TestDatabase, _ revision: RevisionID) async throws -> RemoteID {
+        let collection = try database.collection()
+        return try await database.database.write { transaction in
+            let remote = try transaction.remoteID(for: "peer")
+            try transaction.setRemoteRevisions(remote, collection, [(doc("x"), revision)])
+            return remote
+        }
+    }
+
+    @Test func whatThePeerAcknowledgedEndsTheHistoryThoughItWasPruned() async throws {
+        let database = try TestDatabase { $0.historyDepth = 5 }
+        let (source, revisions) = try await source(database, saves: 20)
+        // The first is kept, since the store knew it as the peer's.
+        try await acknowledge(database, revisions[7])
+        let page = try await database.database.read { try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20) }
+        let document = try #require(page.documents.first)
+        #expect(document.version == revisions[19])
+        #expect(document.history == revisions[15...18].reversed() + [revisions[7]])
+    }
+
+    @Test func aBranchOfThePeerIsNoAncestor() async throws {
+        let database = try TestDatabase { $0.historyDepth = 5 }
+        let (source, revisions) = try await source(database, saves: 20)
+        try await acknowledge(database, rev("18-0123456789abcdef0123456789abcdef01234567"))
+        let page = try await database.database.read { try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20) }
+        #expect(page.documents.first?.history.contains { $0.text.hasPrefix("18-0123") } == false)
+        #expect(page.documents.first?.history.first == revisions[18])
+    }
+
+    @Test func onlyTheCurrentRevisionIsComparedWithWhatThePeerHolds() async throws {
+        let database = try TestDatabase { $0.historyDepth = 5 }
+        let (source, revisions) = try await source(database, saves: 20)
+        let old = try await database.database.read { try source.compare($0, doc("x"), revisions[17], with: revisions[0]) }
+        guard case .older = old else { Issue.record("\(old)"); return }
+        let current = try await database.database.read { try source.compare($0, doc("x"), revisions[19], with: revisions[0]) }
+        guard case .newer(let history) = current else { Issue.record("\(current)"); return }
+        #expect(history.first == revisions[18] && history.last == revisions[0])
+    }
+}
