@@ -72,6 +72,8 @@ public struct RevisionTree: Sendable, Equatable {
     /// greater digest. The same on every replica that knows the same leaves. nil for an empty tree.
     public var winner: Leaf? { winnerIndex.map { leaf(at: $0) } }
 
+    /// More than one branch ends here, be it in a tombstone.
+    public var hasSeveralLeaves: Bool { nodes.lazy.filter(\.isLeaf).prefix(2).count > 1 }
     /// More than one branch ends in a revision that is not deleted.
     public var hasConflict: Bool { nodes.lazy.filter { $0.isLeaf && !$0.isDeleted }.prefix(2).count > 1 }
 

@@ -52,6 +52,7 @@ package struct SimulationPlan: Sendable {
         hasChannels = (chosen == .pair || chosen == .star) && random.chance(0.2)
         if hasChannels { hasPolicies = false }
         if isCalm { (hasCrashes, hasDiskFaults, hasPolicies) = (false, false, hasPolicies) }
+        deletesInConflict = random.chance(0.5)
     }
 }
 

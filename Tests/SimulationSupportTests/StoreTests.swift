@@ -36,6 +36,28 @@ import Testing
         database.close()
     }
 
+    @Test func aDiskThatDoesNotAnswerIsNoLostDatabase() throws {
+        let machine = Machine(seed: 3)
+        let (database, c) = try open(machine)
+        let saved = Answers<SavedRevision>()
+        save(database, c, "d", saved)
+        machine.run()
+        database.close()
+        machine.disk.faultRates = [.read: 0.5]
+        var failures = 0
+        for _ in 0..<40 {
+            do { try Database.open(folder: "/data/a.nightjar", name: "a", environment: machine.environment).close() } catch {
+                failures += 1
+                guard case .inputOutput = error else { Issue.record("\(error)"); continue }
+            }
+        }
+        #expect(failures > 0)
+        machine.disk.faultRates = [:]
+        let (again, collection) = try open(machine)
+        #expect(try again.readNow { try $0.document(collection, DocumentID(stored: "d")) } != nil)
+        again.close()
+    }
+
     @Test func sameSeedDoesTheSame() throws {
         func run() throws -> (String, Int, [UInt8]?) {
             let machine = Machine(seed: 7)

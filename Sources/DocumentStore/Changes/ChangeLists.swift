@@ -102,18 +102,21 @@ extension ReadTransaction {
     // MARK: what a peer offers
 
     /// For a peer's `changes`: which of the revisions are wanted, and what we hold of those documents.
-    /// A revision counts as held if it is anywhere in the tree, or if a remote is known to have it and it may be an ancestor that was
-    /// pruned here. One that cannot be is of a branch that a decision dropped: the peer went on with it, so it is wanted once more.
+    /// A revision counts as held if it is anywhere in the tree, or if a remote is known to have it (or it is an echo of what we sent) and it
+    /// may be an ancestor that was pruned here. One that cannot be is of a branch that a decision dropped: the peer went on with it, so it is wanted once more.
     ///
-    /// - Parameter remote: one that is not to learn which revisions we hold beside those that it is known to have; nil: all are named.
+    /// - Parameters:
+    ///   - echoed: the places of those offers that went to the peer from here a moment ago.
+    ///   - remote: one that is not to learn which revisions we hold beside those that it is known to have; nil: all are named.
     public final func missing(
-        _ collection: Collection, _ offers: [(DocumentID, RevisionID)], maxAncestors: Int = 10, onlyKnownTo remote: RemoteID? = nil
+        _ collection: Collection, _ offers: [(DocumentID, RevisionID)], maxAncestors: Int = 10, echoed: Set<Int> = [],
+        onlyKnownTo remote: RemoteID? = nil
     ) throws(StoreError) -> [RevisionNeed] {
         let tables = try tables(collection)
         let find = try tables.find()
         var needs: [RevisionNeed] = []
         needs.reserveCapacity(offers.count)
-        for (id, revision) in offers {
+        for (index, (id, revision)) in offers.enumerated() {
             let place = try tables.index.seek(id, find)
             guard place.sequence > 0 else {
                 needs.append(.need(ancestors: []))
@@ -121,15 +124,17 @@ extension ReadTransaction {
             }
             defer { find.reset() }
             needs.append(
-                columnEquals(find, 1, revision) ? .have : try need(collection, revision, row(find, place, id), id, maxAncestors, remote))
+                columnEquals(find, 1, revision) ? .have : try need(
+                    collection, revision, row(find, place, id), id, maxAncestors, remote, isEcho: echoed.contains(index)))
         }
         return needs
     }
 
     private func need(
-        _ collection: Collection, _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int, _ remote: RemoteID?
+        _ collection: Collection, _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int, _ remote: RemoteID?,
+        isEcho: Bool
     ) throws(StoreError) -> RevisionNeed {
-        let isKnown = row.remotes.entries.contains { $0.revision == revision }
+        let isKnown = isEcho || row.remotes.entries.contains { $0.revision == revision }
         // What may be named: the remote's revision and its ancestors, or everything.
         let known = remote.flatMap { row.remotes.revision($0, current: row.revision) }
         let namesCurrent = remote == nil || known == row.revision

@@ -12,10 +12,22 @@ final class DatabaseFile: Sendable {
     /// The sign that there was a database. It stands beside the folder, so that it stays when the folder goes.
     static func sign(_ folder: String) -> String { folder + ".known" }
 
-    /// - Throws: `StoreError.fileGone` where the file is missing or empty, and there is the sign that it was not.
+    /// - Throws: `StoreError.fileGone` where the file is missing or empty, and there is the sign that it was not; `.inputOutput` and the like
+    ///   where the disk does not say.
     static func refuseIfLost(_ path: String, folder: String, _ files: any FileSystem) throws(StoreError) {
-        guard (files.size(path) ?? 0) == 0, files.size(sign(folder)) != nil else { return }
-        throw .fileGone(path: path, sign: sign(folder))
+        let isLost = try StoreError.ofFiles { () throws(FileError) in
+            guard try size(path, files) ?? 0 == 0 else { return false }
+            return try size(sign(folder), files) != nil
+        }
+        if isLost { throw .fileGone(path: path, sign: sign(folder)) }
+    }
+
+    /// Nil where there is no such file. A disk that does not answer is no missing file.
+    private static func size(_ path: String, _ files: any FileSystem) throws(FileError) -> UInt64? {
+        do throws(FileError) { return try files.facts(path).size } catch {
+            guard error.isMissing else { throw error }
+            return nil
+        }
     }
 
     /// Of a database that was opened or made now: the sign is set.

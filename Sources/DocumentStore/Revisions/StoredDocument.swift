@@ -31,6 +31,9 @@ public struct ChangeRow: Sendable {
     /// Encoded tree; `nil` = the revision is the only one.
     var tree: [UInt8]?
 
+    /// There is more than the current revision.
+    public var hasTree: Bool { tree != nil }
+
     /// Ancestors of `revision`, newest first, without itself, at most `limit`. When `downTo` is an
     /// ancestor it is the last one and included even beyond `limit`.
     /// Throws `StoreError.documentDamaged` if the stored tree cannot be read.

@@ -113,10 +113,10 @@ extension ReplicationSession {
         let collection = link.collection
         switch action {
         case .readList(let list): read(list, link)
-        case .findMissing(let offers):
+        case .findMissing(let offers, let echoed):
             if offers.isEmpty { return tell(link, pull: .missing([])) }
             let limited = link.mayNameAll ? nil : link.remote
-            read { try $0.missing(collection, offers, onlyKnownTo: limited) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
+            read { try $0.missing(collection, offers, echoed: echoed, onlyKnownTo: limited) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
                 $0.tell($0.links[slot], pull: .listFailed($1))
             }
         case .checkProposals(let proposals):

@@ -140,9 +140,15 @@ struct FeedSource: Sendable {
     ) throws(StoreError) -> OutgoingDocument? {
         do throws(StoreError) {
             let body = change.body ?? []
-            return OutgoingDocument(
+            var document = OutgoingDocument(
                 sequence: change.sequence, id: change.id, version: change.revision, isDeleted: change.isDeleted,
-                blobs: change.hasBlobs ? ((try? BlobReferences.find(in: body)) ?? []).map(\.digest) : [], body: body, history: try history(change, downTo: peerVersion, historyLimit), peerVersion: peerVersion)
+                blobs: change.hasBlobs ? ((try? BlobReferences.find(in: body)) ?? []).map(\.digest) : [], body: body, peerVersion: peerVersion)
+            if change.hasTree {
+                let tree = try change.revisionTree()
+                document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)
+                document.hasOtherBranches = tree.hasSeveralLeaves
+            }
+            return document
         } catch {
             guard transaction.setAside(collection, error) else { throw error }
             return nil
@@ -150,13 +156,12 @@ struct FeedSource: Sendable {
     }
 
     /// Ancestors, down to what the peer holds.
-    private func history(_ change: ChangeRow, downTo peerVersion: Version?, _ limit: Int) throws(StoreError) -> [Version] {
-        let history = try change.history(limit: limit, downTo: peerVersion)
+    private func history(_ tree: RevisionTree, of version: Version, downTo peerVersion: Version?, _ limit: Int) -> [Version] {
+        let history = tree.history(of: version, limit: limit, until: peerVersion.map { [$0] } ?? [])
         guard let peerVersion, !history.isEmpty, !history.contains(peerVersion) else { return history }
-        let tree = try change.revisionTree()
         // A revision of the same generation stands where it would: the peer holds a branch.
-        guard !tree.contains(peerVersion), change.revision.generation > peerVersion.generation,
-            !tree.ancestors(of: change.revision).contains(where: { $0.generation == peerVersion.generation })
+        guard !tree.contains(peerVersion), version.generation > peerVersion.generation,
+            !tree.ancestors(of: version).contains(where: { $0.generation == peerVersion.generation })
         else { return history }
         // The document changed so often that what the peer acknowledged was pruned here. It is an ancestor all the same, and peers
         // accept the gap, as pruned histories have it. Older revisions, which are kept for other peers, say less to this one.

@@ -35,8 +35,9 @@ struct EchoMemory {
         return echoes.contains(echo) && !met.contains(echo)
     }
 
-    /// The document is what the peer gave us; that it went away never is.
+    /// The document is what the peer gave us, and still has; that it went away never is. A branch beside others is offered back: the
+    /// peer may have decided against it while its push was under way, and would never hear that it is the current revision here.
     func holds(_ document: OutgoingDocument) -> Bool {
-        document.news == .visible && holds(document.id, document.version)
+        document.news == .visible && !document.hasOtherBranches && holds(document.id, document.version)
     }
 }

@@ -20,6 +20,8 @@ struct OutgoingDocument: Sendable {
     var history: [Version] = []
     /// The peer's current revision, as far as we know.
     var peerVersion: Version?
+    /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
+    var hasOtherBranches = false
     /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
     var news = ChannelNews.visible
     /// The change of access that the row belongs to.

@@ -70,7 +70,8 @@ struct Removal: Sendable {
 /// Something to do for a pull.
 enum PullAction: Sendable {
     case readList(IncomingList)
-    case findMissing([(DocumentID, Version)])
+    /// Echoed: at these places is what went to the peer from here a moment ago.
+    case findMissing([(DocumentID, Version)], echoed: Set<Int>)
     case checkProposals([Proposal])
     case answerChanges(AnswerHandle?, [ChangeAnswer])
     case answerProposals(AnswerHandle?, [ProposalAnswer], namesCurrent: Bool)

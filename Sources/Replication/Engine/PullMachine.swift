@@ -176,8 +176,12 @@ struct PullMachine {
             for row in rows { if let sequence = row.sequence { tracker?.begin(sequence) } }
             counts.total += UInt64(rows.count)
             var offers: [(DocumentID, Version)] = []
-            for case .row(let row) in rows where !row.isAccessRemoved { offers.append((row.id, row.revision)) }
-            actions.append(.findMissing(offers))
+            var echoed: Set<Int> = []
+            for case .row(let row) in rows where !row.isAccessRemoved {
+                if echoes.holds(row.id, row.revision) { echoed.insert(offers.count) }
+                offers.append((row.id, row.revision))
+            }
+            actions.append(.findMissing(offers, echoed: echoed))
         }
     }
 
@@ -200,9 +204,7 @@ struct PullMachine {
             }
             if row.isAccessRemoved {
                 removals.append(Removal(id: row.id, sequence: row.sequence))
-            } else if case .need(let ancestors)? = next.next(), settings.documentIDs?.contains(row.id) ?? true,
-                !echoes.holds(row.id, row.revision)
-            {
+            } else if case .need(let ancestors)? = next.next(), settings.documentIDs?.contains(row.id) ?? true {
                 // The same row twice is asked for once.
                 if asked.updateValue(row.id, forKey: row.sequence) == nil {
                     answers.append(.wanted(ancestors: ancestors))
