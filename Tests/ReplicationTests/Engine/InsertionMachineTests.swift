@@ -188,6 +188,20 @@ import Testing
         #expect(pull.counts.rejected == 1 && pull.machine.isDrained)
     }
 
+    /// Each is judged beside the one that it replaces, once.
+    @Test func theSyncFunctionIsAskedOnceForEachRevisionOfADocument() {
+        var pull = PullRun(passive: true, sync: true)
+        for number in 1...4 { pull.arrive(received(number, "a", "\(number)-a")) }
+        var asked: [String] = []
+        while !pull.machine.isDrained, asked.count < 10 {
+            let number = asked.count + 1
+            asked += pull.on(.checked(pull.batch, [.checked(checked(number, "a", "\(number)-a"))])).filter { $0.hasPrefix("assign") }
+            pull.on(.assigned(pull.batch, [SyncJudgement(verdict: .accepted(SyncAssignment()), seen: nil, plugin: "s", version: "1")]))
+            pull.on(.stored(pull.batch, [.stored(.alreadyPresent)]))
+        }
+        #expect(asked == (1...4).map { "assign a@\($0)-a" })
+    }
+
     // MARK: - A store that cannot
 
     @Test(arguments: [true, false]) func aStoreThatCannotWriteEndsAPullAndPutsAPeerOff(_ passive: Bool) {
