@@ -69,7 +69,7 @@ struct PushMachine {
         case .decided: feed.lookAgain()
         case .filterChanged:
             feed.goOn()
-            ledger.callBack(held.ids)
+            if !isOver { ledger.callBack(held.ids) }
             if settings.style == .propose { review.restart() }
             judging?.isStale = true
         case .read(let page): accept(page)
@@ -92,7 +92,7 @@ struct PushMachine {
         case .retryIsDue:
             retry.elapsed()
             ledger.wakeDeferred()
-            ledger.callBack(held.ids)
+            if !isOver { ledger.callBack(held.ids) }
         }
         advance(&actions)
     }
