@@ -15,7 +15,9 @@ local function entry(text, name)
   local start, stop = text:find("\n" .. name .. ":", 1, true)
   if not start then return nil end
   local _, line = text:sub(1, start):gsub("\n", "")
-  return text:match("^[^\r\n]*", stop + 1):gsub("[ \t]+$", ""), "line " .. line .. " of the file of users, user " .. name .. ": "
+  -- Up to the last byte that is no blank: a pattern that looks for blanks at the end would look once for each blank.
+  local rest = text:match("^[^\r\n]*", stop + 1):match("^.*[^ \t]") or ""
+  return rest, "line " .. line .. " of the file of users, user " .. name .. ": "
 end
 
 return {

@@ -84,12 +84,19 @@ public actor Agent {
             for problem in ConfigurationCheck.tlsFiles(settings, .dates, environment) { logs.logger(.listener).error("\(problem)") }
             try Folders.make(settings.data.value)
             folderLock = try DataFolderLock(folder: settings.data.value)
-            for database in settings.databases { try open(database, settings) }
+            for database in settings.databases {
+                try open(database, settings)
+                // Lets a stop in between.
+                await Task.yield()
+                try goesOn()
+            }
             try await loadPlugins(settings)
+            try goesOn()
             try prepareConflictPolicies(settings, changed: [])
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
             try await keep(settings)
+            try goesOn()
             maintenance = Task { [weak self] in await self?.maintain() }
             logWatch = Task { [logs] in await logs.watchFolded() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
@@ -99,6 +106,15 @@ public actor Agent {
             throw error
         }
     }
+
+    /// A stop was asked for before the agent is ready: ``start()`` undoes what it has done and throws ``StartAbandoned``.
+    func abandonStart() {
+        guard !isReady else { return }
+        isStopping = true
+        plugins?.beginShutdown()
+    }
+
+    private func goesOn() throws(StartAbandoned) { if isStopping { throw StartAbandoned() } }
 
     /// Stops everything within about five seconds: peers are asked to come back later (4001), databases are closed.
     public func stop() async {

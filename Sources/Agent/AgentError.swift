@@ -25,3 +25,6 @@ public struct AgentError: Error, Sendable, CustomStringConvertible {
 
     public var description: String { message }
 }
+
+/// A stop was asked for while the agent started.
+struct StartAbandoned: Error {}

@@ -4,22 +4,23 @@ import Glibc
 import Logging
 import ServiceLifecycle
 import Synchronization
-import UnixSignals
 
 /// Runs an agent until it is told to stop: SIGTERM and SIGINT stop it in order, SIGHUP reads the configuration again.
 public struct AgentService: Sendable {
     let agent: Agent
     let logs: LogSink
+    let signals: StopGuard
     /// Reads the configuration anew.
     let load: @Sendable () throws -> AgentSettings
     /// Called once, when everything accepts connections, with every bound address.
     let ready: @Sendable ([String]) -> Void
 
     public init(
-        settings: AgentSettings, logs: LogSink, environment: Environment, load: @escaping @Sendable () throws -> AgentSettings,
+        settings: AgentSettings, logs: LogSink, environment: Environment, signals: StopGuard, load: @escaping @Sendable () throws -> AgentSettings,
         ready: @escaping @Sendable ([String]) -> Void
     ) {
         self.logs = logs
+        self.signals = signals
         self.load = load
         self.ready = ready
         agent = Agent(settings: settings, logs: logs, environment: environment)
@@ -37,8 +38,14 @@ public struct AgentService: Sendable {
     }
 
     private func serve() async throws {
-        try await agent.start()
         let agent = agent
+        let signals = signals
+        let early = Task {
+            await signals.stop()
+            if signals.isStopping { await agent.abandonStart() }
+        }
+        do { try await agent.start() } catch where signals.isStopping { return }
+        early.cancel()
         let load = load
         let admin = AdminServer(agent: agent) { try await agent.reload(load) }
         let announcer = Announcer(expected: admin.sideCount) { addresses in
@@ -58,9 +65,11 @@ public struct AgentService: Sendable {
         logger.logLevel = .critical
         // Stopped in reverse: the admin API first, then the agent, whose event loops it uses.
         let services: [any Service] =
-            [Stopping(agent: agent)] + adminServices + [Reloading(agent: agent, load: load, logger: logs.logger(.database))]
+            [Stopping(agent: agent)] + adminServices
+            + [Reloading(agent: agent, signals: signals, load: load, logger: logs.logger(.database))]
         var configuration = ServiceGroupConfiguration(
-            services: services.map { .init(service: $0) }, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            services: services.map { .init(service: $0) }
+                + [.init(service: Ending(signals: signals), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
         configuration.maximumGracefulShutdownDuration = .seconds(5)
         let group = ServiceGroup(configuration: configuration)
         do {
@@ -84,14 +93,22 @@ private struct Stopping: Service {
     }
 }
 
+/// Ends when a signal asks for a stop, and the group with it.
+private struct Ending: Service {
+    let signals: StopGuard
+
+    func run() async throws { await cancelWhenGracefulShutdown { await signals.stop() } }
+}
+
 /// Applies the configuration again at each SIGHUP.
 private struct Reloading: Service {
     let agent: Agent
+    let signals: StopGuard
     let load: @Sendable () throws -> AgentSettings
     let logger: Logger
 
     func run() async throws {
-        for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+        for await _ in signals.reloads.cancelOnGracefulShutdown() {
             do {
                 let done = try await agent.reload(load)
                 logger.notice("SIGHUP: \(done.joined(separator: "; "))")

@@ -44,17 +44,19 @@ extension AgentSettings {
     /// Two sockets cannot have one port on one address. Where one names an interface and the other an address, only the
     /// system knows; there binding will tell.
     private func checkPorts(_ reading: inout Reading) {
-        var taken: [Int: [(who: String, interface: String?)]] = [:]
-        if let admin, admin.port.value != 0 { taken[admin.port.value] = [("the admin port", admin.address.value)] }
+        // By interface, the whole machine under "": each listener is looked up, not held against all others.
+        var taken: [Int: [String: String]] = [:]
+        if let admin, admin.port.value != 0 { taken[admin.port.value] = [admin.address.value: "the admin port"] }
         for listener in listeners where listener.port.value != 0 {
-            let interface = listener.interface?.value
-            if let other = taken[listener.port.value]?.first(where: { $0.interface == nil || interface == nil || $0.interface == interface }) {
+            let interface = listener.interface?.value ?? ""
+            let port = listener.port.value
+            if let other = taken[port]?[interface] ?? taken[port]?[""] ?? (interface.isEmpty ? taken[port]?.min { $0.value < $1.value }?.value : nil) {
                 let position = listener.port.position == .none ? listener.position : listener.port.position
                 reading.problems.report(
                     at: position,
-                    "the port \(listener.port.value) of the listener \(Quoting.quoted(listener.name.value)) is already that of \(other.who)")
+                    "the port \(port) of the listener \(Quoting.quoted(listener.name.value)) is already that of \(other)")
             }
-            taken[listener.port.value, default: []].append(("the listener \(Quoting.quoted(listener.name.value))", interface))
+            if taken[port]?[interface] == nil { taken[port, default: [:]][interface] = "the listener \(Quoting.quoted(listener.name.value))" }
         }
     }
 }

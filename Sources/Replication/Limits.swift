@@ -68,6 +68,9 @@ public struct ReplicationLimitValues: Sendable {
     public var rowsReadAgain = 10
     /// `offers_per_document`: how often one revision is offered to a peer that names another one each time.
     public var offersPerDocument = 5
+    /// `held_documents`: documents that a peer's feed goes on behind because the filter fails on them. A filter that fails on more is broken, and
+    /// the feed stands still.
+    public var heldDocuments = 1_000
     /// `unsaved_marks`: acknowledgements that are noted in the store together.
     public var unsavedMarks = 1_000
     /// `conflicts_at_once`: conflicts that are decided in one go.
@@ -98,6 +101,14 @@ public struct ReplicationLimitValues: Sendable {
     public var blobFetches = 8
     /// `blob_reads`: requests for blobs that are served at the same time, piece by piece.
     public var blobReads = 2
+    /// `proof_bytes`: bytes of blobs that a connection may have read for proofs of blobs that were proved to it before: a few large ones.
+    public var proofBytes = 128 << 20
+    /// `proof_bytes_per_second`: by how much that grows again; a hundredth of what a core reads and hashes.
+    public var proofBytesPerSecond = 4 << 20
+    /// `proof_piece_bytes`: bytes of a blob that are read and hashed at once for a proof.
+    public var proofPieceBytes = 1 << 20
+    /// `known_proofs`: proofs that a connection was given and that are not made anew; each has 300 bytes or less.
+    public var knownProofs = 1_000
     /// `max_blobs_per_document`: blobs that one revision from a peer may name.
     public var maximumBlobsPerDocument = 10_000
     /// `shown_blobs`: blobs that a session remembers as proved or sent by its peer, so that they need not be proved again.

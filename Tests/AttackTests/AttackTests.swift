@@ -14,6 +14,9 @@ struct AttackTests {
     @Test("messages that never end", arguments: Attack.unfinished)
     func unfinished(_ attack: Attack) async throws { try await attack.run() }
 
+    @Test("proofs of blobs", arguments: Attack.proofs)
+    func proofs(_ attack: Attack) async throws { try await attack.run() }
+
     @Test("connections without end", arguments: Attack.connections)
     func connections(_ attack: Attack) async throws { try await attack.run() }
 }

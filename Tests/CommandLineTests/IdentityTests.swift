@@ -55,6 +55,15 @@ import Testing
         #expect(again.status == 1 && again.errors.contains("--replace"), "\(again)")
         let replaced = try await nightjar("create", "gateway", "--replace", "--json")
         #expect(try replaced.json["sha256"] != json["sha256"])
+        let configuration = try folder.write("names.yaml", """
+            data: data
+            databases: { main: {} }
+            listeners: [ { name: edge, databases: [ main ], interface: 127.0.0.1, port: 0, identity: gateway, authenticator: none } ]
+
+            """)
+        let used = try await Subprocess.run(
+            try NightjarExecutable.path(), ["identity", "rm", "gateway", "--config", configuration], folder: folder.path)
+        #expect(used.status == 1 && used.errors.contains("listener edge") && folder.exists("data/identities/gateway.pem"), "\(used)")
         let removed = try await nightjar("rm", "gateway")
         #expect(removed.status == 0 && !folder.exists("data/identities/gateway.pem"))
         for arguments in [["rm", "gateway"], ["show", "gateway"], ["export", "gateway", "--no-passphrase"]] {

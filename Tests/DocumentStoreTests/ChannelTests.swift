@@ -100,6 +100,48 @@ struct ChannelTests {
         #expect(try await feed(store, ChannelPeer(user: "ben", listener: "edge")).rows == [])
     }
 
+    @Test("what a document gave ends with it, before anything is asked about its deletion and whatever is said of it")
+    func deletedGrants() async throws {
+        let store = try Store()
+        let c = try store.c
+        try await put(store, "a", in: ["red"]) // 1
+        for asked in [false, true] {
+            try await put(store, "card", in: [], access: ["anna": ["red"]])
+            let place = try await feed(store, anna).place
+            #expect(try await feed(store, anna).rows.contains { $0.hasSuffix("a visible") })
+            if asked {
+                try await put(store, "card", in: [], deleted: true, access: ["anna": ["red"]])
+            } else {
+                try await store.database.write { transaction in
+                    let current = try transaction.document(c, doc("card"))
+                    _ = try transaction.save(c, id: doc("card"), body: Array("{}".utf8), deleted: true, parent: current?.revision)
+                }
+            }
+            #expect(try await store.database.read { try $0.channelAccess(c, of: anna).channels } == ["!"])
+            #expect(try await feed(store, anna, from: place, waits: false).rows.contains { $0.hasSuffix(":1 a revoked") })
+        }
+    }
+
+    @Test("access to many channels: each brings its own documents, also a channel with very many")
+    func manyGrants() async throws {
+        let store = try Store()
+        let c = try store.c
+        try await store.database.write { transaction in
+            for number in 0..<2_500 {
+                let saved = try transaction.save(c, id: doc("d\(number)"), body: Array("{}".utf8), deleted: false, parent: nil)
+                let channels: Set<String> = number < 2_400 ? ["many"] : ["few-\(number)"]
+                try transaction.route(c, doc("d\(number)"), saved.revision, DocumentRoute(channels: channels))
+            }
+        }
+        let place = try await feed(store, anna).place
+        for number in 2_400..<2_500 { try await put(store, "card-\(number)", in: [], access: ["anna": ["few-\(number)"]]) }
+        try await put(store, "card", in: [], access: ["anna": ["many"]])
+        let rows = try await feed(store, anna, from: place).rows
+        #expect(rows.count == 2_500 && Set(rows).count == 2_500)
+        #expect(rows.prefix(2) == ["2501:2401 d2400 visible", "2502:2402 d2401 visible"])
+        #expect(rows.suffix(2) == ["2601:2399 d2398 visible", "2601:2400 d2399 visible"])
+    }
+
     @Test("access given by a document brings older documents, before what follows; its end takes them away")
     func grants() async throws {
         let store = try Store()

@@ -121,7 +121,7 @@ struct HandshakeTests {
         #expect(try await refusal("guarded", "/nothing/_blipsync", login: "ada:secret").status == 404)
     }
 
-    @Test("an authenticator that fails is 503: the login may be right, and health says that it needs a hand")
+    @Test("an authenticator that fails is 503: the login may be right; status says that it needs a hand, and no stranger's name makes the agent ill")
     func failingAuthenticator() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/denies.lua", denies)
@@ -135,14 +135,19 @@ struct HandshakeTests {
             #expect(refused?.answer.status == 503, "\(user)")
             // The log says why, with file and line; the peer is not told.
             #expect(refused?.answer.text.contains("denies") == false)
-            let health = try await agent.admin.get("/health")
-            #expect(health.status == 503 && health.text.contains("a login could not be judged: listener edge authenticator: plugin_"), "\(health)")
+            #expect(try await agent.isWell())
+            let status = try await agent.status()
+            let edge = status["listeners"]?.asArray?.first { $0["name"]?.asString == "edge" }
+            let attention = edge?["attention"]?.asArray?.compactMap(\.asString) ?? []
+            #expect(attention.contains { $0.contains("a login could not be judged: plugin_") }, "\(attention)")
+            let problems = status["problems"]?.asArray?.compactMap(\.asString) ?? []
+            #expect(problems.contains { $0.hasPrefix("listener edge: plugin denies: a login could not be judged") }, "\(problems)")
             try await peer.push("beside-\(user)")
         }
         let line = try await agent.process.line(containing: "the authenticator failed: plugin_", in: .errors)
         #expect(line.contains("denies.lua"), "\(line)")
         try folder.write("plugins/denies.lua", denies + "\n-- mended")
-        try await eventually("all is well") { try await agent.isWell() }
+        try await eventually("all is well") { try await agent.status()["problems"]?.asArray?.isEmpty == true }
         #expect(try await agent.stop().status == 0)
     }
 

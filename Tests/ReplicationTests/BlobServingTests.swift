@@ -52,6 +52,28 @@ struct BlobServingTests {
         #expect(await ask(peer, secret, for: "secret") == "secret")
     }
 
+    /// Twenty bytes cost the reading of a blob: so much of that, and what is known is not read again.
+    @Test func proofsOfOneBlobAreBounded() async throws {
+        let database = try TestDatabase("hub")
+        let bytes = [UInt8](repeating: 7, count: 3_000)
+        let digest = try await database.blob(bytes)
+        try await database.put("a", reference(digest))
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        configuration.limits.proofBytes = 7_000
+        configuration.limits.proofBytesPerSecond = 0
+        configuration.limits.proofPieceBytes = 1_000
+        let peer = try await Peer(Hub(configuration))
+        await peer.begin()
+        func prove(_ nonce: String) async -> String {
+            let reply = await peer.ask("proveAttachment", [("collection", "0"), ("digest", digest), ("docID", "a")], nonce)
+            return reply?.error.map { "\($0.code)" } ?? reply.map { String(buffer: $0.body) } ?? "nothing"
+        }
+        func right(_ nonce: String) -> String { BlobDigest.of([UInt8(nonce.utf8.count)] + Array(nonce.utf8) + bytes).text }
+        for nonce in ["one", "two", "three"] { #expect(await prove(nonce) == right(nonce)) }
+        for nonce in ["four", "five"] { #expect(await prove(nonce) == "503") }
+        for nonce in ["one", "two", "three"] { #expect(await prove(nonce) == right(nonce)) }
+    }
+
     @Test func theChannelsDecide() async throws {
         let database = try TestDatabase("hub")
         let digest = try await database.blob(Array("secret".utf8))

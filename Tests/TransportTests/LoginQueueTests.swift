@@ -72,6 +72,29 @@ struct LoginQueueTests {
         #expect(queue.waiting == 0)
     }
 
+    /// From one address, as behind a router or a proxy: names that were never seen do not delay one that was.
+    @Test func whoIsKnownWaitsForOneStrangerAtMost() async throws {
+        let (queue, checks, first) = await busy()
+        var strangers: [Task<Outcome, Never>] = []
+        for number in 0..<300 { strangers.append(await enter(queue, checks, "guess-\(number)", "1")) }
+        let before = queue.arrived
+        let ada = Task { () -> Outcome in
+            do throws(LoginQueue.Refusal) {
+                return .success(try await queue.run(LoginGuard.Login(user: "ada", origin: "1"), isKnown: true) {
+                    checks.check("ada@1")
+                    return "ada"
+                })
+            } catch { return .failure(error) }
+        }
+        while queue.arrived == before { await Task.yield() }
+        checks.open()
+        #expect(await ada.value == .success("ada"))
+        for task in strangers { _ = await task.value }
+        _ = await first.value
+        #expect(try #require(checks.order.withLock { $0.firstIndex(of: "ada@1") }) <= 2)
+        #expect(queue.waiting == 0)
+    }
+
     @Test func aFullQueueMakesThoseGiveWayWhoHaveMost() async {
         var limits = LoginQueue.Limits()
         limits.waiting = 6

@@ -88,7 +88,7 @@ public struct AdminServer: Sendable {
                     ]), status: problems.isEmpty ? 200 : 503)
             },
             .get("api/status") { _ in Answer.json(await agent.statusReport()) },
-            .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { Agent.report($0) })) },
+            .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { agent.report($0) })) },
             .post("api/disconnect/:who") { request in
                 let who = try request.parameters.require("who")
                 var count = 0

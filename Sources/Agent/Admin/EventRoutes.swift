@@ -11,67 +11,40 @@ import Synchronization
 struct EventRoutes: Sendable {
     let agent: Agent
 
-    /// `max_waiting_events`: events kept for a reader that is slow; older ones are dropped, and it is told.
-    static let maximumWaiting = 1_000
     /// Seconds between two comments that show that the connection lives.
     static let keepAliveSeconds = 15
-
-    private struct Event: Sendable {
-        var name: String
-        var data: JSONValue
-    }
 
     var routes: [Route] {
         [
             .get("api/events") { request in
                 .stream(headers: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"]) { writer in
-                    let (events, continuation, lost) = events()
+                    let events = events()
                     // An agent that stops does not wait for its readers to go.
-                    let registration = request.connection.drain.onDrain { continuation.finish() }
+                    let registration = request.connection.drain.onDrain { events.finish() }
                     defer {
                         request.connection.drain.cancel(registration)
-                        continuation.finish()
+                        events.finish()
                     }
                     try await writer.write(ByteBuffer(string: ": nightjar events\n\n"))
-                    for await event in events {
-                        if let count = lost.take() {
-                            try await writer.write(ByteBuffer(string: "event: lost\ndata: {\"events\":\(count)}\n\n"))
+                    for await _ in events.signal {
+                        while let (lost, event) = events.take() {
+                            if lost > 0 { try await writer.write(ByteBuffer(string: "event: lost\ndata: {\"events\":\(lost)}\n\n")) }
+                            if let event { try await writer.write(ByteBuffer(bytes: event)) }
                         }
-                        guard let event else {
-                            try await writer.write(ByteBuffer(string: ": \n\n"))
-                            continue
-                        }
-                        var buffer = ByteBuffer(string: "event: \(event.name)\ndata: ")
-                        buffer.writeBytes(event.data.serialize())
-                        buffer.writeString("\n\n")
-                        try await writer.write(buffer)
                     }
                 }
             }
         ]
     }
 
-    /// Counts what a reader misses.
-    private final class Lost: Sendable {
-        private let count = Mutex(0)
-
-        func note(_ result: AsyncStream<Event?>.Continuation.YieldResult) {
-            if case .dropped(.some) = result { count.withLock { $0 += 1 } }
-        }
-
-        /// Nil where nothing was lost since the last time.
-        func take() -> Int? {
-            count.withLock { count in
-                defer { count = 0 }
-                return count > 0 ? count : nil
-            }
-        }
+    private static func text(_ name: String, _ data: JSONValue) -> [UInt8] {
+        Array("event: \(name)\ndata: ".utf8) + data.serialize() + Array("\n\n".utf8)
     }
 
-    /// All events from now on, and nil every `keepAliveSeconds`. The stream ends when the continuation is finished.
-    private func events() -> (events: AsyncStream<Event?>, continuation: AsyncStream<Event?>.Continuation, lost: Lost) {
-        let lost = Lost()
-        let (stream, continuation) = AsyncStream.makeStream(of: Event?.self, bufferingPolicy: .bufferingNewest(Self.maximumWaiting))
+    /// All events from now on, and a comment every `keepAliveSeconds`, until the buffer is finished.
+    private func events() -> EventBuffer {
+        let running = RunningTasks()
+        let buffer = EventBuffer { running.cancel() }
         var tasks: [Task<Void, Never>] = []
         for replicator in agent.replicators {
             let name = replicator.configuration.name
@@ -79,28 +52,24 @@ struct EventRoutes: Sendable {
             let documents = replicator.documentEvents()
             tasks.append(
                 Task {
-                    for await _ in changes {
-                        lost.note(continuation.yield(Event(name: "status", data: await agent.report(replicator))))
-                    }
+                    for await _ in changes { buffer.add(Self.text("status", await agent.report(replicator))) }
                 })
             tasks.append(
                 Task {
-                    for await batch in documents {
-                        lost.note(continuation.yield(Event(name: "documents", data: Self.report(name, batch))))
-                    }
+                    for await batch in documents { buffer.add(Self.text("documents", Self.report(name, batch))) }
                 })
         }
         let conflicts = agent.conflicts.stream()
         tasks.append(
             Task {
-                for await event in conflicts { lost.note(continuation.yield(Event(name: "conflict", data: ConflictReports.json(event)))) }
+                for await event in conflicts { buffer.add(Self.text("conflict", ConflictReports.json(event))) }
             })
         if let plugins = agent.plugins?.events() {
             tasks.append(
                 Task {
                     for await event in plugins {
                         let generation = agent.plugins?.status().first { $0.name == event.plugin }?.generation
-                        lost.note(continuation.yield(Event(name: "plugin", data: Self.report(event, generation))))
+                        buffer.add(Self.text("plugin", Self.report(event, generation)))
                     }
                 })
         }
@@ -108,14 +77,19 @@ struct EventRoutes: Sendable {
             Task {
                 while !Task.isCancelled {
                     try? await agent.environment.time.sleep(seconds: Self.keepAliveSeconds)
-                    continuation.yield(nil)
+                    buffer.add(Array(": \n\n".utf8))
                 }
             })
-        let running = tasks
-        continuation.onTermination = { _ in
-            for task in running { task.cancel() }
-        }
-        return (stream, continuation, lost)
+        running.set(tasks)
+        return buffer
+    }
+
+    /// What fills a buffer, until that ends.
+    private final class RunningTasks: Sendable {
+        private let tasks = Mutex([Task<Void, Never>]())
+
+        func set(_ running: [Task<Void, Never>]) { tasks.withLock { $0 = running } }
+        func cancel() { for task in tasks.withLock({ $0 }) { task.cancel() } }
     }
 
     private static func report(_ replicator: String, _ events: [DocumentEvent]) -> JSONValue {

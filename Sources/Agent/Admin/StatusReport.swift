@@ -23,7 +23,7 @@ extension Agent {
             ]),
             "ready": .bool(isReady),
             "databases": .array(databases),
-            "listeners": .array(listeners.map { Self.report($0) }),
+            "listeners": .array(listeners.map { report($0) }),
             "replicators": .array(await replicatorReports()),
             "plugins": .array((plugins?.status() ?? []).map { Self.report($0) }),
             "problems": .array(await problems().map { .string($0) }),
@@ -75,7 +75,18 @@ extension Agent {
         ])
     }
 
-    static func report(_ listener: PeerListener) -> JSONValue {
+    /// Logins that its authenticator could not judge. A stranger can bring that about by a name, so it is told, and no matter of health.
+    private nonisolated func attention(of listener: PeerListener) -> [String] {
+        let place = "listener \(listener.settings.name.value) authenticator: "
+        return (plugins?.status() ?? []).flatMap { plugin in
+            plugin.loginFailures.filter { $0.utf8.starts(with: place.utf8) }.map {
+                "plugin \(plugin.name): a login could not be judged: \($0.dropFirst(place.count))"
+            }
+        }
+    }
+
+    nonisolated func report(_ listener: PeerListener) -> JSONValue {
+        let attention = attention(of: listener)
         let peers = listener.peers
         let names = listener.settings.databases.map(\.value)
         return JSONOutput.object([
@@ -85,10 +96,11 @@ extension Agent {
                     names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") }
                 }),
             "port": JSONOutput.number(listener.port),
-            "tls": listener.security.map { report($0.identity) } ?? .null,
+            "tls": listener.security.map { Self.report($0.identity) } ?? .null,
             "connections": JSONOutput.number(peers.count),
             "max_connections": JSONOutput.number(listener.maxConnections),
             "active_connections": JSONOutput.number(peers.count { $0.isActive }),
+            "attention": .array(attention.map { .string($0) }),
             "peers": .array(
                 peers.map { peer in
                     JSONOutput.object([
@@ -98,7 +110,7 @@ extension Agent {
                         "database": .string(peer.database),
                         "protocol": .string(peer.subprotocol),
                         "tls": JSONOutput.text(peer.tls),
-                        "certificate": peer.certificate.map { report($0) } ?? .null,
+                        "certificate": peer.certificate.map { Self.report($0) } ?? .null,
                         "pulled_by_peer": JSONOutput.number(peer.counts.pushed),
                         "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
                         "held": .array(
@@ -163,7 +175,8 @@ extension Agent {
         let refused = shared.withLock { $0.refusedReload }.map {
             ["the configuration that was to be loaded was refused, and the one before is in force: \($0)"]
         }
-        return (refused ?? []) + (await healthProblems())
+        let logins = listeners.flatMap { listener in attention(of: listener).map { "listener \(listener.settings.name.value): \($0)" } }
+        return (refused ?? []) + logins + (await healthProblems())
     }
 
     /// Why the agent is not healthy, a reason each; empty when it is.
@@ -197,7 +210,7 @@ extension Agent {
                 for held in peer.standstills where told.insert("\(held.collection) \(held.id)").inserted {
                     reasons.append(
                         "listener \(listener.settings.name.value): the push filter fails on document \(held.id) of \(held.collection), and peers "
-                            + "get nothing behind it until the plugin is mended: \(held.failure.message)")
+                            + "do not get it until the plugin is mended: \(held.failure.message)")
                 }
             }
         }
@@ -205,7 +218,6 @@ extension Agent {
             if let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
             for failing in plugin.failing { reasons.append("plugin \(plugin.name): \(failing.usedBy) keeps failing: \(failing.error)") }
             for problem in plugin.parameterProblems { reasons.append("plugin \(plugin.name): \(problem); its last text stays in force") }
-            for failure in plugin.loginFailures { reasons.append("plugin \(plugin.name): a login could not be judged: \(failure)") }
             if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
         }
         return reasons

@@ -116,6 +116,8 @@ public struct DocumentAccess: Sendable {
                 .conflict,
                 "document \"\(id)\" \(current.map { "is at revision \($0)" } ?? "does not exist"); "
                     + (parent == nil ? "name it as _rev to replace it" : "the change was based on \(parent.map(\.text) ?? "")"))
+        } catch StoreError.blobMissing(let digest) {
+            throw AgentError(.invalid, "document \"\(id)\" names the blob \(digest), and the database \(database.name) has no such blob; nothing was saved")
         } catch let error as StoreError {
             throw AgentError(error.kind, "\(error)")
         }

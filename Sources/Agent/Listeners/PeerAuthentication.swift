@@ -75,7 +75,7 @@ final class PeerAuthentication: Sendable {
     func accepts(_ proof: Proof, as principal: Principal, remote: String) async -> Bool {
         // In one line of the queue: new logins take turns with all that are judged again.
         let login = LoginGuard.Login(user: "", origin: "judged again")
-        let verdict = try? await queue.run(login) { () -> AuthenticationVerdict in
+        let verdict = try? await queue.run(login, isKnown: true) { () -> AuthenticationVerdict in
             switch (proof, policies.authenticator, policies.certificateAuthenticator) {
             case (.password(let shown), let authenticator?, _):
                 await authenticator.authenticate(username: shown.username, password: shown.password, listener: listener, remote: remote)
@@ -97,7 +97,7 @@ final class PeerAuthentication: Sendable {
         let login = LoginGuard.Login(user: user, origin: request.origin)
         if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
         do throws(LoginQueue.Refusal) {
-            return try await queue.run(login) {
+            return try await queue.run(login, isKnown: failures.withLock { $0.knows(login) }) {
                 if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
                 return judged(await ask(), login, request, user: user, proof)
             }

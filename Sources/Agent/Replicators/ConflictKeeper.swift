@@ -1,4 +1,5 @@
 import Documents
+import DocumentStore
 import Logging
 import Replication
 
@@ -46,6 +47,8 @@ actor ConflictKeeper {
                                 "conflict of \(outcome.id) stays pending: \(failure.message)", metadata: ["plugin": "\(failure.plugin)"])
                         }
                     }
+                } catch StoreError.closed {
+                    after = nil
                 } catch {
                     logger.error("\(error)")
                     after = nil

@@ -117,16 +117,18 @@ struct YAMLReader: ~Copyable {
     private mutating func take(scalar text: String, style: ConfigurationNode.Style, at mark: yaml_mark_t) throws(Stop) {
         try count(mark)
         let position = position(mark)
-        if let top = stack.last, top.isMapping, top.key == nil {
+        // In place: a copy of what is open would cost as much as all keys before this one.
+        let top = stack.count - 1
+        if top >= 0, stack[top].isMapping, stack[top].key == nil {
             let bytes = Array(text.utf8)
-            if let first = top.keyPositions[bytes] {
+            if let first = stack[top].keyPositions[bytes] {
                 problems.report(
                     at: position,
                     "the key \(Quoting.quoted(text)) is here a second time; the first is at line \(first.line), column \(first.column)")
             } else {
-                stack[stack.count - 1].keyPositions[bytes] = position
+                stack[top].keyPositions[bytes] = position
             }
-            stack[stack.count - 1].key = (text, position)
+            stack[top].key = (text, position)
         } else {
             add(ConfigurationNode(.scalar(.init(text: text, style: style)), at: position))
         }

@@ -101,7 +101,8 @@ public struct ChannelPlace: Sendable, Equatable {
 
     public init(_ sequence: SequenceNumber = 0) { self.sequence = sequence }
 
-    /// Reads `N` or `EVENT:N`, with or without quotes; anything else is the beginning.
+    /// Reads `N` or `EVENT:N`, with or without quotes, and `LOW::N` or `LOW:EVENT:N`, where what lies behind `LOW` is told again; anything
+    /// else is the beginning.
     public init(parsing text: String) {
         self.init()
         var bytes = Substring(text)
@@ -111,6 +112,8 @@ public struct ChannelPlace: Sendable, Equatable {
             sequence = number
         } else if parts.count == 2, let event = SequenceNumber(parts[0]), let inEvent = SequenceNumber(parts[1]), event > 0 {
             (sequence, self.event, self.inEvent) = (event - 1, event, inEvent)
+        } else if parts.count == 3, let low = SequenceNumber(parts[0]) {
+            sequence = low
         }
     }
 }

@@ -31,7 +31,7 @@ extension ReadTransaction {
     public final func channelChanges(
         _ collection: Collection, from place: ChannelPlace, _ question: ChannelQuestion, limit: Int
     ) throws(StoreError) -> ChannelPage {
-        let access = try channelAccess(collection, of: question.peer).selected(question.channels)
+        let access = AccessEvents(try channelAccess(collection, of: question.peer).selected(question.channels))
         var page = ChannelPage(place: place, newest: try lastSequence(collection))
         var scanned = 0
         while page.rows.count < limit, scanned < StoreLimits.maxRowsPerRead, !page.isEnd, !page.isBlocked {
@@ -63,7 +63,7 @@ extension ReadTransaction {
 
     /// Documents in the order of their sequences and, between them, those that left a channel, up to the next event.
     private func readFeed(
-        before event: SequenceNumber?, _ collection: Collection, _ access: ChannelAccess, _ question: ChannelQuestion, _ limit: Int,
+        before event: SequenceNumber?, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion, _ limit: Int,
         _ page: inout ChannelPage, _ scanned: inout Int
     ) throws(StoreError) {
         let since = page.place.sequence
@@ -119,7 +119,7 @@ extension ReadTransaction {
     /// Adds the documents that left a channel of the peer at sequences up to `through`, in their places.
     /// - Returns: how far it came.
     private func readGone(
-        _ collection: Collection, _ since: SequenceNumber, through: SequenceNumber, _ access: ChannelAccess, _ question: ChannelQuestion,
+        _ collection: Collection, _ since: SequenceNumber, through: SequenceNumber, _ access: AccessEvents, _ question: ChannelQuestion,
         _ rows: inout [ChannelPage.Row]
     ) throws(StoreError) -> SequenceNumber {
         let statement = try active().cached("""
@@ -165,11 +165,12 @@ extension ReadTransaction {
 
     /// Documents that come or go because access began or ended at this sequence.
     private func readEvent(
-        _ event: SequenceNumber, _ collection: Collection, _ access: ChannelAccess, _ question: ChannelQuestion, _ limit: Int,
+        _ event: SequenceNumber, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion, _ limit: Int,
         _ page: inout ChannelPage, _ scanned: inout Int
     ) throws(StoreError) {
-        let changes = try changes(collection, since: page.place.inEvent ?? 0, limit: 200, includeBodies: false)
-        scanned += changes.count
+        let members = try members(of: access.channels(at: event), collection)
+        let changes = try changes(collection, since: page.place.inEvent ?? 0, limit: 200, includeBodies: false, ids: members)
+        scanned += 1 + (members?.count ?? changes.count)
         if changes.isEmpty { page.place.inEvent = nil }
         for change in changes {
             if page.rows.count == limit { return }
@@ -190,6 +191,23 @@ extension ReadTransaction {
             else { continue }
             page.rows.append(ChannelPage.Row(change: try complete(change, collection, news), sequence: change.sequence, news: news, event: event))
         }
+    }
+
+    /// The documents that are or were in one of the channels; nil where these are too many to look up, or any document may be concerned.
+    private func members(of channels: Set<String>, _ collection: Collection) throws(StoreError) -> [DocumentID]? {
+        if channels.contains("*") { return nil }
+        var found: [DocumentID] = []
+        for channel in channels {
+            let statement = try active().cached(
+                "SELECT id FROM channels INDEXED BY channels_members WHERE collection = ?1 AND channel = ?2 LIMIT ?3")
+            statement.bind(1, Int64(collection.id))
+            statement.bind(2, channel)
+            statement.bind(3, Int64(StoreLimits.membersPerEvent + 1))
+            defer { statement.reset() }
+            while try session.step(statement) { found.append(DocumentID(stored: statement.text(0))) }
+            if found.count > StoreLimits.membersPerEvent { return nil }
+        }
+        return found
     }
 
     /// With the body, where the peer may see it.
@@ -225,50 +243,9 @@ extension ChannelPlace {
 extension ChannelAccess {
     var hasEverything: Bool { entries.contains { $0.channel == "*" && $0.revoked == nil } }
 
-    func grants(at event: SequenceNumber) -> Bool { entries.contains { $0.granted == event && $0.revoked == nil } }
-    func grantsEverything(at event: SequenceNumber) -> Bool {
-        entries.contains { $0.channel == "*" && $0.granted == event && $0.revoked == nil }
-    }
-
-    /// The next sequence at which access begins or ends.
-    func nextEvent(after sequence: SequenceNumber) -> SequenceNumber? {
-        var next: SequenceNumber?
-        for entry in entries {
-            if let revoked = entry.revoked {
-                // Also where it was given after the last visit: it may have been given, and taken, before that too.
-                if revoked > sequence { next = min(next ?? revoked, revoked) }
-            } else if entry.granted > sequence {
-                next = min(next ?? entry.granted, entry.granted)
-            }
-        }
-        return next
-    }
-
     func isVisible(_ rows: [ReadTransaction.ChannelRow]) -> Bool {
         entries.contains { entry in
             entry.revoked == nil && (entry.channel == "*" || rows.contains { $0.left == nil && $0.channel == entry.channel })
         }
-    }
-
-    /// The peer had the channel when this sequence came, or has it now.
-    func held(_ channel: String, at sequence: SequenceNumber) -> Bool {
-        entries.contains { $0.channel == channel && ($0.revoked.map { sequence < $0 } ?? true) }
-    }
-
-    /// What the peer is told of a document because of an event.
-    func news(_ rows: [ReadTransaction.ChannelRow], _ change: ChangeRow, event: SequenceNumber) -> ChannelNews? {
-        if isVisible(rows) {
-            let comes = entries.contains { entry in
-                entry.granted == event && entry.revoked == nil
-                    && (entry.channel == "*" || rows.contains { $0.left == nil && $0.channel == entry.channel })
-            }
-            return comes && change.sequence < event ? .visible : nil
-        }
-        let goes = entries.contains { entry in
-            entry.revoked == event && (entry.channel == "*" || rows.contains {
-                $0.channel == entry.channel && UInt64(clamping: $0.entered) < event && ($0.left.map { UInt64(clamping: $0) >= event } ?? true)
-            })
-        }
-        return goes ? .revoked : nil
     }
 }

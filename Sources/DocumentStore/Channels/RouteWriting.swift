@@ -22,11 +22,13 @@ extension WriteTransaction {
         try session.run(set)
         try assign(route.channels, collection, id, at: row.sequence)
         var grants: Set<Grant> = []
-        for (user, channels) in route.access {
+        // What is deleted grants nothing, whatever the function says of its last body.
+        let (access, roles) = row.isDeleted ? ([:], [:]) : (route.access, route.roles)
+        for (user, channels) in access {
             let grantee = user.utf8.starts(with: "role:".utf8) ? "r/\(user.dropFirst(5))" : "u/\(user)"
             for channel in channels { grants.insert(Grant(grantee: grantee, target: "c/\(channel)")) }
         }
-        for (user, roles) in route.roles {
+        for (user, roles) in roles {
             for role in roles { grants.insert(Grant(grantee: "u/\(user)", target: "r/\(role)")) }
         }
         try grant(grants, collection, origin: id.text, at: { row.sequence })
@@ -67,6 +69,11 @@ extension WriteTransaction {
         try session.run(statement)
         tables.index.set(row.slot, sequence)
         state.rows += 1
+    }
+
+    /// The document is deleted at this sequence: what it granted ends with it, also where no sync function is asked about that.
+    func endGrants(_ collection: Collection, _ id: DocumentID, at sequence: Int64) throws(StoreError) {
+        try grant([], collection, origin: id.text, at: { sequence })
     }
 
     /// Forgets what was assigned to a document that goes; what it granted ends.

@@ -51,6 +51,9 @@ public enum StoreLimits {
     public static let maxIndexTail = 262_144
     /// Slots of the id index tried for one document; with 48-bit hashes two are a rarity.
     static let maxSlotTries = 64
+    /// Documents of the channels to which access begins or ends that are looked up one by one; where there are more, the collection is
+    /// read in order.
+    static let membersPerEvent = 2000
     /// Departures of documents from channels that one page of a peer's feed looks at.
     static let departuresPerRead = 1000
     /// Expired documents that one transaction deletes.

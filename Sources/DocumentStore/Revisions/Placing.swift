@@ -117,11 +117,11 @@ extension WriteTransaction {
         var remotes = remotes
         remotes.abbreviate(winner.revision)
         return try writeRow(
-            collection, tables, row, winner.revision, flags, StoredTree.encode(tree), remotes.encoded(), winnerBody)
+            collection, tables, row, id, winner.revision, flags, StoredTree.encode(tree), remotes.encoded(), winnerBody)
     }
 
     private func writeRow(
-        _ collection: Collection, _ tables: CollectionTables, _ row: Row, _ revision: RevisionID, _ flags: Int64,
+        _ collection: Collection, _ tables: CollectionTables, _ row: Row, _ id: DocumentID, _ revision: RevisionID, _ flags: Int64,
         _ tree: [UInt8]?, _ remotes: [UInt8], _ body: [UInt8]?
     ) throws(StoreError) -> SequenceNumber? {
         state.rows += 1
@@ -157,6 +157,7 @@ extension WriteTransaction {
         }
         counters.isChanged = true
         state.counters[collection.id] = counters
+        if flags & DocumentFlags.deleted != 0, !row.isDeleted { try endGrants(collection, id, at: sequence) }
         return SequenceNumber(sequence)
     }
 

@@ -50,6 +50,8 @@ enum Schema {
         ],
         channels,
         peerCheckpoints,
+        // Access to a channel begins or ends: its documents come and go, and no others are looked at.
+        ["CREATE INDEX channels_members ON channels(collection, channel, id)"],
     ]
 
     /// What sync functions assign, see `DocumentRoute`.

@@ -1,4 +1,3 @@
-import Digests
 import Documents
 import DocumentStore
 import Interfaces
@@ -24,6 +23,10 @@ struct BlobFiles {
     /// What the peer was given to prove a blob with.
     var nonces: [BlobTransfer: [UInt8]] = [:]
     var lent = LentBlobs()
+    /// What the peer had us prove.
+    var proofs: BlobProofs
+
+    init(_ limits: ReplicationLimits) { proofs = BlobProofs(limits) }
 
     mutating func end() {
         written = [:]
@@ -45,12 +48,13 @@ extension ReplicationSession {
             dialect.requestProof(transfer, slot, for: document, nonce: nonce)
         case .checkProof(let transfer, let proof):
             guard let nonce = files.nonces.removeValue(forKey: transfer) else { return }
-            work { try $0.proof(of: transfer.digest, nonce: nonce) == proof } then: {
-                $0.tell(blobs: .proofChecked(transfer, $1 ? .right : .wrong))
-            } failed: { session, error in
-                session.logger.error("\(error)")
+            let failed: @Sendable (isolated ReplicationSession, any Error) -> Void = { session, error in
+                session.log(error)
                 session.tell(blobs: .proofChecked(transfer, .unknown))
             }
+            work { try ProofInTheMaking(transfer.digest, nonce: nonce, $0) } then: { session, making in
+                session.goOn(making) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
+            } failed: { failed($0, $1) }
         case .begin(let transfer):
             files.nonces[transfer] = nil
             work { try $0.writer() } then: { session, writer in
@@ -162,11 +166,7 @@ extension ReplicationSession {
     private func give(_ request: BlobRequest) {
         let (handle, digest) = (request.handle, request.digest)
         if let nonce = request.nonce {
-            work { try $0.proof(of: digest, nonce: nonce) } then: { session, proof in
-                session.dialect.answer(handle, proof: proof)
-                session.tell(blobs: .served(handle))
-            } failed: { $0.refuse(handle, digest, $1) }
-            return
+            return prove(request, nonce: nonce) { $0.refuse(handle, digest, $1) }
         }
         work { try $0.reader(digest) } then: { session, reader in
             guard session.dialect.beginBlob(handle, compresses: request.compresses) else { return session.tell(blobs: .served(handle)) }
@@ -178,7 +178,7 @@ extension ReplicationSession {
         if case StoreError.blobMissing? = error as? StoreError {
             dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
         } else {
-            logger.error("\(error)")
+            log(error)
             dialect.refuse(handle, .busy)
         }
         tell(blobs: .served(handle))
@@ -205,27 +205,10 @@ extension ReplicationSession {
         }
     }
 
-    private func work<T: Sendable>(
+    func work<T: Sendable>(
         _ body: @escaping @Sendable (BlobStore) throws -> T, then: @escaping @Sendable (isolated ReplicationSession, T) -> Void,
         failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
     ) {
         database.blobs.perform(body) { result in self.goOn(result, then, failed) }
-    }
-}
-
-extension BlobStore {
-    /// The proof that somebody holds a blob: the digest of the nonce's length, the nonce and the blob.
-    fileprivate func proof(of digest: BlobDigest, nonce: [UInt8]) throws(StoreError) -> BlobDigest {
-        let reader = try reader(digest)
-        let hasher = SHA1Hasher()
-        hasher.update([UInt8(nonce.count)] + nonce)
-        var offset: UInt64 = 0
-        while offset < reader.size {
-            let bytes = try reader.read(offset: offset, count: 256 << 10)
-            hasher.update(bytes)
-            offset += UInt64(bytes.count)
-        }
-        guard let proof = BlobDigest(bytes: hasher.finalize()) else { throw .blobMissing(digest: digest.text) }
-        return proof
     }
 }

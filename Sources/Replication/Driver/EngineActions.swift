@@ -143,7 +143,7 @@ extension ReplicationSession {
             write { try storing.store(revisions, $0) } then: {
                 $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
             } failed: { session, error in
-                session.logger.error("\(revisions.count) revisions were not stored: \(error)")
+                session.log(error, "\(revisions.count) revisions were not stored: \(error)")
                 session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
             }
         case .takeAway(let removals): takeAway(removals, link)
@@ -230,7 +230,7 @@ extension ReplicationSession {
                 session.links[slot].hasSetAccess = true
                 session.tell(session.links[slot], pull: .insertion(.assigned(batch, judgements)))
             case .failure(let error):
-                session.logger.error("\(revisions.count) revisions were not stored: \(error)")
+                session.log(error, "\(revisions.count) revisions were not stored: \(error)")
                 session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
             }
         }

@@ -218,7 +218,7 @@ extension ReplicationSession {
 
     /// The store could not answer a peer's question.
     private func storeFailed(_ handle: AnswerHandle?, _ error: any Error) {
-        logger.error("\(error)")
+        log(error)
         dialect.refuse(handle, .busy)
         passiveRequests.served()
     }
@@ -241,10 +241,10 @@ extension ReplicationSession {
         link.generation += 1
         var source = FeedSource(
             collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs)
-        var position = FeedPosition(UInt64(subscription.since) ?? 0)
+        let place = ChannelPlace(parsing: subscription.since)
+        var position = FeedPosition(place.sequence)
         let peer = channelPeer
         if let peer {
-            let place = ChannelPlace(parsing: subscription.since)
             position = FeedPosition(place.sequence, channels: place)
             source.channels = ChannelQuestion(
                 peer: peer, channels: channels, ids: subscription.documentIDs.map(Set.init), waitsForRoutes: passive.syncFunction != nil)
@@ -262,7 +262,7 @@ extension ReplicationSession {
         }
         let failed: @Sendable (isolated ReplicationSession, any Error) -> Void = { session, error in
             session.errands -= 1
-            session.logger.error("\(error)")
+            session.log(error)
             session.dialect.refuse(handle, .busy)
         }
         errands += 1

@@ -28,7 +28,7 @@ public actor ReplicationSession: MessageReceiver {
     var dialect: BLIPDialect
     var links: [CollectionLink] = []
     var blobs: BlobMachine
-    var files = BlobFiles()
+    var files: BlobFiles
     var passiveRequests = PassiveRequests()
 
     private var frames: [ByteBuffer] = []  // What the transport delivered and nobody has looked at.
@@ -93,7 +93,7 @@ public actor ReplicationSession: MessageReceiver {
             isPassive = true
         }
         dialect = BLIPDialect(isPassive: isPassive, limits: limits)
-        blobs = BlobMachine(limits)
+        (blobs, files) = (BlobMachine(limits), BlobFiles(limits))
     }
 
     /// Begins: the transport delivers from now on, and an active session speaks first.
@@ -301,8 +301,8 @@ public actor ReplicationSession: MessageReceiver {
             bufferedBytes += link.bufferedBytes - link.bytesSeen
             link.bytesSeen = link.bufferedBytes
             if isPassive {
-                let stall = link.push?.feed.stall
-                counters.stand(slot, at: stall.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
+                let stalls = link.push.map { ($0.feed.stall.map { [$0] } ?? []) + $0.held.first } ?? []
+                counters.stand(slot, at: stalls.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
             }
             let outgoing = link.push?.ledger.bytesAtHand ?? 0
             outgoingBytes += outgoing - link.outgoingSeen
@@ -344,7 +344,7 @@ public actor ReplicationSession: MessageReceiver {
     /// Fails the run because of the store or the peer: the connection is closed with a code that says whether to come back.
     func fail(_ error: any Error) {
         let failure = error as? ReplicationError ?? ReplicationError(store: error)
-        logger.error("\(failure)")
+        log(error, "\(failure)")
         finish(error: failure, closeCode: failure.isTransient ? 4001 : 4002, reason: failure.message)
     }
 

@@ -18,7 +18,9 @@ struct ArrivalQueue {
     func contains(_ id: DocumentID) -> Bool { revisions.contains { $0.id == id } }
 
     /// Takes those at the front whose document is free; the others keep their places.
-    mutating func take(rows: Int, bytes limit: Int, where isFree: (DocumentID) -> Bool) -> [ReceivedRevision] {
+    ///
+    /// - Parameter onePerDocument: the next revision of a document waits for the end of the one before.
+    mutating func take(rows: Int, bytes limit: Int, onePerDocument: Bool, where isFree: (DocumentID) -> Bool) -> [ReceivedRevision] {
         var taken: [ReceivedRevision] = []
         var left: [ReceivedRevision] = []
         /// Of a document that is not free, nothing later may be taken either.
@@ -32,6 +34,7 @@ struct ArrivalQueue {
             if passedOver.isEmpty || !passedOver.contains(revision.id), isFree(revision.id) {
                 taken.append(revision)
                 size += revision.body.readableBytes
+                if onePerDocument { passedOver.insert(revision.id) }
             } else {
                 passedOver.insert(revision.id)
                 left.append(revision)

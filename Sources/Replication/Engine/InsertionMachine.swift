@@ -135,7 +135,11 @@ struct InsertionMachine {
     private mutating func begin(_ actions: inout [PullAction]) {
         let limits = settings.limits
         guard !arrivals.isEmpty, batches.running < limits.insertionBatchesInFlight else { return }
-        let revisions = arrivals.take(rows: limits.insertionBatch, bytes: limits.insertionBatchBytes) { !batches.hold($0) }
+        // A sync function judges a revision beside the one that it replaces: of several that come together each would be judged anew until
+        // all before it are stored.
+        let revisions = arrivals.take(
+            rows: limits.insertionBatch, bytes: limits.insertionBatchBytes, onePerDocument: settings.hasSyncFunction
+        ) { !batches.hold($0) }
         if !revisions.isEmpty { actions.append(.check(batches.begin(revisions), revisions)) }
     }
 

@@ -19,38 +19,47 @@ struct JudgedPage {
 /// What a push filter's verdicts make of a page.
 struct Judgement {
     /// Nobody could decide about a document that a peer pulls.
-    struct Standstill {
+    struct Undecided {
         var document: OutgoingDocument
         var stall: FeedReader.Stall
-        /// Where the feed stands: right before the document.
+        /// Where the feed stood right before it.
         var position: FeedPosition
+    }
+
+    /// As many are held as may be.
+    struct Standstill {
+        var at: Undecided
         /// It and what was read behind it.
         var notLookedAt: ArraySlice<OutgoingDocument>
     }
 
     private(set) var passed: [OutgoingDocument] = []
     private(set) var kept: [KeptBack] = []
+    private(set) var undecided: [Undecided] = []
     private(set) var standstill: Standstill?
 
     /// - Parameters:
     ///   - verdicts: one for each visible document of the page, in their order.
-    ///   - style: what a failure means. A push puts the document on a list and goes on; for a peer that pulls, the feed stands
-    ///     still, since there is no other way to keep the peer's checkpoint from passing the document.
-    init(_ page: PushPage, _ verdicts: [FilterVerdict], _ style: PushStyle) {
+    ///   - style: what a failure means. A push puts the document on a list; for a peer that pulls the document is held, since the peer's
+    ///     checkpoint must not pass it.
+    ///   - room: how many documents of the feed may be held. At one more it stands still.
+    init(_ page: PushPage, _ verdicts: [FilterVerdict], _ style: PushStyle, room: Int) {
         var next = verdicts.makeIterator()
         var position = page.from
         for (index, document) in page.documents.enumerated() {
             switch document.news == .visible ? next.next() ?? .reject : .pass {
             case .pass: passed.append(document)
             case .reject: kept.append(KeptBack(document: document, failure: nil))
-            case .failed(let failure):
-                if style == .announce, let position {
-                    standstill = Standstill(
-                        document: document, stall: .init(id: document.id, version: document.version, failure: failure),
-                        position: position, notLookedAt: page.documents[index...])
+            case .failed(let failure) where style == .announce:
+                let found = Undecided(
+                    document: document, stall: .init(id: document.id, version: document.version, failure: failure),
+                    position: position ?? FeedPosition(max(1, document.sequence) - 1))
+                if position != nil, undecided.count >= room {
+                    standstill = Standstill(at: found, notLookedAt: page.documents[index...])
                     return
                 }
-                kept.append(KeptBack(document: document, failure: failure))
+                undecided.append(found)
+            case .failed(let failure): kept.append(KeptBack(document: document, failure: failure))
             }
             position = position?.behind(document)
         }

@@ -26,6 +26,8 @@ struct OutgoingDocument: Sendable {
     var news = ChannelNews.visible
     /// The change of access that the row belongs to.
     var event: SequenceNumber?
+    /// Where the peer has to begin when it comes back, because the filter failed on a document there; nil: behind this one.
+    var low: SequenceNumber?
     /// The row says nothing of it, only the revision's body does.
     var goesByBody = false
     /// How often it was offered on this trip; a peer that always names another revision must not keep it going round.
@@ -37,8 +39,14 @@ struct OutgoingDocument: Sendable {
 
     var hasBlobs: Bool { !blobs.isEmpty }
 
+    /// Its place in the feed.
+    fileprivate var place: String { event.map { "\($0):\(sequence)" } ?? String(sequence) }
+
     /// The sequence as the peer sees it: JSON.
-    var sequenceJSON: String { event.map { "\"\($0):\(sequence)\"" } ?? String(sequence) }
+    var sequenceJSON: String {
+        guard let low else { return event == nil ? place : "\"\(place)\"" }
+        return "\"\(low):\(event == nil ? ":" : "")\(place)\""
+    }
 
     /// The history ends at the newest ancestor that the peer holds.
     mutating func cutHistory(_ known: [Version]) {
@@ -72,8 +80,7 @@ struct FeedPosition: Sendable, Equatable {
     /// Right behind a document that was read from here.
     func behind(_ document: OutgoingDocument) -> FeedPosition {
         guard channels != nil else { return FeedPosition(document.sequence) }
-        let text = document.sequenceJSON
-        let place = ChannelPlace(parsing: text.first == "\"" ? String(text.dropFirst().dropLast()) : text)
+        let place = ChannelPlace(parsing: document.place)
         return FeedPosition(place.sequence, channels: place)
     }
 }

@@ -9,11 +9,13 @@ import Interfaces
 /// peer always gets the newest, and its acknowledgements of one document come in order.
 struct PushMachine {
     let settings: PushSettings
-    private(set) var ledger: PushLedger
+    var ledger: PushLedger
     private(set) var feed: FeedReader
+    /// Of a peer that pulls: what the filter fails on.
+    var held: HeldDocuments
     private var lists: OfferedLists
     private var acknowledged = AcknowledgedVersions()
-    private var retry: RetryDelay
+    var retry: RetryDelay
     private var echoes: EchoMemory
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
@@ -27,6 +29,7 @@ struct PushMachine {
     init(_ settings: PushSettings, from position: FeedPosition, generation: Int = 0) {
         self.settings = settings
         feed = FeedReader(from: position)
+        held = HeldDocuments(limit: settings.limits.heldDocuments)
         lists = OfferedLists(generation: generation)
         ledger = PushLedger(from: position.sequence, settings.limits)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
@@ -66,6 +69,7 @@ struct PushMachine {
         case .decided: feed.lookAgain()
         case .filterChanged:
             feed.goOn()
+            if !isOver { ledger.callBack(held.ids) }
             if settings.style == .propose { review.restart() }
             judging?.isStale = true
         case .read(let page): accept(page)
@@ -88,6 +92,7 @@ struct PushMachine {
         case .retryIsDue:
             retry.elapsed()
             ledger.wakeDeferred()
+            if !isOver { ledger.callBack(held.ids) }
         }
         advance(&actions)
     }
@@ -157,7 +162,10 @@ struct PushMachine {
         let rows = Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
         var documents: [OutgoingDocument] = []
         for id in asked {
-            guard let parked = ledger.readAgain(id, rows[id]), var document = rows[id] else { continue }
+            guard let parked = ledger.readAgain(id, rows[id]), var document = rows[id] else {
+                held.release(id)
+                continue
+            }
             // What lies ahead is told in its turn: the peer's checkpoint would pass what lies between.
             guard settings.style == .propose || document.sequence <= feed.position.sequence else { ledger.skip(document); continue }
             document.peerVersion = parked.peerVersion ?? document.peerVersion
@@ -186,6 +194,7 @@ struct PushMachine {
         for (index, original) in page.documents.enumerated() {
             var document = original
             if echoes.holds(document), !settings.limits.has(.echo) {
+                held.release(document.id)
                 ledger.skip(document)
                 continue
             }
@@ -245,6 +254,10 @@ struct PushMachine {
 
     private mutating func pass(_ document: OutgoingDocument) {
         ledger.count { $0.total += 1 }
+        guard !held.isEmpty else { return offerAgain(document) }
+        held.release(document.id)
+        var document = document
+        document.low = held.low(document)
         offerAgain(document)
     }
 
@@ -260,15 +273,16 @@ struct PushMachine {
             return actions.append(.judge(page.documents.filter { $0.news == .visible }))
         }
         judging = nil
-        let judgement = Judgement(page, verdicts, settings.limits.has(.passedFailingFilter) ? .propose : settings.style)
+        let style = settings.limits.has(.passedFailingFilter) ? .propose : settings.style
+        let judgement = Judgement(page, verdicts, style, room: held.room)
+        // Before those behind them pass: they have to say so.
+        for each in judgement.undecided { hold(each, &actions) }
+        for each in judgement.kept { held.release(each.document.id) }
         for document in judgement.passed { pass(document) }
         if let standstill = judgement.standstill {
             for document in standstill.notLookedAt { ledger.forget(document.id) }
-            nextPage = nextPage?.remains(before: standstill.position)
-            if feed.stand(at: standstill.stall, standstill.position) {
-                ledger.count { $0.held += 1 }
-                report(standstill.document, ReplicationError(standstill.stall.failure), &actions)
-            }
+            nextPage = nextPage?.remains(before: standstill.at.position)
+            if feed.stand(at: standstill.at.stall, standstill.at.position) { report(undecided: standstill.at, &actions) }
         }
         keepBack(judgement.kept, &actions)
     }
@@ -382,9 +396,5 @@ struct PushMachine {
             acknowledged.supersede(id, by: version)
             if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }
-    }
-
-    private func report(_ document: OutgoingDocument, _ error: ReplicationError?, _ actions: inout [PushAction]) {
-        actions.append(.report(DocumentEvent(pushed: document, settings.collection, error)))
     }
 }

@@ -63,7 +63,7 @@ public struct ReplicationCounts: Sendable, Equatable {
     }
 }
 
-/// A document that holds up the feed of a peer that pulls.
+/// A document that a peer that pulls does not get, because the push filter could not decide about it.
 public struct Standstill: Sendable, Equatable {
     public var collection: CollectionName
     public var id: DocumentID
@@ -73,17 +73,17 @@ public struct Standstill: Sendable, Equatable {
 /// The counts of a replicator, written by its session and read by anyone.
 public final class ReplicationCounters: Sendable {
     private let state = Mutex(ReplicationCounts())
-    private let stalls = Mutex([Int: Standstill]())
+    private let stalls = Mutex([Int: [Standstill]]())
 
     public init() {}
 
     public var snapshot: ReplicationCounts { state.withLock { $0 } }
 
-    /// Documents at which the feed for this peer stands still, because the push filter could not decide about them.
-    public var standstills: [Standstill] { stalls.withLock { $0.sorted { $0.key < $1.key }.map(\.value) } }
+    /// Documents that are held for this peer, because the push filter could not decide about them; a few of each collection.
+    public var standstills: [Standstill] { stalls.withLock { $0.sorted { $0.key < $1.key }.flatMap(\.value) } }
 
-    func stand(_ slot: Int, at standstill: Standstill?) {
-        stalls.withLock { if $0[slot] != standstill { $0[slot] = standstill } }
+    func stand(_ slot: Int, at standstills: [Standstill]) {
+        stalls.withLock { if $0[slot] ?? [] != standstills { $0[slot] = standstills } }
     }
 
     /// Adds what happened since the last time.

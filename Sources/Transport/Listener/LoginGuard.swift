@@ -106,6 +106,9 @@ public struct LoginGuard: Sendable {
         return wait > 0 ? wait : nil
     }
 
+    /// The user has logged in from there before.
+    public func knows(_ login: Login) -> Bool { known[login] != nil }
+
     /// A login was refused. Gives the wait that follows, nil if none.
     public mutating func failed(_ login: Login, at now: Double) -> Double? {
         let own = pairs.failed(login, at: now, limits)

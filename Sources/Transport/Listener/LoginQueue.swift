@@ -1,12 +1,14 @@
 import Synchronization
 
 /// Has logins checked a few at a time, because each costs a password hash: tens of milliseconds and megabytes. Addresses take turns, and
-/// users of one address do, so that many wrong logins delay a right one by one check at most.
+/// users of one address do, so that many wrong logins delay a right one by one check at most. Those who have logged in before from where they
+/// are have a lane of their own, which takes turns with that of strangers: whatever names a neighbour tries, they wait for one of his checks
+/// for each of their own.
 package final class LoginQueue: Sendable {
     package struct Limits: Sendable {
         /// `logins_at_once`: one, so that plugins that judge documents have a thread too.
         package var atOnce = 1
-        /// `waiting_logins`: in all. A peer that is refused comes back.
+        /// `waiting_logins`: in each lane. A peer that is refused comes back.
         package var waiting = 256
         /// `waiting_logins_per_address`: a site behind one router, coming back together.
         package var waitingPerAddress = 64
@@ -38,12 +40,20 @@ package final class LoginQueue: Sendable {
         var count: Int { users.reduce(0) { $0 + $1.tickets.count } }
     }
 
-    private struct State {
-        var running = 0
+    private struct Lane {
         var waiting = 0
-        var next: UInt64 = 0
         /// Whose turn is next stands first; so do the users of each.
         var lines: [AddressLine] = []
+    }
+
+    private struct State {
+        var running = 0
+        var next: UInt64 = 0
+        /// Of strangers, and of those who are known.
+        var lanes = [Lane(), Lane()]
+        /// Whose turn is next.
+        var lane = 1
+        var waiting: Int { lanes[0].waiting + lanes[1].waiting }
         /// On their way into a line; a login that is cancelled before it stands there is taken out here.
         var arriving: Set<UInt64> = []
     }
@@ -60,120 +70,140 @@ package final class LoginQueue: Sendable {
     var arrived: Int { state.withLock { Int($0.next) - $0.arriving.count } }
 
     /// Does the work when it is this login's turn.
+    ///
+    /// - Parameter isKnown: the user has logged in from there before.
     package func run<Value: Sendable>(
-        _ login: LoginGuard.Login, _ work: () async -> Value
+        _ login: LoginGuard.Login, isKnown: Bool = false, _ work: () async -> Value
     ) async throws(Refusal) -> Value {
-        if let refusal = await wait(login) { throw refusal }
+        if let refusal = await wait(login, lane: isKnown ? 1 : 0) { throw refusal }
         let value = await work()
         leave()
         return value
     }
 
-    private func wait(_ login: LoginGuard.Login) async -> Refusal? {
+    private func wait(_ login: LoginGuard.Login, lane: Int) async -> Refusal? {
         let number = state.withLock { state in
             state.next += 1
             state.arriving.insert(state.next)
             return state.next
         }
         return await withTaskCancellationHandler {
-            await withCheckedContinuation { enter(login, Ticket(number: number, turn: $0)) }
+            await withCheckedContinuation { enter(login, lane, Ticket(number: number, turn: $0)) }
         } onCancel: {
             cancel(number)
         }
     }
 
-    private func enter(_ login: LoginGuard.Login, _ ticket: Ticket) {
+    private func enter(_ login: LoginGuard.Login, _ lane: Int, _ ticket: Ticket) {
         let answered = state.withLock { state -> (Ticket, Refusal?)? in
             guard state.arriving.remove(ticket.number) != nil else { return (ticket, .cancelled) }
             if state.running < limits.atOnce, state.waiting == 0 {
                 state.running += 1
                 return (ticket, nil)
             }
-            var out: (Ticket, Refusal?)?
-            let own = state.lines.firstIndex { $0.origin.utf8.elementsEqual(login.origin.utf8) }
-            if let own, state.lines[own].count >= limits.waitingPerAddress {
-                let refusal = Refusal.full(limit: "waiting_logins_per_address", value: limits.waitingPerAddress)
-                guard let victim = Self.giveWay(in: own, to: login, &state) else { return (ticket, refusal) }
-                out = (victim, refusal)
-            } else if state.waiting >= limits.waiting {
-                let refusal = Refusal.full(limit: "waiting_logins", value: limits.waiting)
-                let mine = own.map { state.lines[$0].count } ?? 0
-                guard let longest = state.lines.indices.max(by: { state.lines[$0].count < state.lines[$1].count }),
-                    state.lines[longest].count > mine || longest == own,
-                    let victim = Self.giveWay(in: longest, to: login, &state)
-                else { return (ticket, refusal) }
-                out = (victim, refusal)
-            }
-            Self.append(ticket, login, &state)
-            return out
+            return enter(login, ticket, &state.lanes[lane])
         }
         if let (ticket, refusal) = answered { ticket.turn.resume(returning: refusal) }
     }
 
+    /// Gives who is refused because of it, if anybody is.
+    private func enter(_ login: LoginGuard.Login, _ ticket: Ticket, _ lane: inout Lane) -> (Ticket, Refusal?)? {
+        var out: (Ticket, Refusal?)?
+        let own = lane.lines.firstIndex { $0.origin.utf8.elementsEqual(login.origin.utf8) }
+        if let own, lane.lines[own].count >= limits.waitingPerAddress {
+            let refusal = Refusal.full(limit: "waiting_logins_per_address", value: limits.waitingPerAddress)
+            guard let victim = Self.giveWay(in: own, to: login, &lane) else { return (ticket, refusal) }
+            out = (victim, refusal)
+        } else if lane.waiting >= limits.waiting {
+            let refusal = Refusal.full(limit: "waiting_logins", value: limits.waiting)
+            let mine = own.map { lane.lines[$0].count } ?? 0
+            guard let longest = lane.lines.indices.max(by: { lane.lines[$0].count < lane.lines[$1].count }),
+                lane.lines[longest].count > mine || longest == own,
+                let victim = Self.giveWay(in: longest, to: login, &lane)
+            else { return (ticket, refusal) }
+            out = (victim, refusal)
+        }
+        Self.append(ticket, login, &lane)
+        return out
+    }
+
     /// The newest of the user who has most in the line, unless that is this login's own user.
-    private static func giveWay(in index: Int, to login: LoginGuard.Login, _ state: inout State) -> Ticket? {
-        let users = state.lines[index].users
+    private static func giveWay(in index: Int, to login: LoginGuard.Login, _ lane: inout Lane) -> Ticket? {
+        let users = lane.lines[index].users
         guard let longest = users.indices.max(by: { users[$0].tickets.count < users[$1].tickets.count }) else { return nil }
-        if state.lines[index].origin.utf8.elementsEqual(login.origin.utf8) {
+        if lane.lines[index].origin.utf8.elementsEqual(login.origin.utf8) {
             let mine = users.first { $0.user.utf8.elementsEqual(login.user.utf8) }?.tickets.count ?? 0
             guard users[longest].tickets.count > mine else { return nil }
         }
-        guard let victim = state.lines[index].users[longest].tickets.popLast() else { return nil }
-        state.waiting -= 1
-        removeEmpty(&state)
+        guard let victim = lane.lines[index].users[longest].tickets.popLast() else { return nil }
+        lane.waiting -= 1
+        removeEmpty(&lane)
         return victim
     }
 
-    private static func append(_ ticket: Ticket, _ login: LoginGuard.Login, _ state: inout State) {
-        state.waiting += 1
-        guard let line = state.lines.firstIndex(where: { $0.origin.utf8.elementsEqual(login.origin.utf8) }) else {
-            state.lines.append(AddressLine(origin: login.origin, users: [UserLine(user: login.user, tickets: [ticket])]))
+    private static func append(_ ticket: Ticket, _ login: LoginGuard.Login, _ lane: inout Lane) {
+        lane.waiting += 1
+        guard let line = lane.lines.firstIndex(where: { $0.origin.utf8.elementsEqual(login.origin.utf8) }) else {
+            lane.lines.append(AddressLine(origin: login.origin, users: [UserLine(user: login.user, tickets: [ticket])]))
             return
         }
-        guard let user = state.lines[line].users.firstIndex(where: { $0.user.utf8.elementsEqual(login.user.utf8) }) else {
-            state.lines[line].users.append(UserLine(user: login.user, tickets: [ticket]))
+        guard let user = lane.lines[line].users.firstIndex(where: { $0.user.utf8.elementsEqual(login.user.utf8) }) else {
+            lane.lines[line].users.append(UserLine(user: login.user, tickets: [ticket]))
             return
         }
-        state.lines[line].users[user].tickets.append(ticket)
+        lane.lines[line].users[user].tickets.append(ticket)
     }
 
-    private static func removeEmpty(_ state: inout State) {
-        for index in state.lines.indices { state.lines[index].users.removeAll { $0.tickets.isEmpty } }
-        state.lines.removeAll { $0.users.isEmpty }
+    private static func removeEmpty(_ lane: inout Lane) {
+        for index in lane.lines.indices { lane.lines[index].users.removeAll { $0.tickets.isEmpty } }
+        lane.lines.removeAll { $0.users.isEmpty }
     }
 
-    /// A check is done: the first user of the first address is next, and both go to the end.
+    /// A check is done: the lanes take turns, and in each the first user of the first address is next; both go to the end.
     private func leave() {
         let next = state.withLock { state -> Ticket? in
-            guard !state.lines.isEmpty else {
+            guard state.waiting > 0 else {
                 state.running -= 1
                 return nil
             }
-            var line = state.lines.removeFirst()
-            var user = line.users.removeFirst()
-            let ticket = user.tickets.removeFirst()
-            state.waiting -= 1
-            if !user.tickets.isEmpty { line.users.append(user) }
-            if !line.users.isEmpty { state.lines.append(line) }
-            return ticket
+            let number = state.lanes[state.lane].lines.isEmpty ? 1 - state.lane : state.lane
+            state.lane = 1 - number
+            return Self.takeNext(&state.lanes[number])
         }
         next?.turn.resume(returning: nil)
+    }
+
+    private static func takeNext(_ lane: inout Lane) -> Ticket {
+        var line = lane.lines.removeFirst()
+        var user = line.users.removeFirst()
+        let ticket = user.tickets.removeFirst()
+        lane.waiting -= 1
+        if !user.tickets.isEmpty { line.users.append(user) }
+        if !line.users.isEmpty { lane.lines.append(line) }
+        return ticket
     }
 
     private func cancel(_ number: UInt64) {
         let gone = state.withLock { state -> Ticket? in
             if state.arriving.remove(number) != nil { return nil }
-            for line in state.lines.indices {
-                for user in state.lines[line].users.indices {
-                    guard let at = state.lines[line].users[user].tickets.firstIndex(where: { $0.number == number }) else { continue }
-                    let ticket = state.lines[line].users[user].tickets.remove(at: at)
-                    state.waiting -= 1
-                    Self.removeEmpty(&state)
-                    return ticket
-                }
+            for lane in state.lanes.indices {
+                if let ticket = Self.take(number, &state.lanes[lane]) { return ticket }
             }
             return nil
         }
         gone?.turn.resume(returning: .cancelled)
+    }
+
+    private static func take(_ number: UInt64, _ lane: inout Lane) -> Ticket? {
+        for line in lane.lines.indices {
+            for user in lane.lines[line].users.indices {
+                guard let at = lane.lines[line].users[user].tickets.firstIndex(where: { $0.number == number }) else { continue }
+                let ticket = lane.lines[line].users[user].tickets.remove(at: at)
+                lane.waiting -= 1
+                removeEmpty(&lane)
+                return ticket
+            }
+        }
+        return nil
     }
 }

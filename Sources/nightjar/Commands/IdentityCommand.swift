@@ -1,4 +1,5 @@
 import Agent
+import AgentConfiguration
 import ArgumentParser
 import Documents
 import Environment
@@ -91,15 +92,24 @@ struct IdentityCommand: AsyncParsableCommand {
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "rm", abstract: "Removes an identity with its key.",
-            discussion: "A running agent goes on with what it has read; at its next start a configuration that names it is wrong.")
+            discussion: """
+                One that the configuration names is refused: at its next start the agent would find the configuration wrong. A running agent \
+                goes on with what it has read.
+                """)
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "Name in the key store.") var label: String
+        @Flag(help: "Remove it also where the configuration names it.") var force = false
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
             try await Failure.reporting {
                 let label = try IdentityLabel(label)
+                // A configuration that is wrong names nothing for certain.
+                let users = force ? [] : (try? location.settings())?.users(ofIdentity: label.text) ?? []
+                guard users.isEmpty else {
+                    throw AgentError(.conflict, "the identity \(label) is that of \(users.joined(separator: ", ")): name another there first, or give --force")
+                }
                 try location.keyStore().remove(label)
                 if json { Output.json(["label": .string(label.text), "removed": .bool(true)]) } else { Output.line("\(label) removed") }
             }
@@ -117,4 +127,15 @@ extension IdentityRequest.KeyKind: ExpressibleByArgument {}
 extension LocationOptions {
     /// The key store of the data folder, whether or not an agent runs.
     func keyStore() throws -> KeyStore { KeyStore(dataFolder: try place().data.value, time: Environment.system.time) }
+}
+
+extension AgentSettings {
+    /// Where the configuration names an identity of the key store.
+    fileprivate func users(ofIdentity label: String) -> [String] {
+        func isIt(_ identity: IdentityReference?) -> Bool {
+            if case .label(let named)? = identity { named.value.utf8.elementsEqual(label.utf8) } else { false }
+        }
+        return listeners.filter { isIt($0.identity) }.map { "listener \($0.name.value)" }
+            + replicators.filter { isIt($0.authenticator?.identity) }.map { "replicator \($0.name.value)" }
+    }
 }

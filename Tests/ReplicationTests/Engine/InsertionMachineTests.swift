@@ -188,6 +188,22 @@ import Testing
         #expect(pull.counts.rejected == 1 && pull.machine.isDrained)
     }
 
+    /// Each is judged beside the one that it replaces, once.
+    @Test func theSyncFunctionIsAskedOnceForEachRevisionOfADocument() {
+        var pull = PullRun(passive: true, sync: true)
+        pull.arrive(received(1, "a"))
+        var batch = pull.batch
+        pull.arrive(received(2, "a", "2-a"), received(3, "a", "3-a"), received(4, "a", "4-a"))
+        for number in 1...4 {
+            #expect(pull.on(.checked(batch, [.checked(checked(number, "a", "\(number)-a"))])) == ["assign a@\(number)-a"])
+            pull.on(.assigned(pull.batch, [SyncJudgement(verdict: .accepted(SyncAssignment()), seen: nil, plugin: "s", version: "1")]))
+            let words = pull.on(.stored(pull.batch, [.stored(.alreadyPresent)]))
+            #expect(words.filter { $0.hasPrefix("check") } == (number < 4 ? ["check a@\(number + 1)-a"] : []))
+            batch = pull.batch
+        }
+        #expect(pull.machine.isDrained)
+    }
+
     // MARK: - A store that cannot
 
     @Test(arguments: [true, false]) func aStoreThatCannotWriteEndsAPullAndPutsAPeerOff(_ passive: Bool) {

@@ -5,11 +5,12 @@ import Testing
 
 @testable import Replication
 
-/// A listener's push filter that cannot decide: the feed stands still there for that peer, whose checkpoint must not pass the document.
+/// A listener's push filter that cannot decide about more documents than may be held: the feed stands still there for that peer, whose
+/// checkpoint must not pass the document.
 @Suite struct StandstillTests {
     /// A feed that stands still before `b`.
     private func stalled() -> PushRun {
-        var push = PushRun(.announce, filter: true)
+        var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
         push.on(.read(end(3)))
@@ -21,7 +22,7 @@ import Testing
     }
 
     @Test func nothingBehindTheDocumentIsOffered() {
-        var push = PushRun(.announce, filter: true)
+        var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
         push.start()
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
         push.on(.read(end(3)))
@@ -38,7 +39,7 @@ import Testing
     }
 
     @Test func aPageThatWasBeingReadMeanwhileDoesNotPassTheDocument() {
-        var push = PushRun(.announce, filter: true)
+        var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
         push.start()
         #expect(push.on(.read(page(outgoing("a", 1), outgoing("b", 2)))) == ["judge a@1-a b@1-a", "read 2"])
         #expect(push.on(.judged([.pass, .failed(failing)])) == ["report b 503", "offer a@1-a"])
@@ -59,7 +60,7 @@ import Testing
     }
 
     @Test func aFilterThatChangesWhileItsOldVersionIsAskedIsAskedAgain() {
-        var push = PushRun(.announce, filter: true)
+        var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
         push.start()
         push.on(.read(page(outgoing("a", 1))))
         push.on(.read(end(1)))
@@ -77,7 +78,7 @@ import Testing
     }
 
     @Test func aChangeOfTheDocumentWhileItIsJudgedIsLookedAt() {
-        var push = PushRun(.announce, filter: true)
+        var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
         push.start()
         push.on(.read(page(outgoing("a", 1))))
         push.on(.read(end(1)))
@@ -98,7 +99,7 @@ import Testing
     }
 
     @Test func revisionsThatCameFromThePeerAndStandBeforeItChangeNothing() {
-        var push = PushRun(.announce, filter: true)
+        var push = PushRun(.announce, filter: true) { $0.heldDocuments = 0 }
         push.start()
         push.on(.pulled([(doc("a"), rev("1-a"))]))
         push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
@@ -119,7 +120,7 @@ import Testing
     }
 
     @Test func aOneShotPeerGetsTheMarkerAllTheSame() {
-        var push = PushRun(.announce, continuous: false, filter: true)
+        var push = PushRun(.announce, continuous: false, filter: true) { $0.heldDocuments = 0 }
         push.start()
         push.on(.read(page(outgoing("a", 1))))
         push.on(.read(end(1)))

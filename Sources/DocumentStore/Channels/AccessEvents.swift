@@ -1,0 +1,80 @@
+import Documents
+
+/// A peer's access, ordered for reading its feed: each question costs the same however much the peer was granted.
+struct AccessEvents {
+    /// What begins and ends at one sequence.
+    private struct Event {
+        var granted: Set<String> = []
+        var revoked: Set<String> = []
+    }
+
+    let hasEverything: Bool
+    /// What the peer has now.
+    private var current: Set<String> = []
+    /// The last sequence at which the peer had a channel that it has no more.
+    private var ended: [String: SequenceNumber] = [:]
+    private var events: [SequenceNumber: Event] = [:]
+    /// When access was given and is still there, and when it ended: each ascending.
+    private var grants: [SequenceNumber] = []
+    private var ends: [SequenceNumber] = []
+
+    init(_ access: ChannelAccess) {
+        hasEverything = access.hasEverything
+        for entry in access.entries {
+            if let revoked = entry.revoked {
+                events[revoked, default: Event()].revoked.insert(entry.channel)
+                ended[entry.channel] = max(ended[entry.channel] ?? 0, revoked)
+                ends.append(revoked)
+            } else {
+                current.insert(entry.channel)
+                events[entry.granted, default: Event()].granted.insert(entry.channel)
+                grants.append(entry.granted)
+            }
+        }
+        grants.sort()
+        ends.sort()
+    }
+
+    func grants(at event: SequenceNumber) -> Bool { events[event]?.granted.isEmpty == false }
+    func grantsEverything(at event: SequenceNumber) -> Bool { events[event]?.granted.contains("*") == true }
+
+    /// To which access begins or ends there.
+    func channels(at event: SequenceNumber) -> Set<String> { events[event].map { $0.granted.union($0.revoked) } ?? [] }
+
+    /// The next sequence at which access begins or ends. Where it ended, also if it was given after the last visit: it may have been given,
+    /// and taken, before that too.
+    func nextEvent(after sequence: SequenceNumber) -> SequenceNumber? {
+        [Self.first(in: grants, after: sequence), Self.first(in: ends, after: sequence)].compactMap(\.self).min()
+    }
+
+    private static func first(in sorted: [SequenceNumber], after sequence: SequenceNumber) -> SequenceNumber? {
+        var (low, high) = (0, sorted.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if sorted[middle] > sequence { high = middle } else { low = middle + 1 }
+        }
+        return low < sorted.count ? sorted[low] : nil
+    }
+
+    func isVisible(_ rows: [ReadTransaction.ChannelRow]) -> Bool {
+        current.contains("*") || rows.contains { $0.left == nil && current.contains($0.channel) }
+    }
+
+    /// The peer had the channel when this sequence came, or has it now.
+    func held(_ channel: String, at sequence: SequenceNumber) -> Bool {
+        current.contains(channel) || ended[channel].map { sequence < $0 } ?? false
+    }
+
+    /// What the peer is told of a document because of an event.
+    func news(_ rows: [ReadTransaction.ChannelRow], _ change: ChangeRow, event: SequenceNumber) -> ChannelNews? {
+        guard let at = events[event] else { return nil }
+        if isVisible(rows) {
+            let comes = at.granted.contains("*") || rows.contains { $0.left == nil && at.granted.contains($0.channel) }
+            return comes && change.sequence < event ? .visible : nil
+        }
+        let goes = at.revoked.contains("*") || rows.contains {
+            at.revoked.contains($0.channel) && UInt64(clamping: $0.entered) < event && ($0.left.map { UInt64(clamping: $0) >= event } ?? true)
+        }
+        return goes ? .revoked : nil
+    }
+}

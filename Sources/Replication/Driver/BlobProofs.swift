@@ -1,0 +1,120 @@
+import Digests
+import Documents
+import DocumentStore
+import Synchronization
+
+/// What a connection may still ask for of proofs that we hold a blob. One costs the peer twenty bytes and us the reading of the blob, so a
+/// peer that asks for the same blob again and again, each time with another nonce, gets so many bytes' worth and no more.
+struct BlobProofs {
+    struct Question: Hashable {
+        var digest: BlobDigest
+        var nonce: [UInt8]
+    }
+
+    private let burst: Double
+    private let perSecond: Double
+    private let memory: Int
+    private var credit: Double
+    private var refilledAt: UInt64 = 0
+    private var proved: Set<BlobDigest> = []
+    private var known: [Question: BlobDigest] = [:]
+
+    init(_ limits: ReplicationLimits) {
+        burst = Double(limits.proofBytes)
+        perSecond = Double(limits.proofBytesPerSecond)
+        memory = limits.knownProofs
+        credit = burst
+    }
+
+    func known(_ question: Question) -> BlobDigest? { known[question] }
+
+    mutating func learn(_ question: Question, _ proof: BlobDigest) {
+        if known.count >= memory { known = [:] }
+        known[question] = proof
+    }
+
+    /// Whether a proof over so many bytes is made now. The first of each blob is: the peer could have the blob itself for that. One that
+    /// is larger than the whole credit is made when nothing of that is used, and paid for afterwards.
+    mutating func allows(_ digest: BlobDigest, bytes: UInt64, at now: UInt64) -> Bool {
+        if proved.count < memory, proved.insert(digest).inserted { return true }
+        credit = min(burst, credit + perSecond * Double(now - min(now, refilledAt)) / 1e9)
+        refilledAt = now
+        guard credit >= min(Double(bytes), burst) else { return false }
+        credit -= Double(bytes)
+        return true
+    }
+}
+
+/// The proof that somebody holds a blob, in the making: the digest of the nonce's length, the nonce and the blob.
+///
+/// Unchecked: `hasher` and `offset` are touched only while `lock` is held. (A hasher is not Sendable, so it cannot lie inside the Mutex.)
+final class ProofInTheMaking: @unchecked Sendable {
+    private let reader: BlobReader
+    private let digest: BlobDigest
+    private let lock = Mutex(())
+    private let hasher = SHA1Hasher()
+    private var offset: UInt64 = 0
+
+    var size: UInt64 { reader.size }
+
+    init(_ digest: BlobDigest, nonce: [UInt8], _ store: BlobStore) throws(StoreError) {
+        self.digest = digest
+        reader = try store.reader(digest)
+        hasher.update([UInt8(nonce.count)] + nonce)
+    }
+
+    /// Reads the next piece. Gives the proof with the last one.
+    func advance(bytes count: Int) throws(StoreError) -> BlobDigest? {
+        let result: Result<BlobDigest?, StoreError> = lock.withLock { _ in
+            Result { () throws(StoreError) in
+                let bytes = try reader.read(offset: offset, count: count)
+                hasher.update(bytes)
+                offset += UInt64(bytes.count)
+                guard offset >= reader.size else { return nil }
+                guard let proof = BlobDigest(bytes: hasher.finalize()) else { throw .blobMissing(digest: digest.text) }
+                return proof
+            }
+        }
+        return try result.get()
+    }
+}
+
+extension ReplicationSession {
+    /// Answers a peer that may have the blob.
+    func prove(_ request: BlobRequest, nonce: [UInt8], refuse: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void) {
+        let (handle, digest) = (request.handle, request.digest)
+        let question = BlobProofs.Question(digest: digest, nonce: nonce)
+        if let proof = files.proofs.known(question) { return give(proof, handle) }
+        work { try ProofInTheMaking(digest, nonce: nonce, $0) } then: { session, making in
+            guard session.files.proofs.allows(digest, bytes: making.size, at: session.environment.time.monotonicNanoseconds()) else {
+                let limits = session.limits
+                session.dialect.refuse(handle, MessageError(
+                    code: 503, message: "more proofs of one blob were asked for than proof_bytes (\(limits.proofBytes)) and "
+                        + "proof_bytes_per_second (\(limits.proofBytesPerSecond)) allow"))
+                return session.tell(blobs: .served(handle))
+            }
+            session.goOn(making) { session, proof in
+                session.files.proofs.learn(question, proof)
+                session.give(proof, handle)
+            } failed: { refuse($0, $1) }
+        } failed: { refuse($0, $1) }
+    }
+
+    private func give(_ proof: BlobDigest, _ handle: AnswerHandle) {
+        dialect.answer(handle, proof: proof)
+        tell(blobs: .served(handle))
+    }
+
+    /// Makes a proof piece by piece, each a job of its own: other connections' blobs get on in between, and the end of this connection, or of
+    /// the database, is the end of it.
+    func goOn(
+        _ making: ProofInTheMaking, then: @escaping @Sendable (isolated ReplicationSession, BlobDigest) -> Void,
+        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
+    ) {
+        guard !hasEnded else { return }
+        let count = limits.proofPieceBytes
+        work { _ in try making.advance(bytes: count) } then: { session, proof in
+            if let proof { then(session, proof) } else { session.goOn(making, then: then, failed: failed) }
+        } failed: { failed($0, $1) }
+    }
+}
