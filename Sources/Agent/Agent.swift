@@ -52,6 +52,7 @@ public actor Agent {
     private var maintenance: Task<Void, Never>?
     private var securityWatch: Task<Void, Never>?
     private var logWatch: Task<Void, Never>?
+    private var networkWatch: NetworkWatch?
     private let channels: ChannelKeeper
     /// Of all listeners: one password hash at a time.
     private nonisolated let logins = LoginQueue()
@@ -100,6 +101,7 @@ public actor Agent {
             maintenance = Task { [weak self] in await self?.maintain() }
             logWatch = Task { [logs] in await logs.watchFolded() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
+            networkWatch = watchNetwork()
             shared.withLock { $0.isReady = true }
         } catch {
             await stop()
@@ -128,6 +130,7 @@ public actor Agent {
         maintenance?.cancel()
         securityWatch?.cancel()
         logWatch?.cancel()
+        networkWatch?.stop()
         defer { logs.reportFolded(all: true) }
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
@@ -275,7 +278,7 @@ public actor Agent {
             listeners: { [weak self] in self?.listeners ?? [] },
             replicators: { [weak self, logger = logs.logger(.replicator)] in
                 self?.shared.withLock { $0.replicatorSecurity.map { ($0.value, logger.with("replicator", $0.key)) } } ?? []
-            })
+            }, changed: { [weak self] in self?.retryNow($0) })
     }
 
     // MARK: - Maintenance

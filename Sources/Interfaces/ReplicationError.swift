@@ -14,18 +14,44 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         case addressNotAvailable = 25, brokenPipe = 26, unknownInterface = 27
     }
 
+    /// What helps against an error.
+    public enum Kind: String, Sendable {
+        /// Trying again, with growing delays.
+        case transient
+        /// Somebody has to change something, here, at the peer or on the way; see ``ReplicationError/remedy``.
+        case needsAction = "needs_action"
+        /// Nothing that is known beforehand.
+        case permanent
+    }
+
     public var domain: Domain
     public var code: Int
     public var message: String
-    /// Trying again, with growing delays, can help.
-    public var isTransient: Bool
+    public var kind: Kind
+    /// The peer asked not to be troubled for so long (`Retry-After`).
+    public var retryAfterSeconds: Int?
+    /// In place of what the table of remedies says.
+    var ownRemedy: String?
 
-    /// Makes an error whose ``isTransient`` follows the table of the operator surface.
+    /// Trying again, with growing delays, can help.
+    public var isTransient: Bool {
+        get { kind == .transient }
+        set { kind = newValue ? .transient : .permanent }
+    }
+
+    /// Makes an error whose ``kind`` follows the table of the operator surface.
     public init(domain: Domain, code: Int, message: String) {
         self.domain = domain
         self.code = code
         self.message = message
-        self.isTransient = Self.isTransient(domain, code)
+        kind = Self.kind(domain, code)
+    }
+
+    /// An error that goes away when somebody does something.
+    public init(domain: Domain, code: Int, message: String, remedy: String) {
+        self.init(domain: domain, code: code, message: message)
+        kind = .needsAction
+        ownRemedy = remedy
     }
 
     public init(network code: NetworkCode, message: String) {
@@ -50,12 +76,42 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
 
     public var description: String { "\(domain.rawValue)/\(code): \(message)" }
 
-    static func isTransient(_ domain: Domain, _ code: Int) -> Bool {
+    private static func kind(_ domain: Domain, _ code: Int) -> Kind {
         switch domain {
-        case .http: [408, 429, 500, 502, 503, 504].contains(code)
-        case .websocket: [1001, 1006, 1012, 1013, 4001, 408, 429, 502, 503, 504].contains(code)
-        case .network: [1, 3, 16, 17, 18, 19].contains(code)
-        case .tls, .blip, .litecore, .plugin, .store: false
+        case .http where [408, 429, 500, 502, 503, 504].contains(code): .transient
+        // A redirect that leads nowhere, and 511, are the answers of captive portals.
+        case .http where [401, 403, 404, 407, 511].contains(code) || (300..<400).contains(code): .needsAction
+        case .websocket where [1001, 1006, 1012, 1013, 4001, 408, 429, 502, 503, 504].contains(code): .transient
+        case .websocket where [1002, 403].contains(code): .needsAction
+        case .network where [1, 2, 3].contains(code) || (16...26).contains(code): .transient
+        case .network where code == NetworkCode.unknownInterface.rawValue: .needsAction
+        case .tls: .needsAction
+        case .http, .websocket, .network, .blip, .litecore, .plugin, .store: .permanent
+        }
+    }
+}
+
+extension ReplicationError {
+    /// What somebody can do about it; nil where nothing is known, or nobody has to.
+    public var remedy: String? {
+        guard kind == .needsAction else { return nil }
+        if let ownRemedy { return ownRemedy }
+        switch (domain, code) {
+        case (.http, 401): return "check the authenticator: user name, password, token or session, and whether the account is still there"
+        case (.http, 403): return "have the account let into this database by whoever runs the peer"
+        case (.http, 404): return "check the database's name at the end of target, and whether the peer has it"
+        case (.http, 407): return "the proxy on the way wants a login"
+        case (.http, _), (.websocket, 1002):
+            return "something else than a replication endpoint answered: check target, or log in to this network if it has a captive portal"
+        case (.websocket, _): return "the peer speaks another replication protocol: check target and the peer's version"
+        case (.tls, 7), (.tls, 8): return "have the peer's certificate renewed, and check the clock of this machine"
+        case (.tls, 9), (.tls, 10): return "check authenticator.identity: the peer takes only certificates that it knows"
+        case (.tls, 11): return "check pinned_server_certificate, roots and whether target speaks TLS"
+        case (.tls, 14): return "the peer's certificate was revoked: have it replaced"
+        case (.tls, 15): return "check the host name in target against the peer's certificate"
+        case (.tls, _): return "check the TLS settings on both sides"
+        case (.network, _): return "check network_interface, or plug that interface in"
+        default: return nil
         }
     }
 }

@@ -34,14 +34,21 @@ import Testing
         _ = peer
     }
 
-    @Test("a replicator that has given up says how it is started again")
+    @Test("a replicator that has given up, or waits, says what helps and how it is started again")
     func stoppedReplicator() async throws {
         let hub = try await AgentProcess.start(Configuration.plain)
         let agent = try await AgentProcess.start(
-            Configuration.plain + "replicators:\n" + Configuration.replicator("up", to: "ws://127.0.0.1:\(try hub.port("edge"))/nothing"))
-        try await eventually("it has stopped") { try await agent.replicator("up")["activity"] == "stopped" }
+            Configuration.plain + "replicators:\n" + Configuration.replicator("up", to: "ws://127.0.0.1:\(try hub.port("edge"))/nothing", more: "max_attempts: 1")
+                + Configuration.replicator("waits", to: "ws://127.0.0.1:\(try hub.port("edge"))/nothing"))
+        try await eventually("it has stopped") {
+            let (up, waits) = (try await agent.replicator("up"), try await agent.replicator("waits"))
+            return up["activity"] == "stopped" && waits["activity"] == "offline"
+        }
         let text = try await agent.command("status").output
-        #expect(text.contains("(permanent); once this is mended: nightjar replicator up start\n"), "\(text)")
+        let remedy = "(needs action); check the database's name at the end of target, and whether the peer has it"
+        #expect(text.contains("\(remedy); once this is mended: nightjar replicator up start\n"), "\(text)")
+        #expect(text.contains("\(remedy), attempt 1 at 20") && text.contains("or now: nightjar replicator waits start\n"), "\(text)")
+        #expect(text.contains("needs attention: replicator waits gets no further"), "\(text)")
     }
 
     @Test func theAgentIsFoundByAConfigurationThatIsBeingEdited() async throws {

@@ -197,7 +197,7 @@ struct RestartTests {
         try await stopInTime(hub)
     }
 
-    @Test("a wrong password stops a replicator for good; nobody there does not")
+    @Test("a wrong password is tried slowly, and its remedy is named; nobody there is tried soon")
     func permanentAndTransient() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/ada.lua", "return { authenticate_password = function(u, p) return u == 'ada' and p == 'secret' end }")
@@ -216,12 +216,13 @@ struct RestartTests {
               - { name: right, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, authenticator: { username: ada, password: secret } }
             """)
         for (name, code) in [("wrong", Int64(401)), ("unknown", 404)] {
-            try await edge.waits("stopped", replicator: name) { $0["activity"]?.asString == "stopped" }
+            try await edge.waits("refused", replicator: name) { $0["activity"]?.asString == "offline" }
             let error = try await edge.replicator(name)["error"]
             #expect(error?["domain"]?.asString == "http")
             #expect(error?["code"]?.asInt64 == code)
             #expect(error?["public_code"]?.asInt64 == 10_000 + code)
             #expect(error?["transient"]?.asBool == false)
+            #expect(error?["kind"]?.asString == "needs_action" && error?["remedy"]?.asString?.contains("check") == true)
         }
         try await edge.waits("tries again", replicator: "nobody") { $0["attempt"]?.asInt64 ?? 0 >= 2 }
         #expect(try await edge.replicator("nobody")["error"]?["transient"]?.asBool == true)

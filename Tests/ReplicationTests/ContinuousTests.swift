@@ -176,13 +176,48 @@ struct RetryingTests {
         #expect(time.sleeps == [2, 4, 8, 16, 32, 64, 128, 256, 300])
     }
 
-    @Test func aPermanentErrorStopsAContinuousOneAtOnce() async throws {
+    @Test func aWrongPasswordIsTriedSlowlyUntilSomebodyMendsIt() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("a", "{}")
         let hub = Hub(b)
-        hub.refuse(1_000, ReplicationError(domain: .http, code: 401, message: "who are you"))
+        hub.refuse(3, ReplicationError(domain: .http, code: 401, message: "who are you"))
         let time = JumpingTime()
-        let status = await Replicator(ReplicatorConfiguration(a, continuous: true), hub, environment: time.environment).run()
-        #expect(status.activity == .stopped && status.error?.publicCode == 10401 && time.sleeps.isEmpty)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub, environment: time.environment)
+        await replicator.start()
+        try await b.wait { try await $0.get("a") != nil }
+        #expect(time.sleeps == [60, 120, 240])
+        await replicator.stop()
+        hub.refuse(1, ReplicationError(domain: .http, code: 401, message: "who are you"))
+        let oneShot = await Replicator(ReplicatorConfiguration(a), hub).run()
+        #expect(oneShot.error?.publicCode == 10401 && oneShot.error?.remedy?.contains("password") == true)
+    }
+
+    /// With the clock of this machine: without a word it would wait for a minute or more.
+    @Test func oneThatWaitsGoesOnAtOnceWhenItIsTold() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("a", "{}")
+        let hub = Hub(b)
+        hub.refuse(2, ReplicationError(domain: .http, code: 401, message: "who are you"))
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
+        await replicator.start()
+        await replicator.wait { $0.activity == .offline }
+        await replicator.start()
+        await replicator.wait { $0.activity == .offline && $0.attempt == 2 || $0.error == nil }
+        replicator.retryNow("the test says so")
+        try await b.wait { try await $0.get("a") != nil }
+        await replicator.wait { $0.activity == .idle }
+        #expect(replicator.status.error == nil && replicator.status.attempt == 0)
+        await replicator.stop()
+    }
+
+    @Test func aOneShotGivesUpOnAPeerThatAcceptsAndDrops() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("a", "{}")
+        let hub = Hub(b) { _ in (.init(cutsAt: 0), .init()) }
+        let time = JumpingTime()
+        let status = await Replicator(ReplicatorConfiguration(a), hub, environment: time.environment).run()
+        #expect(status.error != nil && hub.connections == 10)
+        #expect(time.sleeps == [2, 4, 8, 16, 32, 64, 128, 256, 300])
     }
 
     @Test func stoppingWhileOffline() async throws {

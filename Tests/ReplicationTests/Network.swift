@@ -130,13 +130,19 @@ func replicate(
     await Replicator(ReplicatorConfiguration(database, type, change), hub).run(reset: reset)
 }
 
+/// The system's chance, but for single draws: no delay is shortened.
+struct WithoutJitter: RandomSource {
+    func next() -> UInt64 { .max }
+    func fill(_ buffer: UnsafeMutableRawBufferPointer) { SystemRandom().fill(buffer) }
+}
+
 /// Time that stands until somebody sleeps, and then has that time pass at once.
 final class JumpingTime: TimeSource {
     private let state = Mutex((now: UInt64(0), sleeps: [Int]()))
     /// How long each sleep lasted, in seconds.
     var sleeps: [Int] { state.withLock { $0.sleeps } }
     /// Everything else as on this machine.
-    var environment: Environment { Environment(time: self, random: SystemRandom()) }
+    var environment: Environment { Environment(time: self, random: WithoutJitter()) }
 
     func monotonicNanoseconds() -> UInt64 { state.withLock { $0.now } }
     func wallSeconds() -> Int64 { SystemTime().wallSeconds() }

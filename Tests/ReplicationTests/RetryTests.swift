@@ -10,8 +10,8 @@ struct RetryTests {
     private func delays(_ machine: inout RetryMachine, _ error: ReplicationError, _ count: Int) -> [Int] {
         var delays: [Int] = []
         for _ in 0..<count {
-            guard case .retry(let seconds) = machine.failed(error) else { break }
-            delays.append(seconds)
+            guard case .retry(let milliseconds) = machine.failed(error) else { break }
+            delays.append(milliseconds / 1_000)
         }
         return delays
     }
@@ -30,12 +30,33 @@ struct RetryTests {
         #expect(all.suffix(400).allSatisfy { $0 == 300 })
     }
 
-    @Test func aConnectionStartsTheCountAnew() {
+    @Test func dataThatFlowedStartsTheCountAnew() {
         var machine = RetryMachine(settings: .init(), isContinuous: false)
         _ = delays(&machine, refused, 5)
-        machine.connected()
+        machine.flowed()
         #expect(machine.retries == 0)
-        #expect(machine.failed(refused) == .retry(afterSeconds: 2))
+        #expect(machine.failed(refused) == .retry(afterMilliseconds: 2_000))
+    }
+
+    @Test func aFleetDoesNotComeBackAllAtOnce() {
+        var delays: Set<Int> = []
+        for chance in stride(from: UInt64(0), to: UInt64.max - 1 << 60, by: 1 << 60) {
+            var machine = RetryMachine(settings: .init(), isContinuous: true)
+            for _ in 0..<20 { _ = machine.failed(refused) }
+            guard case .retry(let delay) = machine.failed(refused, chance: chance) else { continue }
+            #expect((150_000...300_000).contains(delay))
+            delays.insert(delay)
+        }
+        #expect(delays.count > 10)
+    }
+
+    @Test func aPeerThatSaysWhenIsBelievedWithinReason() {
+        for (asked, given) in [(7, 7_000), (1, 2_000), (1_000_000, 3_600_000), (-5, 2_000)] {
+            var error = ReplicationError(domain: .http, code: 503, message: "busy")
+            error.retryAfterSeconds = asked
+            var machine = RetryMachine(settings: .init(), isContinuous: false)
+            #expect(machine.failed(error) == .retry(afterMilliseconds: given))
+        }
     }
 
     @Test func theSettingsBoundAttemptsAndDelays() {
@@ -45,34 +66,47 @@ struct RetryTests {
         #expect(delays(&three, refused, 100) == [2, 3])
     }
 
-    @Test func permanentErrorsStopAtOnce() {
+    /// Somebody may mend it: a continuous one goes on slowly, a one-shot one ends.
+    @Test func whatDoesNotGoAwayByItselfIsTriedSlowly() {
         for error in [
             ReplicationError(domain: .http, code: 401, message: ""), ReplicationError(domain: .http, code: 403, message: ""),
-            ReplicationError(domain: .http, code: 404, message: ""), ReplicationError(domain: .tls, code: 1, message: ""),
-            ReplicationError(domain: .websocket, code: 4002, message: ""), ReplicationError(domain: .litecore, code: 8, message: ""),
-            ReplicationError(domain: .websocket, code: 1002, message: ""), ReplicationError(domain: .store, code: 500, message: ""),
+            ReplicationError(domain: .http, code: 404, message: ""), ReplicationError(domain: .http, code: 407, message: ""),
+            ReplicationError(domain: .http, code: 302, message: ""), ReplicationError(domain: .tls, code: 11, message: ""),
+            ReplicationError(domain: .websocket, code: 1002, message: ""), ReplicationError(network: .unknownInterface, message: ""),
+            ReplicationError(domain: .websocket, code: 1006, message: "", remedy: "use wss:"),
+            ReplicationError(domain: .litecore, code: 8, message: ""), ReplicationError(domain: .store, code: 500, message: ""),
         ] {
-            var machine = RetryMachine(settings: .init(), isContinuous: true)
-            #expect(machine.failed(error) == .stop, "\(error)")
+            var oneShot = RetryMachine(settings: .init(), isContinuous: false)
+            #expect(oneShot.failed(error) == .stop, "\(error)")
+            var continuous = RetryMachine(settings: .init(), isContinuous: true)
+            #expect(delays(&continuous, error, 8) == [60, 120, 240, 480, 960, 1_920, 3_600, 3_600], "\(error)")
+            #expect((error.remedy != nil) == ![.litecore, .store].contains(error.domain), "\(error)")
+            continuous.conditionsChanged()
+            #expect(delays(&continuous, error, 2) == [60, 120])
+            // What passes by itself has its own delays, also behind such an error.
+            continuous.flowed()
+            #expect(delays(&continuous, refused, 2) == [2, 4])
         }
     }
 
-    /// The network may come back: a continuous replicator waits for it, a one-shot one does not.
-    @Test func networkDependentErrorsAreRetriedOnlyIfContinuous() {
-        for code in [2, 20, 21, 22, 23, 24, 25, 26, 27] {
-            let error = ReplicationError(domain: .network, code: code, message: "")
-            #expect(!error.isTransient && error.isNetworkDependent, "\(code)")
-            var continuous = RetryMachine(settings: .init(), isContinuous: true)
-            #expect(continuous.failed(error) == .retry(afterSeconds: 2))
-            var oneShot = RetryMachine(settings: .init(), isContinuous: false)
-            #expect(oneShot.failed(error) == .stop)
+    @Test func aPeerThatForbidsToComeBackIsObeyed() {
+        var machine = RetryMachine(settings: .init(), isContinuous: true)
+        #expect(machine.failed(ReplicationError(domain: .websocket, code: 4002, message: "")) == .stop)
+    }
+
+    @Test func anOneShotsAttemptsStayCountedWhateverChanges() {
+        var machine = RetryMachine(settings: .init(), isContinuous: false)
+        for _ in 0..<9 {
+            _ = machine.failed(refused)
+            machine.conditionsChanged()
         }
+        #expect(machine.failed(refused) == .stop)
     }
 
     @Test func transientErrorsAreTheFieldsOnes() {
         let transient: [ReplicationError.Domain: Set<Int>] = [
             .http: [408, 429, 500, 502, 503, 504], .websocket: [1001, 1006, 1012, 1013, 4001, 408, 429, 502, 503, 504],
-            .network: [1, 3, 16, 17, 18, 19],
+            .network: Set([1, 2, 3] + Array(16...26)),
         ]
         for domain in [ReplicationError.Domain.http, .websocket, .network, .tls, .blip, .litecore, .plugin, .store] {
             for code in Array(0...600) + [1000, 1001, 1002, 1003, 1006, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 4001, 4002] {

@@ -167,6 +167,8 @@ extension Agent {
             "public_code": JSONOutput.number(error.publicCode),
             "message": .string(error.message),
             "transient": .bool(error.isTransient),
+            "kind": .string(error.kind.rawValue),
+            "remedy": JSONOutput.text(error.remedy),
         ])
     }
 
@@ -200,8 +202,12 @@ extension Agent {
         }
         for replicator in replicators {
             let status = replicator.status
-            if status.activity == .stopped, let error = status.error {
-                reasons.append("replicator \(replicator.configuration.name) stopped: \(error)")
+            guard let error = status.error else { continue }
+            let remedy = error.remedy.map { "; \($0)" } ?? ""
+            if status.activity == .stopped {
+                reasons.append("replicator \(replicator.configuration.name) stopped: \(error)\(remedy)")
+            } else if !error.isTransient {
+                reasons.append("replicator \(replicator.configuration.name) gets no further: \(error)\(remedy)")
             }
         }
         for listener in listeners {

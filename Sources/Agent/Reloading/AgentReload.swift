@@ -23,6 +23,7 @@ extension Agent {
         do {
             let done = try await apply(try load())
             shared.withLock { $0.refusedReload = nil }
+            retryAllNow("the configuration was loaded")
             return done
         } catch {
             shared.withLock { $0.refusedReload = "\(error)" }

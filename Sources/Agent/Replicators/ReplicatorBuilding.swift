@@ -49,6 +49,8 @@ package enum ReplicatorBuilding {
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge, limits: limits)
         configuration.conflictObserver = conflictObserver
+        configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value
+        configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
         return Replicator(configuration: configuration, connector: try connector(settings, security, group: group, environment), environment: environment,
             memory: memory, logger: logger)
     }

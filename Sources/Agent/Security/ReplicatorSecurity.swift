@@ -69,16 +69,23 @@ package final class ReplicatorSecurity: Sendable {
     var server: Server? { met.withLock { $0 } }
 
     /// Takes in files that changed; broken ones are reported and change nothing.
-    func refresh(_ logger: Logger) {
+    ///
+    /// - Returns: whether the next connection uses others.
+    @discardableResult
+    func refresh(_ logger: Logger) -> Bool {
         do {
             var isChanged = try pinFiles?.reload() ?? false
             isChanged = try roots?.reload() ?? false || isChanged
             isChanged = try identity?.reload() ?? false || isChanged
-            guard isChanged else { return }
+            guard isChanged else { return false }
             context.replace(
                 with: try Self.context(publicKeys, pinFiles?.current, roots?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
             logger.notice("the next connection uses the TLS files as they are now")
-        } catch { logger.error("TLS goes on as before: \(error)") }
+            return true
+        } catch {
+            logger.error("TLS goes on as before: \(error)")
+            return false
+        }
     }
 
     /// Notes whom the connector meets.

@@ -9,6 +9,8 @@ struct SecurityWatch: Sendable {
     let time: any TimeSource
     let listeners: @Sendable () -> [PeerListener]
     let replicators: @Sendable () -> [(ReplicatorSecurity, Logger)]
+    /// Told of a replicator whose next connection uses other files.
+    let changed: @Sendable (ReplicatorSecurity) -> Void
 
     /// Runs until the task is cancelled.
     func run() async {
@@ -22,7 +24,7 @@ struct SecurityWatch: Sendable {
     /// Looks now.
     func refresh() async {
         for listener in listeners() { await listener.refreshSecurity() }
-        for (security, logger) in replicators() { security.refresh(logger) }
+        for (security, logger) in replicators() where security.refresh(logger) { changed(security) }
     }
 }
 

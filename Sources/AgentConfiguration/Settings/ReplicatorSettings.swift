@@ -39,6 +39,9 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var maxAttempts = Located(0)
     /// Seconds that a retry waits at most. 0: the default (300).
     public var maxAttemptWaitTime = Located(300)
+    /// Seconds that a continuous replicator waits at first, and at most, while somebody has to act. Default 60 and 3600.
+    public var blockedWaitTime = Located(60)
+    public var maxBlockedWaitTime = Located(3600)
     /// Removes documents to which the remote took away access. Default true.
     public var enableAutoPurge = true
     /// Default true.
@@ -73,6 +76,9 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
             "0: the default (9 one-shot, unlimited continuous); 1: no retry."),
         Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
             "Seconds that a retry waits at most; 0: the default (300)."),
+        Key("blocked_wait_time", \.blockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located,
+            "Seconds that a continuous replicator waits after an error that somebody has to mend (a password, a certificate); doubles each time."),
+        Key("max_blocked_wait_time", \.maxBlockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located, "Seconds that it waits then at most."),
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
     ]

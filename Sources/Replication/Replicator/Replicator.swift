@@ -25,6 +25,8 @@ public actor Replicator {
         var eventListeners: [Int: AsyncStream<[DocumentEvent]>.Continuation] = [:]
         var nextListener = 0
         var missing = MissingRevisions()
+        /// Something was replicated on this connection, or there was nothing to replicate.
+        var hasFlowed = false
 
         /// The status with the counts as they are now.
         var current: ReplicatorStatus {
@@ -40,6 +42,10 @@ public actor Replicator {
     private var fetcher: Task<Bool, Never>?
     private var isStopping = false
     private var speaksLegacy = false
+    private var retry: RetryMachine
+    private nonisolated let pause = RetryPause()
+    /// When the first of the attempts failed that have failed since data flowed (seconds since 1970).
+    private nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
 
     public init(
         configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment = .system,
@@ -49,6 +55,7 @@ public actor Replicator {
         self.connector = connector
         self.environment = environment
         self.memory = memory
+        retry = RetryMachine(settings: configuration.retry, isContinuous: configuration.isContinuous)
         var logger = logger
         logger[metadataKey: "replicator"] = "\(configuration.name)"
         self.logger = logger
@@ -57,12 +64,15 @@ public actor Replicator {
 
     // MARK: - Control
 
-    /// Starts, or starts again once stopped. No effect while running.
+    /// Starts, or starts again once stopped. One that waits for its next attempt makes it now. No effect otherwise.
     ///
     /// - Parameter reset: the saved checkpoint is ignored and every document is looked at again.
     public func start(reset: Bool = false) {
-        guard runner == nil else { return }
+        guard runner == nil else { return retryNow("it was started again") }
         isStopping = false
+        retry = RetryMachine(settings: configuration.retry, isContinuous: configuration.isContinuous)
+        failingSince.withLock { $0 = nil }
+        pause.forget()
         let now = environment.time.wallSeconds()
         shared.withLock {
             $0.counters = ReplicationCounters()
@@ -70,6 +80,18 @@ public actor Replicator {
         }
         publish()
         runner = environment.task { await self.run(reset: reset) }
+    }
+
+    /// Has the next attempt made now: something changed that may help. No effect while connected or stopped.
+    ///
+    /// - Parameter reason: for the log.
+    public nonisolated func retryNow(_ reason: String) {
+        switch status.activity {
+        case .offline: logger.info("the next attempt is made now: \(reason)")
+        case .connecting: break
+        case .stopped, .idle, .busy: return
+        }
+        pause.end()
     }
 
     /// Stops and waits until stopped.
@@ -168,6 +190,7 @@ public actor Replicator {
             return (Array(shared.eventListeners.values), !shared.missing.isEmpty)
         }
         for listener in listeners { listener.yield(events) }
+        if events.contains(where: { $0.error == nil }) { noteFlow() }
         // The counts moved on.
         publish()
         if isAnyMissing { environment.task { await self.hasFetchedMissing() } }
@@ -177,13 +200,12 @@ public actor Replicator {
 
     private func run(reset: Bool) async {
         var resets = reset
-        var retry = RetryMachine(settings: configuration.retry, isContinuous: configuration.isContinuous)
         while !isStopping {
             update {
                 $0.activity = .connecting
                 $0.retryInSeconds = nil
             }
-            let end = await runOnce(resets: resets, &retry)
+            let end = await runOnce(resets: resets)
             if end.wantsLegacy, !speaksLegacy {
                 logger.info("the peer wants no collections in messages; trying again without")
                 speaksLegacy = true
@@ -202,14 +224,17 @@ public actor Replicator {
             }
             // A reset was meant for one run; what that run achieved is kept.
             resets = false
-            switch retry.failed(error) {
+            let (now, chance) = (environment.time.wallSeconds(), environment.random.next())
+            failingSince.withLock { $0 = ($0?.time ?? now, ($0?.attempts ?? 0) + 1) }
+            switch retry.failed(error, chance: chance) {
             case .stop:
-                logger.error("stopped: \(error)")
+                logger.error("stopped: \(error)\(error.remedy.map { "; \($0)" } ?? "")")
                 update { $0.error = error }
                 await finish()
                 return
-            case .retry(let seconds):
-                logger.warning("offline, next attempt in \(seconds) s: \(error)")
+            case .retry(let milliseconds):
+                let seconds = (milliseconds + 999) / 1_000
+                logger.warning("offline, next attempt in \(seconds) s: \(error)\(error.remedy.map { "; \($0)" } ?? "")")
                 let attempt = retry.retries
                 update {
                     $0.activity = .offline
@@ -217,7 +242,7 @@ public actor Replicator {
                     $0.attempt = attempt
                     $0.retryInSeconds = seconds
                 }
-                try? await environment.time.sleep(seconds: seconds)
+                if await pause.wait(milliseconds: milliseconds, environment) { retry.conditionsChanged() }
             }
         }
         await finish()
@@ -225,6 +250,10 @@ public actor Replicator {
 
     private func finish() async {
         _ = await fetcher?.value
+        if isStopping || status.error == nil {
+            let counts = status.counts
+            logger.info("stopped", metadata: ["pushed": "\(counts.pushed)", "pulled": "\(counts.pulled)", "failed": "\(counts.failed)"])
+        }
         runner = nil
         update {
             if isStopping { ($0.error, $0.attempt) = (nil, 0) }
@@ -233,7 +262,7 @@ public actor Replicator {
         }
     }
 
-    private func runOnce(resets: Bool, _ retry: inout RetryMachine) async -> SessionEnd {
+    private func runOnce(resets: Bool) async -> SessionEnd {
         let transport: any MessageTransport
         do {
             transport = try await connector.connect()
@@ -247,23 +276,42 @@ public actor Replicator {
             transport.drop()
             return SessionEnd(error: nil, wantsLegacy: false)
         }
-        retry.connected()
-        update {
-            $0.error = nil
-            $0.attempt = 0
-        }
+        pause.forget()
+        shared.withLock { $0.hasFlowed = false }
+        // A peer that accepts and drops is no news each time.
+        logger.log(level: retry.retries == 0 ? .info : .debug, "connected", metadata: ["peer": "\(transport.peerDescription)"])
+        update { $0.error = nil }
         update { $0.activity = .busy }
         let end = await replicate(
             over: transport, ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy),
             shared.withLock { $0.counters }
         ) { [weak self, environment] level in
             guard level != .stopped else { return }
+            if level == .idle { self?.noteFlow() }
             self?.update {
                 $0.activity = level
                 if level == .idle { $0.lastSuccess = environment.time.wallSeconds() }
             }
         }
+        if shared.withLock({ $0.hasFlowed }) { retry.flowed() }
         return end
+    }
+
+    /// The connection did what it is for.
+    private nonisolated func noteFlow() {
+        let isFirst = shared.withLock { shared in
+            defer { shared.hasFlowed = true }
+            return !shared.hasFlowed
+        }
+        guard isFirst else { return }
+        if let failing = failingSince.withLock({ failing in
+            defer { failing = nil }
+            return failing
+        }) {
+            let seconds = max(0, environment.time.wallSeconds() - failing.time)
+            logger.info("recovered after \(failing.attempts) failed attempts in \(seconds) s")
+        }
+        update { $0.attempt = 0 }
     }
 
     /// Asks once more, by name, for documents whose revision at the peer is not here although the pull is over. One attempt at a

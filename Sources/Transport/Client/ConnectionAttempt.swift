@@ -64,12 +64,13 @@ struct ConnectionAttempt: Sendable {
             // Our own timer covers the upgrade as well and must be the one that reports.
             .connectTimeout(remaining + .seconds(1))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelOption(.tcpUserTimeout, value: Int(limits.unacknowledgedTime.nanoseconds / 1_000_000))
             // Nothing is read, and no failure of TLS lost, before the handlers that wait for it are there.
             .channelOption(.autoRead, value: false)
             .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
             .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: 65_536))
             .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try addSecureLayer(channel) }
+                channel.eventLoop.makeCompletedFuture { try addSecureLayer(channel) }.flatMap { InterfaceBinding.bind(channel, to: configuration.networkInterface) }
             }
         if let local { bootstrap = bootstrap.bind(to: local) }
         bootstrap.connect(host: url.host, port: url.port).whenComplete { result in
@@ -106,8 +107,7 @@ struct ConnectionAttempt: Sendable {
     private func addSecureLayer(_ channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
         guard url.isSecure, let secureLayer = configuration.secureLayer else {
-            let words = "\(url): the server speaks TLS: use wss:"
-            return try pipeline.addHandler(ClearTextGuard(error: ReplicationError(domain: .websocket, code: 1006, message: words)))
+            return try pipeline.addHandler(ClearTextGuard(error: .speaksTLS(url)))
         }
         try pipeline.addHandlers(secureLayer.makeHandlers(.client(host: url.host, port: url.port)))
     }

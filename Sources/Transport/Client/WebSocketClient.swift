@@ -204,9 +204,19 @@ struct HandshakeResponse: Sendable {
         }
         // The field's code for a clear-text client at a TLS port, whatever that port answers.
         if status == 400, !url.isSecure, isFromTLSPort {
-            return ReplicationError(domain: .websocket, code: 1006, message: "\(url): the server speaks TLS: use wss:")
+            return .speaksTLS(url)
         }
         let phrase = HTTPResponseStatus(statusCode: status).reasonPhrase
-        return ReplicationError(domain: .http, code: status, message: "\(url): HTTP \(status), \(reason ?? phrase)")
+        var error = ReplicationError(domain: .http, code: status, message: "\(url): HTTP \(status), \(reason ?? phrase)")
+        // In seconds; a date is a time on a clock that may be another than ours.
+        error.retryAfterSeconds = headers.first("Retry-After").flatMap { Int($0) }.map { min(max($0, 0), 86_400) }
+        return error
+    }
+}
+
+extension ReplicationError {
+    /// A clear-text client at a TLS port.
+    static func speaksTLS(_ url: EndpointURL) -> ReplicationError {
+        ReplicationError(domain: .websocket, code: 1006, message: "\(url): the server speaks TLS: use wss:", remedy: "write wss: in target")
     }
 }

@@ -96,7 +96,10 @@ enum StatusText {
             ])
             if let error = replicator["error"], !error.isNull {
                 notes += "\(string(replicator["name"])): \(self.error(error))"
-                if let next = replicator["next_retry_at"]?.asString { notes += ", next attempt at \(TextTable.printable(next))" }
+                if let next = replicator["next_retry_at"]?.asString {
+                    notes += ", attempt \(string(replicator["attempt"])) at \(TextTable.printable(next)), or now: "
+                    notes += "nightjar replicator \(string(replicator["name"])) start"
+                }
                 if replicator["activity"]?.asString == "stopped" {
                     notes += "; once this is mended: nightjar replicator \(string(replicator["name"])) start"
                 }
@@ -141,8 +144,9 @@ enum StatusText {
 
     /// `http/401: the words (permanent)`.
     static func error(_ error: JSONValue) -> String {
-        let kind = error["transient"]?.asBool == true ? "transient" : "permanent"
-        return "\(string(error["domain"]))/\(string(error["code"])): \(string(error["message"])) (\(kind))"
+        let kind = string(error["kind"]).replacing("_", with: " ")
+        let remedy = error["remedy"]?.asString.map { "; \(TextTable.printable($0))" } ?? ""
+        return "\(string(error["domain"]))/\(string(error["code"])): \(string(error["message"])) (\(kind))\(remedy)"
     }
 
     private static func section(_ table: TextTable, _ empty: String) -> String { "\n" + (table.isEmpty ? "\(empty)\n" : table.text) }

@@ -40,9 +40,9 @@ extension AgentProcess {
         "\(scheme)://\(host):\(try port(listener))/main"
     }
 
-    /// Waits until a replicator has given up, and gives its error.
+    /// Waits until a replicator gets no further, and gives its error.
     func refusal(_ replicator: String) async throws -> JSONValue {
-        try await waits("stopped with an error", replicator: replicator) { $0["activity"]?.asString == "stopped" && $0["error"]?.isNull == false }
+        try await waits("failed", replicator: replicator) { $0["activity"]?.asString == "offline" && $0["error"]?.isNull == false }
         return try await self.replicator(replicator)["error"] ?? .null
     }
 

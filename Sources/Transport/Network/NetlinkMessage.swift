@@ -1,0 +1,68 @@
+/// The messages of Linux' routing socket, as far as they say that there is a network.
+enum NetlinkMessage {
+    /// Of one read: more than one message of the kernel has.
+    static let bufferSize = 32 << 10
+
+    /// `sockaddr_nl` for the groups of links, addresses and routes.
+    struct SocketAddress {
+        var family: UInt16 = 16
+        var padding: UInt16 = 0
+        var process: UInt32 = 0
+        /// RTMGRP_LINK, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE.
+        var groups: UInt32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400
+    }
+
+    private static let newLink: UInt16 = 16
+    private static let deletedLink: UInt16 = 17
+    private static let newAddress: UInt16 = 20
+    private static let newRoute: UInt16 = 24
+
+    /// The interfaces that run, as far as the kernel has told.
+    struct Links {
+        /// `network_links`: interfaces that are told apart.
+        private static let limit = 1_024
+        private var running: Set<UInt32> = []
+
+        /// Whether one read brought what lets a connection succeed that failed before: a link that came up, an address or a route. Bytes
+        /// that are no messages bring nothing.
+        mutating func isNews(_ bytes: some RandomAccessCollection<UInt8>) -> Bool {
+            var isNews = false
+            var rest = bytes[...]
+            // Length, type, flags, sequence number, process; then the body.
+            while rest.count >= 16 {
+                let length = Int(integer(rest, 0, 4))
+                guard length >= 16, length <= rest.count else { break }
+                let message = rest.prefix(length)
+                isNews = note(UInt16(integer(message, 4, 2)), message.dropFirst(16)) || isNews
+                rest = rest.dropFirst((length + 3) & ~3)
+            }
+            return isNews
+        }
+
+        private mutating func note(_ type: UInt16, _ body: some RandomAccessCollection<UInt8>) -> Bool {
+            switch type {
+            case NetlinkMessage.newAddress: return true
+            case NetlinkMessage.newRoute:
+                // struct rtmsg: the main table, and a route for one destination's packets.
+                return body.count >= 12 && integer(body, 4, 1) == 254 && integer(body, 7, 1) == 1
+            case NetlinkMessage.newLink, NetlinkMessage.deletedLink:
+                // struct ifinfomsg: the index at 4, the flags at 8. Wireless links are told of at every scan.
+                guard body.count >= 16 else { return false }
+                let index = UInt32(integer(body, 4, 4))
+                let isRunning = type == NetlinkMessage.newLink && integer(body, 8, 4) & 0x41 == 0x41
+                guard isRunning else {
+                    running.remove(index)
+                    return false
+                }
+                if running.count >= Self.limit { running = [] }
+                return running.insert(index).inserted
+            default: return false
+            }
+        }
+
+        /// In the machine's order, which is little-endian wherever this runs.
+        private func integer(_ bytes: some RandomAccessCollection<UInt8>, _ offset: Int, _ size: Int) -> UInt64 {
+            bytes.dropFirst(offset).prefix(size).reversed().reduce(0) { $0 << 8 | UInt64($1) }
+        }
+    }
+}
