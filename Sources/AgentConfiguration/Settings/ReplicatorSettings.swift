@@ -39,7 +39,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var maxAttempts = Located(0)
     /// Seconds that a retry waits at most. 0: the default (300).
     public var maxAttemptWaitTime = Located(300)
-    /// Removes documents to which the remote took away access. Default true.
+    /// Removes documents to which the remote took away access, unless the pull filter keeps them. Not those of a collection with
+    /// `document_ids`. Default true.
     public var enableAutoPurge = true
     /// Default true.
     public var deltaSync = true
@@ -73,7 +74,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
             "0: the default (9 one-shot, unlimited continuous); 1: no retry."),
         Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
             "Seconds that a retry waits at most; 0: the default (300)."),
-        Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access."),
+        Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
     ]
 

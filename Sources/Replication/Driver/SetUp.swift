@@ -157,6 +157,7 @@ extension ReplicationSession {
             touch(link)
             // Left over from an earlier run: the local revision is readable, the decision is still due.
             tell(link, pull: .started)
+            reviewOrphans(link)
             watchPullPolicies(link)
             let isFirst = start.own == nil && !active.resets && isEmpty
             let wanted = configuration.collections[link.slot]
@@ -180,7 +181,8 @@ extension ReplicationSession {
         if configuration.isContinuous { message.properties.append(Property.continuous, "true") }
         message.properties.append(Property.batch, String(limits.rowsPerChangeList))
         if isFirst { message.properties.append(Property.activeOnly, "true") }
-        if configuration.autoPurge { message.properties.append(Property.revocations, "true") }
+        // Also where nothing is purged: that access is gone is an event, and the document is listed.
+        message.properties.append(Property.revocations, "true")
         message.properties.append(Property.versioning, "rev-trees")
         if let channels = wanted.channels {
             message.properties.append(Property.filter, "sync_gateway/bychannel")
@@ -219,7 +221,12 @@ extension ReplicationSession {
 
     /// A pull filter or resolver that changed is asked again about what its old version kept back.
     private func watchPullPolicies(_ link: CollectionLink) {
-        if let filter = link.pullFilter { watch(filter.versionChanges(), link) { $0.tell($1, pull: .filterChanged) } }
+        if let filter = link.pullFilter {
+            watch(filter.versionChanges(), link) {
+                $0.tell($1, pull: .filterChanged)
+                $0.reviewOrphans($1)
+            }
+        }
         if let resolver = link.resolver?.resolver { watch(resolver.versionChanges(), link) { $0.tell($1, pull: .resolverChanged) } }
     }
 

@@ -45,7 +45,9 @@ enum PullEvent: Sendable {
     case withdrawn(RemoteSequence?)
     case insertion(InsertionEvent)
     /// Answers ``PullAction/takeAway(_:)``.
-    case takenAway([Removal])
+    case takenAway([TakenAway])
+    /// The pull filter failed at these removals earlier, and may decide now.
+    case removalsAreDue([Removal])
     /// Answers ``PullAction/decide(_:)``.
     case decided([ConflictDecider.Outcome])
     case filterChanged
@@ -58,13 +60,6 @@ enum PullEvent: Sendable {
     case peerPulls
     /// The peer acknowledged this revision of ours.
     case pushed(DocumentID, Version)
-}
-
-/// A document that the peer no longer lets us have.
-struct Removal: Sendable {
-    var id: DocumentID
-    var sequence: RemoteSequence?
-    var replyTo: AnswerHandle?
 }
 
 /// Something to do for a pull.

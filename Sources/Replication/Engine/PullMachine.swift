@@ -91,7 +91,10 @@ struct PullMachine {
             insertion.handle(event, &ended, &actions)
             if case .failed(_, let error) = event, !settings.isPassive { actions.append(.fail(error)) }
             end(ended, &actions)
-        case .takenAway(let removals): accept(removals, &actions)
+        case .takenAway(let taken): accept(taken, &actions)
+        case .removalsAreDue(let due):
+            counts.total += UInt64(due.count)
+            removals += due
         case .decided(let outcomes): accept(outcomes, &actions)
         case .filterChanged:
             insertion.filterChanged()
@@ -332,14 +335,15 @@ struct PullMachine {
         if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
     }
 
-    private mutating func accept(_ taken: [Removal], _ actions: inout [PullAction]) {
+    private mutating func accept(_ taken: [TakenAway], _ actions: inout [PullAction]) {
         removalsUnderWay -= taken.count
-        for removal in taken {
-            complete(removal.sequence)
+        for each in taken {
+            complete(each.removal.sequence)
             counts.completed += 1
-            if let handle = removal.replyTo { actions.append(.settle(handle, .stored)) }
-            actions.append(
-                .report(DocumentEvent(id: removal.id, collection: settings.collection, direction: .pull, isAccessRemoved: true)))
+            if case .rejected = each.end { counts.rejected += 1 }
+            if case .failed = each.end { counts.held += 1 }
+            if let handle = each.removal.replyTo { actions.append(.settle(handle, .stored)) }
+            if let event = each.event(settings.collection) { actions.append(.report(event)) }
         }
     }
 

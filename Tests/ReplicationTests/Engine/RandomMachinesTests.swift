@@ -259,7 +259,7 @@ import Testing
                 due.append(.pull(.insertion(.stored(batch, outcomes))))
             case .takeAway(let removals):
                 for each in removals { here.insert(each.sequence?.integer ?? 0) }
-                due.append(.pull(.takenAway(removals)))
+                due.append(.pull(.takenAway(removals.map { TakenAway(removal: $0, end: .purged) })))
             case .decide(let ids):
                 due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))
