@@ -144,6 +144,8 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
     public var documentIDs: [Located<String>] = []
     /// Only documents in these channels are pulled; empty: all that the user may see.
     public var channels: [Located<String>] = []
+    /// Deletions of documents that the other side never had stay where they are. Default false.
+    public var skipDeletions = false
     /// Default: nil, the database's.
     public var conflictResolver: PluginReference?
     public internal(set) var position = SourcePosition.none
@@ -158,7 +160,9 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what may leave this database."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what may enter this database."),
         Key("document_ids", \.documentIDs, Form.text("a document id").located.list(of: "document ids"), "Only these documents."),
-        Key("channels", \.channels, Form.text("a channel").located.list(of: "channels"), "Pulls only documents in these channels."),
+        Key("channels", \.channels, Form.text(.channel).located.list(of: "channels"), "Pulls only documents in these channels."),
+        Key("skip_deletions", \.skipDeletions, .boolean,
+            "Leaves out deletions of documents that the receiving side never had. An unknown one costs a row of a list, not a document."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the database's."),
     ]
 

@@ -113,11 +113,12 @@ extension ReplicationSession {
         let collection = link.collection
         switch action {
         case .readList(let list): read(list, link)
-        case .findMissing(let offers):
+        case .findMissing(let offers, let deletions):
             if offers.isEmpty { return tell(link, pull: .missing([])) }
             let limited = link.mayNameAll ? nil : link.remote
             endOrphans(offers.map(\.0), link)
-            read { try $0.missing(collection, offers, onlyKnownTo: limited) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
+            let deletions = link.pull.settings.skipsDeletions ? deletions : []
+            read { try $0.missing(collection, offers, deletions, onlyKnownTo: limited) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
                 $0.tell($0.links[slot], pull: .listFailed($1))
             }
         case .checkProposals(let proposals):

@@ -81,6 +81,18 @@ struct PeerView: Sendable {
 }
 
 extension ReadTransaction {
+    /// What is needed of the offers; of those deletions that concern nothing here, nothing.
+    func missing(
+        _ collection: Collection, _ offers: [(DocumentID, Version)], _ deletions: Set<DocumentID>, onlyKnownTo remote: RemoteID?
+    ) throws(StoreError) -> [RevisionNeed] {
+        var needs = try missing(collection, offers, onlyKnownTo: remote)
+        if deletions.isEmpty { return needs }
+        for (index, offer) in offers.enumerated() where deletions.contains(offer.0) {
+            if try document(collection, offer.0) == nil { needs[index] = .have }
+        }
+        return needs
+    }
+
     /// The document's place in the feed.
     func row(_ collection: Collection, _ id: DocumentID, withBody: Bool = false, remote: RemoteID? = nil) throws(StoreError) -> ChangeRow? {
         try changes(collection, since: 0, limit: 1, includeBodies: withBody, ids: [id], remote: remote).first

@@ -129,10 +129,10 @@ extension ReplicationSession {
         let settings = PullSettings(
             collection: collection.name, role: .active,
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
-            documentIDs: wanted.documentIDs.map(Set.init), limits: limits)
+            documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: limits)
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
-            source: FeedSource(collection: collection, remote: remote, skipsConflicts: true, documentIDs: wanted.documentIDs))
+            source: FeedSource(collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions, documentIDs: wanted.documentIDs))
         link.pushFilter = wanted.pushFilter
         link.pullFilter = wanted.pullFilter
         link.remote = remote
@@ -161,7 +161,13 @@ extension ReplicationSession {
             watchPullPolicies(link)
             let isFirst = start.own == nil && !active.resets && isEmpty
             let wanted = configuration.collections[link.slot]
-            dialect.subscribe(link.slot, subscription(link, wanted, since: agreed.remote, isFirst: isFirst, configuration))
+            let request = subscription(link, wanted, since: agreed.remote, isFirst: isFirst, configuration)
+            var instead: OutgoingRequest?
+            if configuration.isContinuous, wanted.documentIDs != nil {
+                instead = request
+                instead?.body.clear()
+            }
+            dialect.subscribe(link.slot, request, instead: instead)
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
         if configuration.type.pushes {

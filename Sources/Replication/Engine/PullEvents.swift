@@ -20,6 +20,8 @@ struct PullSettings: Sendable {
     var keepsLists: Bool
     /// Only these documents are wanted.
     var documentIDs: Set<DocumentID>?
+    /// Deletions of documents that are not here are not wanted.
+    var skipsDeletions = false
     var limits: ReplicationLimits
 
     var isPassive: Bool { if case .passive = role { true } else { false } }
@@ -65,7 +67,8 @@ enum PullEvent: Sendable {
 /// Something to do for a pull.
 enum PullAction: Sendable {
     case readList(IncomingList)
-    case findMissing([(DocumentID, Version)])
+    /// With those of them that are deletions.
+    case findMissing([(DocumentID, Version)], deletions: Set<DocumentID>)
     case checkProposals([Proposal])
     case answerChanges(AnswerHandle?, [ChangeAnswer])
     case answerProposals(AnswerHandle?, [ProposalAnswer], namesCurrent: Bool)

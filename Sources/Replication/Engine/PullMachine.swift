@@ -179,8 +179,12 @@ struct PullMachine {
             for row in rows { if let sequence = row.sequence { tracker?.begin(sequence) } }
             counts.total += UInt64(rows.count)
             var offers: [(DocumentID, Version)] = []
-            for case .row(let row) in rows where !row.isAccessRemoved { offers.append((row.id, row.revision)) }
-            actions.append(.findMissing(offers))
+            var deletions: Set<DocumentID> = []
+            for case .row(let row) in rows where !row.isAccessRemoved {
+                offers.append((row.id, row.revision))
+                if settings.skipsDeletions, row.flags & 1 != 0 { deletions.insert(row.id) }
+            }
+            actions.append(.findMissing(offers, deletions: deletions))
         }
     }
 
@@ -201,9 +205,10 @@ struct PullMachine {
                 answers.append(.notWanted)
                 continue
             }
-            if row.isAccessRemoved {
+            let isWanted = settings.documentIDs?.contains(row.id) ?? true
+            if row.isAccessRemoved, isWanted {
                 removals.append(Removal(id: row.id, sequence: row.sequence))
-            } else if case .need(let ancestors)? = next.next(), settings.documentIDs?.contains(row.id) ?? true,
+            } else if !row.isAccessRemoved, case .need(let ancestors)? = next.next(), isWanted,
                 !echoes.holds(row.id, row.revision)
             {
                 // The same row twice is asked for once.

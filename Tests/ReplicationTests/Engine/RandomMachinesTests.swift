@@ -212,7 +212,7 @@ import Testing
                     return .row(row(Int(remote), "d\(Int.random(in: 0..<12, using: &random))", "\(remote)-x", flags: chance(10) ? 2 : 0))
                 }
                 due.append(.pull(.listRead(.success(.offered(rows)))))
-            case .findMissing(let offers):
+            case .findMissing(let offers, _):
                 var needs: [RevisionNeed] = []
                 for (id, version) in offers {
                     let sequence = UInt64(version.generation)
