@@ -12,6 +12,13 @@ extension AgentSettings {
             for database in listener.databases {
                 _ = find(database, in: collections, "listeners[\(index)]", &reading)
             }
+            let known = listener.databases.compactMap { collections[$0.value] }.reduce(into: Set()) { $0.formUnion($1) }
+            for wanted in listener.collections where !known.contains(wanted.value) && reading.damaged.isEmpty {
+                reading.problems.report(
+                    at: wanted.position,
+                    "listeners[\(index)]: none of its databases has the collection \(Quoting.quoted(wanted.value.description))"
+                        + NearestName.hint(for: wanted.value.description, among: known.map(\.description).sorted(), otherwise: "their collections"))
+            }
         }
         for (index, replicator) in replicators.enumerated() where !replicator.database.value.isEmpty {
             let place = "replicators[\(index)]"
@@ -25,6 +32,7 @@ extension AgentSettings {
             }
         }
         checkPorts(&reading)
+        checkCheckpoints(&reading)
     }
 
     /// The collections of a database; nil where there is none, or where its own section is wrong and the list may be incomplete.

@@ -100,8 +100,8 @@ import Testing
         _ = try await store.insert("b", "1-aa")
         let needs = try await store.database.read {
             try $0.missing(c, [
-                (doc("a"), rev("3-cc")), (doc("a"), rev("2-bb")), (doc("a"), rev("4-dd")), (doc("a"), rev("3-cd")),
-                (doc("a"), rev("1-99")), (doc("b"), rev("2-bb")), (doc("b"), rev("1-aa")), (doc("new"), rev("1-aa")),
+                RevisionOffer(id: doc("a"), revision: rev("3-cc")), RevisionOffer(id: doc("a"), revision: rev("2-bb")), RevisionOffer(id: doc("a"), revision: rev("4-dd")), RevisionOffer(id: doc("a"), revision: rev("3-cd")),
+                RevisionOffer(id: doc("a"), revision: rev("1-99")), RevisionOffer(id: doc("b"), revision: rev("2-bb")), RevisionOffer(id: doc("b"), revision: rev("1-aa")), RevisionOffer(id: doc("new"), revision: rev("1-aa")),
             ])
         }
         #expect(needs == [
@@ -109,7 +109,7 @@ import Testing
             .need(ancestors: [rev("2-bb"), rev("1-aa")]), .need(ancestors: []), .need(ancestors: [rev("1-aa")]), .have,
             .need(ancestors: []),
         ])
-        let few = try await store.database.read { try $0.missing(c, [(doc("a"), rev("9-99"))], maxAncestors: 2) }
+        let few = try await store.database.read { try $0.missing(c, [RevisionOffer(id: doc("a"), revision: rev("9-99"))], maxAncestors: 2) }
         #expect(few == [.need(ancestors: [rev("3-cc"), rev("2-bb")])])
     }
 
@@ -126,13 +126,13 @@ import Testing
             }
         }
         func needs() async throws -> [RevisionNeed] {
-            try await store.database.read { try $0.missing(c, [(doc("a"), rev("1-aa")), (doc("b"), rev("1-aa"))]) }
+            try await store.database.read { try $0.missing(c, [RevisionOffer(id: doc("a"), revision: rev("1-aa")), RevisionOffer(id: doc("b"), revision: rev("1-aa"))]) }
         }
         #expect(try await needs() == [.have, .have])
         try await store.database.write { transaction in
             for id in ["a", "b"] { try transaction.setRemoteRevisions(remote, c, [(doc(id), rev("2-00"))]) }
         }
-        let dropped = try await store.database.read { try $0.missing(c, [(doc("a"), rev("2-00")), (doc("b"), rev("2-00"))]) }
+        let dropped = try await store.database.read { try $0.missing(c, [RevisionOffer(id: doc("a"), revision: rev("2-00")), RevisionOffer(id: doc("b"), revision: rev("2-00"))]) }
         #expect(dropped == [.need(ancestors: []), .need(ancestors: [])])
     }
 

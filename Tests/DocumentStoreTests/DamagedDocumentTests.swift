@@ -30,7 +30,7 @@ import Testing
         #expect(verdicts[1] == .conflict(current: current))
         #expect(verdicts[2] == .inserted(sequence: 5))
         #expect(names(store) == ["bad"])
-        #expect(try await store.database.read { try $0.missing(c, [(doc("bad"), rev("7-aa")), (doc("x"), rev("1-aa"))]) }
+        #expect(try await store.database.read { try $0.missing(c, [RevisionOffer(id: doc("bad"), revision: rev("7-aa")), RevisionOffer(id: doc("x"), revision: rev("1-aa"))]) }
             == [.need(ancestors: [current]), .need(ancestors: [])])
         // What descends from the current revision repairs it.
         _ = try await store.insert("bad", "3-cc", [current.text], body: #"{"n":3}"#)

@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10)))
 struct ChannelTests {
     /// A hub whose documents are routed, with a listener for each of its users.
-    private struct RoutedHub {
+    struct RoutedHub {
         let database: TestDatabase
         let function = TestSync()
         let router: ChannelRouter

@@ -46,7 +46,21 @@ struct ReplicatorRoutes: Sendable {
                     try await replicator.eachHeld { page in try await rows.write(page.map { Self.report($0.0, $0.1) }) }
                 }
             },
+            .get("api/replicators/:name/orphaned") { request in
+                let replicator = try replicator(request)
+                return Answer.rows { rows in
+                    try await replicator.eachOrphaned { page in try await rows.write(page.map { Self.orphan($0.0, $0.1) }) }
+                }
+            },
         ]
+    }
+
+    private static func orphan(_ collection: CollectionName, _ row: Exclusion) -> JSONValue {
+        JSONOutput.object([
+            "collection": .string(collection.description), "id": .string(row.id.text), "rev": JSONOutput.text(row.revision?.text),
+            "since": .string(Timestamp.format(row.since)), "plugin": .string(row.plugin), "version": .string(row.version),
+            "reason": .string(row.error),
+        ])
     }
 
     private static func report(_ collection: CollectionName, _ exclusion: Exclusion) -> JSONValue {

@@ -1,5 +1,6 @@
 import AgentConfiguration
 import DocumentStore
+import Documents
 import Environment
 import Interfaces
 import Logging
@@ -203,6 +204,7 @@ public final class PeerListener: ListenerDelegate {
             listener: settings.name.value, database: admission.database, principal: admission.principal,
             isReadOnly: settings.readOnly, pushFilter: policies.pushFilter, pullFilter: policies.pullFilter,
             syncFunction: policies.syncFunction, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3, limits: limits)
+        if !settings.collections.isEmpty { configuration.collections = Set(settings.collections.map { CollectionName($0.value) }) }
         let conflicts = policies.conflicts(admission.database.name)
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow

@@ -39,6 +39,7 @@ package enum ReplicatorBuilding {
                 }
             }
             if !wanted.channels.isEmpty { collection.channels = wanted.channels.map(\.value) }
+            collection.skipsDeletions = wanted.skipDeletions
             collections.append(collection)
         }
         var configuration = ReplicatorConfiguration(

@@ -43,6 +43,14 @@ struct TextSyntax: Sendable {
         pattern: "^(_default|[A-Za-z0-9-][A-Za-z0-9_%-]{0,250}|(_default|[A-Za-z0-9-][A-Za-z0-9_%-]{0,250})\\.[A-Za-z0-9-][A-Za-z0-9_%-]{0,250}|_default\\._default)$",
         accepts: { CollectionReference(parsing: $0) != nil })
 
+    /// In `subChanges` commas stand between channels.
+    static let channel = TextSyntax(
+        expected: "a channel (up to 250 bytes, no comma, no blank, no control character)",
+        pattern: #"^[^,\s\u0000-\u001f\u007f]{1,250}$"#,
+        accepts: { channel in
+            (1...250).contains(channel.utf8.count) && channel.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && $0 != UInt8(ascii: ",") }
+        })
+
     static let interface = TextSyntax(
         expected: "the name of a network interface or an IP address",
         pattern: nil,

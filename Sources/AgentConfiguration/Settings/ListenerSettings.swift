@@ -6,6 +6,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var name = Located("")
     /// The databases that can be reached here; at least one, no duplicates.
     public var databases: [Located<String>] = []
+    /// The collections that can be reached, in each of the databases. Default: empty, all.
+    public var collections: [Located<CollectionReference>] = []
     /// 0: any free port, reported in status. Default 4984.
     public var port = Located(4984)
     /// Name or IP address of a network interface. Default: nil, all.
@@ -48,6 +50,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("name", \.name, Form.text(.name).located, required: true, "Name in status, logs and metrics."),
         Key("databases", \.databases, Form.text(.database).located.list(atLeast: 1, of: "database names"), required: true,
             "Databases that can be reached here."),
+        Key("collections", \.collections, Form<CollectionReference>.collection.located.list(atLeast: 1, of: "collections"),
+            "Collections that can be reached, in each of the databases. Absent: all."),
         Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one, reported in status."),
         Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. Absent: all."),
         Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Clear text (ws) instead of TLS (wss)."),

@@ -42,7 +42,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     /// Seconds that a continuous replicator waits at first, and at most, while somebody has to act. Default 60 and 3600.
     public var blockedWaitTime = Located(60)
     public var maxBlockedWaitTime = Located(3600)
-    /// Removes documents to which the remote took away access. Default true.
+    /// Removes documents to which the remote took away access, unless the pull filter keeps them. Not those of a collection with
+    /// `document_ids`. Default true.
     public var enableAutoPurge = true
     /// Default true.
     public var deltaSync = true
@@ -79,7 +80,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("blocked_wait_time", \.blockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located,
             "Seconds that a continuous replicator waits after an error that somebody has to mend (a password, a certificate); doubles each time."),
         Key("max_blocked_wait_time", \.maxBlockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located, "Seconds that it waits then at most."),
-        Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access."),
+        Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
     ]
 
@@ -149,6 +150,8 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
     public var documentIDs: [Located<String>] = []
     /// Only documents in these channels are pulled; empty: all that the user may see.
     public var channels: [Located<String>] = []
+    /// Deletions of documents that the other side never had stay where they are. Default false.
+    public var skipDeletions = false
     /// Default: nil, the database's.
     public var conflictResolver: PluginReference?
     public internal(set) var position = SourcePosition.none
@@ -163,7 +166,9 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what may leave this database."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what may enter this database."),
         Key("document_ids", \.documentIDs, Form.text("a document id").located.list(of: "document ids"), "Only these documents."),
-        Key("channels", \.channels, Form.text("a channel").located.list(of: "channels"), "Pulls only documents in these channels."),
+        Key("channels", \.channels, Form.text(.channel).located.list(of: "channels"), "Pulls only documents in these channels."),
+        Key("skip_deletions", \.skipDeletions, .boolean,
+            "Leaves out deletions of documents that the receiving side never had. An unknown one costs a row of a list, not a document."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the database's."),
     ]
 

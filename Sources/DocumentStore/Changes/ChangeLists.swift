@@ -106,35 +106,34 @@ extension ReadTransaction {
     /// may be an ancestor that was pruned here. One that cannot be is of a branch that a decision dropped: the peer went on with it, so it is wanted once more.
     ///
     /// - Parameters:
-    ///   - echoed: the places of those offers that went to the peer from here a moment ago.
+    ///   - skipsDeletions: deletions of documents that are not here are not wanted.
     ///   - remote: one that is not to learn which revisions we hold beside those that it is known to have; nil: all are named.
     public final func missing(
-        _ collection: Collection, _ offers: [(DocumentID, RevisionID)], maxAncestors: Int = 10, echoed: Set<Int> = [],
+        _ collection: Collection, _ offers: [RevisionOffer], maxAncestors: Int = 10, skipsDeletions: Bool = false,
         onlyKnownTo remote: RemoteID? = nil
     ) throws(StoreError) -> [RevisionNeed] {
         let tables = try tables(collection)
         let find = try tables.find()
         var needs: [RevisionNeed] = []
         needs.reserveCapacity(offers.count)
-        for (index, (id, revision)) in offers.enumerated() {
-            let place = try tables.index.seek(id, find)
+        for offer in offers {
+            let place = try tables.index.seek(offer.id, find)
             guard place.sequence > 0 else {
-                needs.append(.need(ancestors: []))
+                needs.append(skipsDeletions && offer.isDeletion ? .have : .need(ancestors: []))
                 continue
             }
             defer { find.reset() }
             needs.append(
-                columnEquals(find, 1, revision) ? .have : try need(
-                    collection, revision, row(find, place, id), id, maxAncestors, remote, isEcho: echoed.contains(index)))
+                columnEquals(find, 1, offer.revision) ? .have : try need(collection, offer, row(find, place, offer.id), maxAncestors, remote))
         }
         return needs
     }
 
     private func need(
-        _ collection: Collection, _ revision: RevisionID, _ row: Row, _ id: DocumentID, _ maxAncestors: Int, _ remote: RemoteID?,
-        isEcho: Bool
+        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ maxAncestors: Int, _ remote: RemoteID?
     ) throws(StoreError) -> RevisionNeed {
-        let isKnown = isEcho || row.remotes.entries.contains { $0.revision == revision }
+        let revision = offer.revision
+        let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == revision }
         // What may be named: the remote's revision and its ancestors, or everything.
         let known = remote.flatMap { row.remotes.revision($0, current: row.revision) }
         let namesCurrent = remote == nil || known == row.revision
@@ -143,7 +142,7 @@ extension ReadTransaction {
             return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [])
         }
         let tree: RevisionTree
-        do throws(StoreError) { tree = try self.tree(collection, of: row, id) } catch {
+        do throws(StoreError) { tree = try self.tree(collection, of: row, offer.id) } catch {
             // What it had is not known; the revision that comes may repair it.
             guard case .documentDamaged = error else { throw error }
             return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [])

@@ -2,12 +2,18 @@ import Documents
 
 /// Why a document is not replicated with one peer in one direction.
 public struct Exclusion: Sendable, Equatable {
-    public enum Direction: Int64, Sendable { case push = 0, pull = 1 }
+    public enum Direction: Int64, Sendable {
+        case push = 0, pull = 1
+        /// Not a way of documents, but the right to have one; see ``Kind/orphaned``.
+        case access = 8
+    }
     public enum Kind: Int64, Sendable {
         /// Refused by a filter or by the peer; looked at again when the document or the filter changes.
         case rejected = 0
         /// Held back because something failed; tried again.
         case held = 1
+        /// The remote took the document away, and it stayed here (with ``Direction/access``).
+        case orphaned = 8
     }
 
     public var remote: RemoteID

@@ -53,6 +53,19 @@ public enum InsertOutcome: Sendable, Equatable {
     case conflict(current: RevisionID)
 }
 
+/// One row of a peer's `changes`.
+public struct RevisionOffer: Sendable, Equatable {
+    public var id: DocumentID
+    public var revision: RevisionID
+    public var isDeletion: Bool
+    /// It went to the peer from here a moment ago.
+    public var isEcho: Bool
+
+    public init(id: DocumentID, revision: RevisionID, isDeletion: Bool = false, isEcho: Bool = false) {
+        (self.id, self.revision, self.isDeletion, self.isEcho) = (id, revision, isDeletion, isEcho)
+    }
+}
+
 /// Answer to one row of a peer's `changes`.
 public enum RevisionNeed: Sendable, Equatable {
     /// We hold the revision.

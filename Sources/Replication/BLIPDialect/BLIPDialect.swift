@@ -17,7 +17,8 @@ struct BLIPDialect: ~Copyable {
         case proposals(slot: Int, ListID, rows: Int)
         case changes(slot: Int, ListID, rows: Int)
         case revision(RevisionTrip)
-        case subscription
+        /// What is asked instead, should the peer not take it.
+        case subscription(Int, instead: OutgoingRequest?)
         case checkpointSave(slot: Int)
         case checkpointFetch(slot: Int)
         case blob(BlobTransfer)
@@ -157,7 +158,11 @@ struct BLIPDialect: ~Copyable {
             } else {
                 events.append(.revisionAnswered(trip, nil))
             }
-        case .subscription: if let error = reply.error { fail(error, Profile.subChanges, &events) }
+        case .subscription(let slot, let instead):
+            guard let error = reply.error else { break }
+            guard let instead, error.domain == "HTTP", error.code == 400 else { return fail(error, Profile.subChanges, &events) }
+            events.append(.warn("the peer does not pick documents in a continuous pull; it lists all, and this side picks: \(error)"))
+            subscribe(slot, instead)
         case .checkpointSave(let slot):
             switch reply.error {
             case nil: events.append(.checkpoint(slot: slot, .peerSaved(token: reply.properties[Property.rev] ?? "")))
@@ -211,7 +216,10 @@ struct BLIPDialect: ~Copyable {
         pending[token] = .caller(continuation)
     }
 
-    mutating func subscribe(_ slot: Int, _ request: OutgoingRequest) { send(request, slot, .subscription) }
+    /// - Parameter instead: sent when the peer answers 400, as Sync Gateway does to a continuous pull of chosen documents.
+    mutating func subscribe(_ slot: Int, _ request: OutgoingRequest, instead: OutgoingRequest? = nil) {
+        send(request, slot, .subscription(slot, instead: instead))
+    }
 
     mutating func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
         let style = slots[slot].style

@@ -30,6 +30,9 @@ final class CollectionLink {
     /// The store knows what the peer's authenticator said of its channels.
     var hasSetAccess = false
 
+    /// Documents may be here that the peer took away.
+    var mayHaveOrphans = false
+
     /// What a peer that is bound to channels wants.
     var leaving = LeavingRevisions()
 

@@ -113,10 +113,12 @@ extension ReplicationSession {
         let collection = link.collection
         switch action {
         case .readList(let list): read(list, link)
-        case .findMissing(let offers, let echoed):
+        case .findMissing(let offers):
             if offers.isEmpty { return tell(link, pull: .missing([])) }
             let limited = link.mayNameAll ? nil : link.remote
-            read { try $0.missing(collection, offers, echoed: echoed, onlyKnownTo: limited) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
+            endOrphans(offers.map(\.id), link)
+            let skipsDeletions = link.pull.settings.skipsDeletions
+            read { try $0.missing(collection, offers, skipsDeletions: skipsDeletions, onlyKnownTo: limited) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
                 $0.tell($0.links[slot], pull: .listFailed($1))
             }
         case .checkProposals(let proposals):
@@ -234,34 +236,6 @@ extension ReplicationSession {
                 session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
             }
         }
-    }
-
-    /// Documents that the peer no longer lets us have: purged here, when the replicator purges by itself. The pull filter may keep
-    /// them; without its verdict a document stays.
-    private func takeAway(_ removals: [Removal], _ link: CollectionLink) {
-        guard case .active(let active) = role, active.replicator.autoPurge else { return tell(link, pull: .takenAway(removals)) }
-        let (slot, collection) = (link.slot, link.collection)
-        guard let filter = link.pullFilter else { return purge(removals.map(\.id), removals, link) }
-        let context = policyContext(collection.name, .pull)
-        let ids = removals.map(\.id)
-        read { transaction in
-            try ids.map { id in
-                PolicyDocument(
-                    id: id, revision: try transaction.document(collection, id)?.revision ?? RevisionID(stored: "1-00"), isDeleted: false,
-                    body: Array("{}".utf8), accessRemoved: true)
-            }
-        } then: { session, questions in
-            session.ask { await filter.verdicts(questions, context) } then: { session, verdicts in
-                session.purge(zip(ids, verdicts).filter { $0.1 == .pass }.map(\.0), removals, session.links[slot])
-            }
-        }
-    }
-
-    private func purge(_ ids: [DocumentID], _ removals: [Removal], _ link: CollectionLink) {
-        let (slot, collection) = (link.slot, link.collection)
-        write { transaction in
-            for id in ids { _ = try transaction.purge(collection, id) }
-        } then: { session, _ in session.tell(session.links[slot], pull: .takenAway(removals)) }
     }
 
     private func check(_ proposals: [Proposal], _ link: CollectionLink) {

@@ -12,6 +12,8 @@ struct FeedSource: Sendable {
     var skipsConflicts: Bool
     /// Tombstones of the backlog are left out.
     var activeOnly = false
+    /// Tombstones of documents that the peer is not known to have are left out.
+    var skipsDeletions = false
     /// Only these documents; nil for all.
     var documentIDs: [DocumentID]?
     /// Nil: the peer may have everything.
@@ -33,7 +35,9 @@ struct FeedSource: Sendable {
         for change in changes {
             page.next.sequence = change.sequence
             let known = trustsKnownRevisions ? change.remoteRevision : nil
-            if known == change.revision || (activeOnly && isBacklog && change.isDeleted) || (skipsConflicts && change.hasConflict) {
+            if known == change.revision || (activeOnly && isBacklog && change.isDeleted) || (skipsConflicts && change.hasConflict)
+                || (skipsDeletions && change.isDeleted && change.remoteRevision == nil)
+            {
                 continue
             }
             if let document = try document(transaction, change, peerVersion: known, historyLimit) { page.documents.append(document) }

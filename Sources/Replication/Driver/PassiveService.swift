@@ -147,7 +147,9 @@ extension ReplicationSession {
 
     /// The peer's principal may be narrowed to some collections.
     private func mayUse(_ name: CollectionName) -> Bool {
-        guard case .passive(let passive) = role, let allowed = passive.principal.collections else { return true }
+        guard case .passive(let passive) = role else { return true }
+        if let served = passive.collections, !served.contains(name) { return false }
+        guard let allowed = passive.principal.collections else { return true }
         return allowed.contains { $0.utf8.elementsEqual(name.description.utf8) || $0.utf8.elementsEqual(name.wireName.utf8) }
     }
 

@@ -22,6 +22,8 @@ public struct PassiveConfiguration: Sendable {
     /// Decides about writes and assigns channels, which then bound what the peer may pull. A `ChannelRouter` has to run for each
     /// collection, else documents that come another way hold up the feeds of peers.
     public var syncFunction: (any SyncFunction)?
+    /// Which collections the peer may reach, whoever it is; nil for all.
+    public var collections: Set<CollectionName>?
     /// How the peer is told that a document left its channels.
     public var subprotocol = Subprotocol.generation3
     public var limits: ReplicationLimits

@@ -129,10 +129,10 @@ extension ReplicationSession {
         let settings = PullSettings(
             collection: collection.name, role: .active,
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
-            documentIDs: wanted.documentIDs.map(Set.init), limits: limits)
+            documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: limits)
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
-            source: FeedSource(collection: collection, remote: remote, skipsConflicts: true, documentIDs: wanted.documentIDs))
+            source: FeedSource(collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions, documentIDs: wanted.documentIDs))
         link.pushFilter = wanted.pushFilter
         link.pullFilter = wanted.pullFilter
         link.remote = remote
@@ -157,10 +157,17 @@ extension ReplicationSession {
             touch(link)
             // Left over from an earlier run: the local revision is readable, the decision is still due.
             tell(link, pull: .started)
+            reviewOrphans(link)
             watchPullPolicies(link)
             let isFirst = start.own == nil && !active.resets && isEmpty
             let wanted = configuration.collections[link.slot]
-            dialect.subscribe(link.slot, subscription(link, wanted, since: agreed.remote, isFirst: isFirst, configuration))
+            let request = subscription(link, wanted, since: agreed.remote, isFirst: isFirst, configuration)
+            var instead: OutgoingRequest?
+            if configuration.isContinuous, wanted.documentIDs != nil {
+                instead = request
+                instead?.body.clear()
+            }
+            dialect.subscribe(link.slot, request, instead: instead)
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
         if configuration.type.pushes {
@@ -180,7 +187,8 @@ extension ReplicationSession {
         if configuration.isContinuous { message.properties.append(Property.continuous, "true") }
         message.properties.append(Property.batch, String(limits.rowsPerChangeList))
         if isFirst { message.properties.append(Property.activeOnly, "true") }
-        if configuration.autoPurge { message.properties.append(Property.revocations, "true") }
+        // Also where nothing is purged: that access is gone is an event, and the document is listed.
+        message.properties.append(Property.revocations, "true")
         message.properties.append(Property.versioning, "rev-trees")
         if let channels = wanted.channels {
             message.properties.append(Property.filter, "sync_gateway/bychannel")
@@ -219,7 +227,12 @@ extension ReplicationSession {
 
     /// A pull filter or resolver that changed is asked again about what its old version kept back.
     private func watchPullPolicies(_ link: CollectionLink) {
-        if let filter = link.pullFilter { watch(filter.versionChanges(), link) { $0.tell($1, pull: .filterChanged) } }
+        if let filter = link.pullFilter {
+            watch(filter.versionChanges(), link) {
+                $0.tell($1, pull: .filterChanged)
+                $0.reviewOrphans($1)
+            }
+        }
         if let resolver = link.resolver?.resolver { watch(resolver.versionChanges(), link) { $0.tell($1, pull: .resolverChanged) } }
     }
 

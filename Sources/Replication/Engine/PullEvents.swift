@@ -20,6 +20,8 @@ struct PullSettings: Sendable {
     var keepsLists: Bool
     /// Only these documents are wanted.
     var documentIDs: Set<DocumentID>?
+    /// Deletions of documents that are not here are not wanted.
+    var skipsDeletions = false
     var limits: ReplicationLimits
 
     var isPassive: Bool { if case .passive = role { true } else { false } }
@@ -45,7 +47,9 @@ enum PullEvent: Sendable {
     case withdrawn(RemoteSequence?)
     case insertion(InsertionEvent)
     /// Answers ``PullAction/takeAway(_:)``.
-    case takenAway([Removal])
+    case takenAway([TakenAway])
+    /// The pull filter failed at these removals earlier, and may decide now.
+    case removalsAreDue([Removal])
     /// Answers ``PullAction/decide(_:)``.
     case decided([ConflictDecider.Outcome])
     case filterChanged
@@ -60,18 +64,10 @@ enum PullEvent: Sendable {
     case pushed(DocumentID, Version)
 }
 
-/// A document that the peer no longer lets us have.
-struct Removal: Sendable {
-    var id: DocumentID
-    var sequence: RemoteSequence?
-    var replyTo: AnswerHandle?
-}
-
 /// Something to do for a pull.
 enum PullAction: Sendable {
     case readList(IncomingList)
-    /// Echoed: at these places is what went to the peer from here a moment ago.
-    case findMissing([(DocumentID, Version)], echoed: Set<Int>)
+    case findMissing([RevisionOffer])
     case checkProposals([Proposal])
     case answerChanges(AnswerHandle?, [ChangeAnswer])
     case answerProposals(AnswerHandle?, [ProposalAnswer], namesCurrent: Bool)

@@ -91,7 +91,10 @@ struct PullMachine {
             insertion.handle(event, &ended, &actions)
             if case .failed(_, let error) = event, !settings.isPassive { actions.append(.fail(error)) }
             end(ended, &actions)
-        case .takenAway(let removals): accept(removals, &actions)
+        case .takenAway(let taken): accept(taken, &actions)
+        case .removalsAreDue(let due):
+            counts.total += UInt64(due.count)
+            removals += due
         case .decided(let outcomes): accept(outcomes, &actions)
         case .filterChanged:
             insertion.filterChanged()
@@ -175,13 +178,14 @@ struct PullMachine {
             // In the order of arrival, before anything can be completed.
             for row in rows { if let sequence = row.sequence { tracker?.begin(sequence) } }
             counts.total += UInt64(rows.count)
-            var offers: [(DocumentID, Version)] = []
-            var echoed: Set<Int> = []
+            var offers: [RevisionOffer] = []
             for case .row(let row) in rows where !row.isAccessRemoved {
-                if echoes.holds(row.id, row.revision) { echoed.insert(offers.count) }
-                offers.append((row.id, row.revision))
+                offers.append(
+                    RevisionOffer(
+                        id: row.id, revision: row.revision, isDeletion: row.flags & 1 != 0,
+                        isEcho: echoes.holds(row.id, row.revision)))
             }
-            actions.append(.findMissing(offers, echoed: echoed))
+            actions.append(.findMissing(offers))
         }
     }
 
@@ -202,9 +206,10 @@ struct PullMachine {
                 answers.append(.notWanted)
                 continue
             }
-            if row.isAccessRemoved {
+            let isWanted = settings.documentIDs?.contains(row.id) ?? true
+            if row.isAccessRemoved, isWanted {
                 removals.append(Removal(id: row.id, sequence: row.sequence))
-            } else if case .need(let ancestors)? = next.next(), settings.documentIDs?.contains(row.id) ?? true {
+            } else if !row.isAccessRemoved, case .need(let ancestors)? = next.next(), isWanted {
                 // The same row twice is asked for once.
                 if asked.updateValue(row.id, forKey: row.sequence) == nil {
                     answers.append(.wanted(ancestors: ancestors))
@@ -334,14 +339,15 @@ struct PullMachine {
         if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
     }
 
-    private mutating func accept(_ taken: [Removal], _ actions: inout [PullAction]) {
+    private mutating func accept(_ taken: [TakenAway], _ actions: inout [PullAction]) {
         removalsUnderWay -= taken.count
-        for removal in taken {
-            complete(removal.sequence)
+        for each in taken {
+            complete(each.removal.sequence)
             counts.completed += 1
-            if let handle = removal.replyTo { actions.append(.settle(handle, .stored)) }
-            actions.append(
-                .report(DocumentEvent(id: removal.id, collection: settings.collection, direction: .pull, isAccessRemoved: true)))
+            if case .rejected = each.end { counts.rejected += 1 }
+            if case .failed = each.end { counts.held += 1 }
+            if let handle = each.removal.replyTo { actions.append(.settle(handle, .stored)) }
+            if let event = each.event(settings.collection) { actions.append(.report(event)) }
         }
     }
 

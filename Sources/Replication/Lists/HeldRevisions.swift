@@ -79,6 +79,15 @@ enum HeldRevisions {
         try put(nil, remote, revision.id, collection, transaction)
     }
 
+    /// The remote took the document away: nothing of it waits any more.
+    static func forget(
+        _ id: DocumentID, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
+    ) throws(StoreError) {
+        guard try transaction.exclusion(collection, remote: remote, direction: .pull, id: id) != nil else { return }
+        try transaction.unexclude(collection, remote: remote, direction: .pull, ids: [id])
+        try put(nil, remote, id, collection, transaction)
+    }
+
     // MARK: - Parts
 
     private static func key(_ remote: RemoteID, _ part: Int, _ id: DocumentID) -> String {

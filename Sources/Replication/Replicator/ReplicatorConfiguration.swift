@@ -25,6 +25,8 @@ public struct CollectionReplication: Sendable {
     public var documentIDs: [DocumentID]?
     /// Sync Gateway channels to pull from; nil for all.
     public var channels: [String]?
+    /// Deletions of documents that the other side never had stay where they are.
+    public var skipsDeletions = false
 
     public init(
         collection: CollectionName, pushFilter: (any DocumentFilter)? = nil, pullFilter: (any DocumentFilter)? = nil,

@@ -13,20 +13,24 @@ struct ReplicatorCommand: AsyncParsableCommand {
             nightjar replicator NAME stop
             nightjar replicator NAME pending
             nightjar replicator NAME held
+            nightjar replicator NAME orphaned
             """,
-        discussion: "pending: documents that wait to be pushed. held: documents whose filter failed.")
+        discussion: """
+            pending: documents that wait to be pushed. held: documents whose filter failed. orphaned: documents \
+            that the remote took away and that stayed here, by enable_auto_purge or a pull filter.
+            """)
 
-    enum Action: String, ExpressibleByArgument, CaseIterable { case start, stop, pending, held }
+    enum Action: String, ExpressibleByArgument, CaseIterable { case start, stop, pending, held, orphaned }
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The replicator's name, or \"list\".") var name: String
-    @Argument(help: "start, stop, pending or held.") var action: Action?
+    @Argument(help: "start, stop, pending, held or orphaned.") var action: Action?
     @Flag(help: "With start: forget the checkpoint and look at every document again.") var reset = false
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
         if action == nil, name != "list" {
-            throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending or held")
+            throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending, held or orphaned")
         }
         if reset, action != .start { throw ValidationError("--reset goes with start") }
     }
@@ -48,6 +52,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .held:
                 try await list(
                     "\(path)/held", at: agent, ["collection", "id", "direction", "plugin", "tries", "since", "error"], none: "nothing is held")
+            case .orphaned:
+                try await list("\(path)/orphaned", at: agent, ["collection", "id", "rev", "since", "plugin", "reason"], none: "nothing is orphaned")
             }
         }
     }

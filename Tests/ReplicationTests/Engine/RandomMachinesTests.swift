@@ -212,17 +212,17 @@ import Testing
                     return .row(row(Int(remote), "d\(Int.random(in: 0..<12, using: &random))", "\(remote)-x", flags: chance(10) ? 2 : 0))
                 }
                 due.append(.pull(.listRead(.success(.offered(rows)))))
-            case .findMissing(let offers, _):
+            case .findMissing(let offers):
                 var needs: [RevisionNeed] = []
-                for (id, version) in offers {
-                    let sequence = UInt64(version.generation)
+                for offer in offers {
+                    let sequence = UInt64(offer.revision.generation)
                     guard chance(80) else {
                         here.insert(sequence)
                         needs.append(.have)
                         continue
                     }
                     needs.append(.need(ancestors: []))
-                    asked.append((sequence, id.text))
+                    asked.append((sequence, offer.id.text))
                 }
                 due.append(.pull(.missing(needs)))
             case .answerChanges:
@@ -259,7 +259,7 @@ import Testing
                 due.append(.pull(.insertion(.stored(batch, outcomes))))
             case .takeAway(let removals):
                 for each in removals { here.insert(each.sequence?.integer ?? 0) }
-                due.append(.pull(.takenAway(removals)))
+                due.append(.pull(.takenAway(removals.map { TakenAway(removal: $0, end: .purged) })))
             case .decide(let ids):
                 due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))

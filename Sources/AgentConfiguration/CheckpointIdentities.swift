@@ -1,0 +1,43 @@
+extension AgentSettings {
+    /// What a replicator's checkpoint is kept under, for one of its collections: with two of one kind each would go on from where the other
+    /// was, past documents that it has not seen.
+    private struct CheckpointIdentity: Hashable {
+        var database: String
+        var target: String
+        var type: String
+        var collection: CollectionReference
+        var documentIDs: [String]
+        var channels: [String]
+        var pullFilter: String?
+
+        init(_ replicator: ReplicatorSettings, _ wanted: ReplicatedCollectionSettings) {
+            database = replicator.database.value
+            target = replicator.target.value.text
+            type = replicator.direction.rawValue
+            collection = wanted.collection.value
+            documentIDs = wanted.documentIDs.map(\.value).sorted()
+            channels = wanted.channels.map(\.value).sorted()
+            pullFilter = wanted.pullFilter?.plugin.value
+        }
+    }
+
+    /// Two replicators that would share a checkpoint.
+    func checkCheckpoints(_ reading: inout Reading) {
+        var first: [CheckpointIdentity: Located<String>] = [:]
+        for replicator in replicators where !replicator.target.value.text.isEmpty {
+            for wanted in replicator.collections {
+                let identity = CheckpointIdentity(replicator, wanted)
+                guard let other = first[identity] else {
+                    first[identity] = replicator.name
+                    continue
+                }
+                reading.problems.report(
+                    at: replicator.name.position,
+                    "the replicators \(Quoting.quoted(replicator.name.value)) and \(Quoting.quoted(other.value)) would share a checkpoint: both do "
+                        + "\(identity.type) of \(identity.collection) in the database \(Quoting.quoted(identity.database)) with the same target, "
+                        + "and with the same document_ids, channels and pull_filter")
+                break
+            }
+        }
+    }
+}

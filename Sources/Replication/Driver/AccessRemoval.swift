@@ -1,0 +1,106 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Documents that the peer no longer lets us have: purged here, when the replicator purges by itself. The pull filter may keep them;
+/// without its verdict a document stays. What stays is listed as orphaned, until the peer lets us have it again.
+extension ReplicationSession {
+    func takeAway(_ removals: [Removal], _ link: CollectionLink) {
+        guard case .active(let active) = role, let remote = link.remote else {
+            return tell(link, pull: .takenAway(removals.map { TakenAway(removal: $0, end: .kept) }))
+        }
+        let (slot, collection, filter) = (link.slot, link.collection, link.pullFilter)
+        // As in Couchbase Lite: a replicator of chosen documents purges none.
+        let purges = active.replicator.autoPurge && link.pull.settings.documentIDs == nil
+        let context = policyContext(collection.name, .pull)
+        read { transaction in
+            try removals.map { removal in
+                try transaction.document(collection, removal.id).map {
+                    PolicyDocument(id: removal.id, revision: $0.revision, isDeleted: false, body: Array("{}".utf8), accessRemoved: true)
+                }
+            }
+        } then: { session, documents in
+            session.ask { () async -> [TakenAway] in
+                let here = documents.compactMap { $0 }
+                let asked = purges && !here.isEmpty ? filter : nil
+                var verdicts = (await asked?.verdicts(here, context) ?? here.map { _ in .pass }).makeIterator()
+                return zip(removals, documents).map { removal, document in
+                    guard document != nil, let verdict = verdicts.next() else { return TakenAway(removal: removal, end: .absent) }
+                    guard purges else { return TakenAway(removal: removal, end: .kept) }
+                    switch verdict {
+                    case .pass: return TakenAway(removal: removal, end: .purged)
+                    case .reject: return TakenAway(removal: removal, end: .rejected(by: filter?.pluginName ?? ""))
+                    case .failed(let failure): return TakenAway(removal: removal, end: .failed(failure))
+                    }
+                }
+            } then: { session, taken in
+                let revisions = documents.map { $0?.revision }
+                session.write { transaction in
+                    var orphans: [Exclusion] = []
+                    for (each, revision) in zip(taken, revisions) {
+                        // Before the purge, which forgets that something waits. A revision that never came in must not come in later.
+                        if purges { try HeldRevisions.forget(each.removal.id, remote, collection, transaction) }
+                        if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
+                        if let orphan = each.orphan(remote, revision, filter: filter) { orphans.append(orphan) }
+                    }
+                    try transaction.exclude(collection, orphans)
+                    return orphans.count
+                } then: { session, orphans in
+                    let link = session.links[slot]
+                    if orphans > 0 { link.mayHaveOrphans = true }
+                    session.log(taken, orphans: orphans, collection.name)
+                    session.tell(link, pull: .takenAway(taken))
+                }
+            }
+        }
+    }
+
+    /// One line for many: access is taken away by the thousand.
+    private func log(_ taken: [TakenAway], orphans: Int, _ collection: CollectionName) {
+        let purged = taken.count { if case .purged = $0.end { true } else { false } }
+        guard purged + orphans > 0 else { return }
+        logger.info(
+            "access removed: \(purged) documents purged, \(orphans) stay as orphans",
+            metadata: [
+                "collection": "\(collection)",
+                "documents": "\(taken.prefix(10).map(\.removal.id.text).joined(separator: " "))\(taken.count > 10 ? " ..." : "")",
+            ])
+    }
+
+    /// The peer offers these documents: they are no orphans any more.
+    func endOrphans(_ ids: [DocumentID], _ link: CollectionLink) {
+        guard link.mayHaveOrphans, let remote = link.remote else { return }
+        let collection = link.collection
+        write { transaction in
+            var ended: [DocumentID] = []
+            for id in ids where try transaction.exclusion(collection, remote: remote, direction: .access, id: id) != nil { ended.append(id) }
+            try transaction.unexclude(collection, remote: remote, direction: .access, ids: ended)
+        } then: { _, _ in }
+    }
+
+    /// Looks for orphans of earlier runs, and takes up those removals at which the pull filter failed, unless the same version did.
+    func reviewOrphans(_ link: CollectionLink) {
+        guard let remote = link.remote else { return }
+        let (slot, collection, limit) = (link.slot, link.collection, 1_000)
+        let current = link.pullFilter?.version
+        errands += 1
+        read { transaction in
+            var (count, after) = (0, DocumentID?.none)
+            var due: [Removal] = []
+            while true {
+                let page = try transaction.exclusions(collection, remote: remote, direction: .access, after: after, limit: limit)
+                count += page.count
+                for row in page where !row.plugin.isEmpty && row.error != TakenAway.keptByFilter && row.version != current {
+                    due.append(Removal(id: row.id))
+                }
+                guard page.count == limit, due.count < limit, let last = page.last else { return (count, due) }
+                after = last.id
+            }
+        } then: { (session, found: (count: Int, due: [Removal])) in
+            session.errands -= 1
+            let link = session.links[slot]
+            if found.count > 0 { link.mayHaveOrphans = true }
+            if !found.due.isEmpty { session.tell(link, pull: .removalsAreDue(found.due)) }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// A document that the peer no longer lets us have.
+struct Removal: Sendable {
+    var id: DocumentID
+    var sequence: RemoteSequence?
+    var replyTo: AnswerHandle?
+}
+
+/// What became of a document that the peer took away.
+struct TakenAway: Sendable {
+    enum End: Sendable {
+        case purged
+        /// It was not here.
+        case absent
+        /// The replicator does not purge by itself.
+        case kept
+        /// The pull filter wants it to stay.
+        case rejected(by: String)
+        /// The pull filter could not decide; the document stays.
+        case failed(PolicyFailure)
+    }
+
+    var removal: Removal
+    var end: End
+
+    static let keptByFilter = "the pull filter keeps it"
+
+    /// What the replicator's listeners hear. Where the pull filter keeps the document, that its removal was refused.
+    func event(_ collection: CollectionName) -> DocumentEvent? {
+        var event = DocumentEvent(id: removal.id, collection: collection, direction: .pull)
+        switch end {
+        case .absent: return nil
+        case .purged, .kept: event.isAccessRemoved = true
+        case .rejected(let plugin):
+            event.error = ReplicationError(
+                domain: .http, code: 403, message: "the removal was rejected by the pull filter \(plugin): the document stays, without access")
+        case .failed(let failure): event.error = ReplicationError(failure)
+        }
+        return event
+    }
+
+    /// How a document that stayed is listed; nil for one that did not stay.
+    func orphan(_ remote: RemoteID, _ revision: RevisionID?, filter: (any DocumentFilter)?) -> Exclusion? {
+        var row = Exclusion(
+            remote: remote, direction: .access, kind: .orphaned, id: removal.id, remoteSequence: removal.sequence?.json ?? "",
+            revision: revision)
+        switch end {
+        case .purged, .absent: return nil
+        case .kept: row.error = "the replicator does not purge it (enable_auto_purge, document_ids)"
+        case .rejected(let plugin):
+            (row.plugin, row.version) = (plugin, filter?.version ?? "")
+            row.error = Self.keptByFilter
+        case .failed(let failure): (row.plugin, row.version, row.error) = (failure.plugin, failure.version, failure.message)
+        }
+        return row
+    }
+}

@@ -1,0 +1,239 @@
+import Documents
+import DocumentStore
+import Interfaces
+import Replication
+import Testing
+
+/// What happens to documents when access to their channel is taken away and given back: the tables of Couchbase Lite's documentation, row
+/// by row.
+@Suite(.timeLimit(.minutes(10)))
+struct AccessTests {
+    /// A hub whose sync function lets nobody write into a channel without having it. What anna has is in the document `card`.
+    private struct Guarded {
+        let routed: ChannelTests.RoutedHub
+        var anna: Hub { routed.hub("anna") }
+
+        init() async throws {
+            routed = try await ChannelTests.RoutedHub()
+            routed.function.become("1") { object, request in
+                guard case .accepted(var assignment) = TestSync.byFields(object, request) else { return .rejected(reason: "bad") }
+                if let role = object["role"]?.asString { assignment.roles = ["anna": [role]] }
+                guard request.caller.isAdmin || assignment.channels.allSatisfy(request.caller.channels.contains) else {
+                    return .rejected(reason: "missing channel access")
+                }
+                return .accepted(assignment)
+            }
+            try await grant("{\"anna\":[\"red\",\"blue\"]}")
+            try await put("only-red", in: "red")
+            try await put("both", in: "red", "blue")
+        }
+
+        func put(_ id: String, in channels: String...) async throws {
+            let list = channels.map { "\"\($0)\"" }.joined(separator: ",")
+            try await routed.database.put(id, "{\"in\":[\(list)]}")
+            try await settled(id)
+        }
+
+        func grant(_ channels: String, more: String = "") async throws {
+            try await routed.database.put("card", "{\"give\":\(channels)\(more)}")
+            try await settled("card")
+        }
+
+        func revokeRed() async throws { try await grant("{\"anna\":[\"blue\"]}") }
+        func reassignRed() async throws { try await grant("{\"anna\":[\"red\",\"blue\"]}") }
+
+        private func settled(_ id: String) async throws {
+            let collection = try routed.database.collection()
+            try await routed.database.wait { try await $0.database.read { try $0.assignedChannels(collection, doc(id)) } != nil }
+        }
+    }
+
+    private func ids(_ database: TestDatabase) async throws -> [String] {
+        let collection = try database.collection()
+        return try await database.database.read {
+            try $0.changes(collection, since: 0, limit: 1000, includeBodies: false, includeDeleted: false).map(\.id.text).sorted()
+        }
+    }
+
+    /// Runs once; gives the status, what was told of documents (as many as expected), and the orphans afterwards.
+    private func run(
+        _ device: TestDatabase, _ hub: Hub, _ type: ReplicatorType, telling count: Int = 0, reset: Bool = false,
+        _ change: (inout ReplicatorConfiguration) -> Void = { _ in }
+    ) async throws -> (status: ReplicatorStatus, told: [String], orphans: [String]) {
+        let replicator = Replicator(ReplicatorConfiguration(device, type, change), hub)
+        let events = replicator.documentEvents()
+        let status = await replicator.run(reset: reset)
+        #expect(status.error == nil && status.counts.completed == status.counts.total)
+        var told: [String] = []
+        if count > 0 {
+            for await batch in events {
+                told += batch.map { event in
+                    let flag = event.isAccessRemoved ? " access_removed" : ""
+                    return "\(event.direction) \(event.id)\(flag)\(event.error.map { " \($0.domain)/\($0.code)" } ?? "")"
+                }
+                if told.count >= count { break }
+            }
+        }
+        var orphans: [String] = []
+        try await replicator.eachOrphaned { orphans += $0.map { "\($0.1.id): \($0.1.error)" } }
+        return (status, told, orphans)
+    }
+
+    // MARK: - Table 2: access revoked
+
+    @Test func revokedPullOnly() async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        _ = try await run(device, hub.anna, .pull)
+        #expect(try await ids(device) == ["both", "only-red"])
+        try await hub.revokeRed()
+        let run = try await run(device, hub.anna, .pull, telling: 1)
+        // What is in another of the user's channels stays.
+        #expect(try await ids(device) == ["both"])
+        #expect(try await device.get("only-red") == nil)
+        #expect(run.told == ["pull only-red access_removed"] && run.orphans == [])
+        #expect(run.status.counts.failed == 0 && run.status.counts.pulled == 0)
+    }
+
+    @Test func revokedPushOnly() async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        try await device.put("mine", "{\"in\":[\"red\"]}")
+        #expect(try await run(device, hub.anna, .push).status.counts.pushed == 1)
+        try await hub.revokeRed()
+        try await device.put("mine", "{\"in\":[\"red\"],\"n\":2}")
+        let run = try await run(device, hub.anna, .push, telling: 1)
+        #expect(run.told == ["push mine http/403"] && run.status.counts.failed == 1 && run.status.counts.pushed == 0)
+        #expect(try await device.body("mine") == "{\"in\":[\"red\"],\"n\":2}")
+        #expect(try await hub.routed.database.body("mine") == "{\"in\":[\"red\"]}")
+    }
+
+    @Test func revokedPushAndPull() async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        _ = try await run(device, hub.anna, .pushAndPull)
+        try await hub.revokeRed()
+        try await device.put("mine", "{\"in\":[\"red\"]}")
+        let run = try await run(device, hub.anna, .pushAndPull, telling: 2)
+        #expect(run.told.sorted() == ["pull only-red access_removed", "push mine http/403"] && run.orphans == [])
+        #expect(try await ids(device) == ["both", "mine"])
+        #expect(try await hub.routed.database.get("mine") == nil)
+    }
+
+    /// The ways in which a user loses a channel.
+    @Test(arguments: ["user leaves role", "channel leaves role"])
+    func revokedByRole(_ way: String) async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        try await hub.grant("{\"role:crew\":[\"red\"],\"anna\":[\"blue\"]}", more: ",\"role\":\"crew\"")
+        _ = try await run(device, hub.anna, .pull)
+        #expect(try await ids(device) == ["both", "only-red"])
+        if way == "user leaves role" {
+            try await hub.grant("{\"role:crew\":[\"red\"],\"anna\":[\"blue\"]}")
+        } else {
+            try await hub.grant("{\"anna\":[\"blue\"]}", more: ",\"role\":\"crew\"")
+        }
+        let run = try await run(device, hub.anna, .pull, telling: 1)
+        #expect(run.told == ["pull only-red access_removed"])
+        #expect(try await ids(device) == ["both"])
+    }
+
+    // MARK: - Table 3: access given back
+
+    @Test func reassignedPullOnly() async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        for step in [hub.revokeRed, hub.reassignRed] {
+            _ = try await run(device, hub.anna, .pull)
+            try await step()
+        }
+        _ = try await run(device, hub.anna, .pull)
+        try await hub.put("only-red", in: "red")
+        _ = try await run(device, hub.anna, .pull)
+        #expect(try await ids(device) == ["both", "only-red"])
+    }
+
+    @Test(arguments: [ReplicatorType.push, .pushAndPull])
+    func reassignedWithPush(_ type: ReplicatorType) async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        _ = try await run(device, hub.anna, type)
+        try await hub.revokeRed()
+        for id in ["m1", "m2"] { try await device.put(id, "{\"in\":[\"red\"]}") }
+        #expect(try await run(device, hub.anna, type).status.counts.failed == 2)
+        #expect(try await ids(device) == (type == .push ? ["m1", "m2"] : ["both", "m1", "m2"]))
+        try await hub.reassignRed()
+        try await hub.put("only-red", in: "red")
+        // What was refused is not sent again by itself; a later change is.
+        try await device.put("m2", "{\"in\":[\"red\"],\"n\":2}")
+        #expect(try await run(device, hub.anna, type).status.counts.pushed == 1)
+        #expect(try await hub.routed.database.get("m1") == nil)
+        #expect(try await hub.routed.database.body("m2") == "{\"in\":[\"red\"],\"n\":2}")
+        #expect(try await ids(device) == (type == .push ? ["m1", "m2"] : ["both", "m1", "m2", "only-red"]))
+        #expect(try await run(device, hub.anna, type, reset: true).status.counts.pushed == 1)
+        #expect(try await hub.routed.database.body("m1") == "{\"in\":[\"red\"]}")
+    }
+
+    // MARK: - Table 4: overrides
+
+    @Test(arguments: [
+        (true, nil, "access_removed", nil),
+        (true, "reject", "http/403", "the pull filter keeps it"),
+        (true, "fail", "plugin/503", "filter.lua:1: broken"),
+        (false, nil, "access_removed", "the replicator does not purge it (enable_auto_purge, document_ids)"),
+        (false, "reject", "access_removed", "the replicator does not purge it (enable_auto_purge, document_ids)"),
+    ] as [(Bool, String?, String, String?)])
+    func overrides(_ purges: Bool, _ verdict: String?, _ told: String, _ reason: String?) async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        let filter = TestFilter { _, _ in .pass }
+        if let verdict {
+            let failure = filter.failure()
+            filter.become("1") { document, _ in document.accessRemoved ? verdict == "reject" ? .reject : failure : .pass }
+        }
+        func settings(_ configuration: inout ReplicatorConfiguration) {
+            configuration.autoPurge = purges
+            if verdict != nil { configuration.only { $0.pullFilter = filter } }
+        }
+        _ = try await run(device, hub.anna, .pull, settings)
+        try await hub.revokeRed()
+        let lost = try await run(device, hub.anna, .pull, telling: 1, settings)
+        #expect(lost.told == ["pull only-red \(told)"])
+        #expect(lost.orphans == reason.map { ["only-red: \($0)"] } ?? [])
+        #expect(lost.status.counts.rejected == (told == "http/403" ? 1 : 0) && lost.status.counts.held == (told == "plugin/503" ? 1 : 0))
+        #expect(lost.status.counts.failed == 0)
+        #expect(try await ids(device) == (reason == nil ? ["both"] : ["both", "only-red"]))
+        if verdict == "fail" {
+            // A filter that works again decides.
+            filter.become("2") { _, _ in .pass }
+            let again = try await run(device, hub.anna, .pull, telling: 1, settings)
+            #expect(again.told == ["pull only-red access_removed"] && again.orphans == [])
+        }
+        try await hub.reassignRed()
+        try await hub.put("only-red", in: "red")
+        #expect(try await run(device, hub.anna, .pull, settings).orphans == [])
+        #expect(try await ids(device) == ["both", "only-red"])
+    }
+
+    @Test func chosenDocumentsAreNotPurged() async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        func settings(_ configuration: inout ReplicatorConfiguration) { configuration.only { $0.documentIDs = [doc("only-red")] } }
+        _ = try await run(device, hub.anna, .pull, settings)
+        try await hub.revokeRed()
+        let lost = try await run(device, hub.anna, .pull, telling: 1, settings)
+        #expect(lost.told == ["pull only-red access_removed"] && lost.orphans.count == 1)
+        #expect(try await ids(device) == ["only-red"])
+    }
+
+    @Test func theSettingConcernsLaterRemovalsOnly() async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        _ = try await run(device, hub.anna, .pull) { $0.autoPurge = false }
+        try await hub.revokeRed()
+        _ = try await run(device, hub.anna, .pull) { $0.autoPurge = false }
+        let later = try await run(device, hub.anna, .pull)
+        #expect(later.orphans.count == 1 && later.status.counts.total == 0)
+        #expect(try await ids(device) == ["both", "only-red"])
+    }
+}
