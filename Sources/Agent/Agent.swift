@@ -166,6 +166,7 @@ public actor Agent {
         var options = DatabaseOptions()
         options.historyDepth = wanted.history.revisions
         options.conflictHistory = wanted.history.conflicts
+        options.unusualKeys = wanted.unusualKeys
         options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let database = try Database.open(

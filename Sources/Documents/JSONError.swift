@@ -4,6 +4,7 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
         case unexpectedEnd, unexpectedCharacter, expectedKey, expectedColon, expectedCommaOrEnd
         case badNumber, badLiteral, badEscape, loneSurrogate, controlCharacter, badUTF8
         case tooDeep, tooLarge, rootNotObject, trailingText, duplicateKey
+        case notFinite, emptyKey, nulInKey
     }
 
     public let kind: Kind
@@ -15,10 +16,17 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     public let column: Int
     /// The key that appears twice, escaped and cut for a log line; nil for other kinds.
     public let key: String?
+    /// JSON pointer (RFC 6901), escaped and cut for a log line, of the value in question, or of the object whose key is; nil where the
+    /// place in the text says enough.
+    public let path: String?
 
     init(_ kind: Kind, offset: Int, in bytes: UnsafeRawBufferPointer, key: String? = nil) {
         self.kind = kind
         self.key = key
+        switch kind {
+        case .tooDeep, .notFinite, .duplicateKey, .emptyKey, .nulInKey: path = JSONPlace.pointer(to: offset, in: bytes)
+        default: path = nil
+        }
         self.offset = offset
         var line = 1
         var lineStart = 0
@@ -33,7 +41,8 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 
     public var description: String {
-        "line \(line), column \(column) (byte \(offset)): \(problem)"
+        let place = path.map { $0.isEmpty ? "at the top level, " : "at \($0), " } ?? ""
+        return "\(place)line \(line), column \(column) (byte \(offset)): \(problem)"
     }
 
     private var problem: String {
@@ -50,6 +59,9 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
         case .controlCharacter: "a control character in a string must be escaped"
         case .badUTF8: "the string is not UTF-8"
         case .tooDeep: "arrays and objects are nested deeper than depth = \(JSONLimits.depth)"
+        case .notFinite: "the number is beyond what a double can hold; Couchbase peers cannot store it"
+        case .emptyKey: "an empty key, which Couchbase peers cannot store; unusual_keys of the database allows it"
+        case .nulInKey: "a key with a NUL character, which Couchbase peers cannot store; unusual_keys of the database allows it"
         case .tooLarge: "the text is larger than textBytes = \(JSONLimits.textBytes)"
         case .rootNotObject: "a document's body must be a JSON object"
         case .duplicateKey: "the key \(key ?? "") appears twice in one object; readers differ in which of the two counts"

@@ -18,25 +18,32 @@ public struct DocumentScan: Sendable, Equatable {
     }
 }
 
-/// Checks JSON text strictly: RFC 8259; UTF-8; whole surrogate pairs; nesting to `JSONLimits.depth`; no key twice in one object.
+/// Checks JSON text strictly: RFC 8259; UTF-8; whole surrogate pairs; nesting to `JSONLimits.depth`; numbers that a double can hold; no key
+/// twice in one object.
 ///
-/// This is the door of every way in. What is stored already is read by the same rules but the last: an older version may have let two
-/// equal keys pass, and of those the last counts.
+/// This is the door of every way in. What is stored already is read by the first rules only: an older version may have let more levels, larger
+/// numbers and equal keys pass, of which the last counts.
 public enum JSONScanner {
     /// Checks a document's body: one object and nothing else but white space.
-    public static func scanDocument(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> DocumentScan {
-        try scan(bytes, keysMayRepeat: false)
+    /// - Parameter unusualKeys: empty keys and keys with NUL are let in. Couchbase Lite cannot store them.
+    public static func scanDocument(_ bytes: UnsafeRawBufferPointer, unusualKeys: Bool = true) throws(JSONError) -> DocumentScan {
+        try scan(bytes, keysMayRepeat: false, unusualKeys: unusualKeys)
     }
 
-    private static func scan(_ bytes: UnsafeRawBufferPointer, keysMayRepeat: Bool) throws(JSONError) -> DocumentScan {
-        guard let walker = try JSONWalker.walk(bytes, rootMustBeObject: true, recording: false, keysMayRepeat: keysMayRepeat) else {
+    private static func scan(
+        _ bytes: UnsafeRawBufferPointer, keysMayRepeat: Bool, unusualKeys: Bool = true
+    ) throws(JSONError) -> DocumentScan {
+        guard
+            let walker = try JSONWalker.walk(
+                bytes, rootMustBeObject: true, recording: false, keysMayRepeat: keysMayRepeat, unusualKeys: unusualKeys)
+        else {
             throw JSONError(.unexpectedEnd, offset: 0, in: bytes)
         }
         return walker.documentScan
     }
 
-    public static func scanDocument(_ bytes: [UInt8]) throws(JSONError) -> DocumentScan {
-        try bytes.withRawBytes { (raw) throws(JSONError) in try scanDocument(raw) }
+    public static func scanDocument(_ bytes: [UInt8], unusualKeys: Bool = true) throws(JSONError) -> DocumentScan {
+        try bytes.withRawBytes { (raw) throws(JSONError) in try scanDocument(raw, unusualKeys: unusualKeys) }
     }
 
     /// The scan the caller has, or else one of a body that is stored.

@@ -134,6 +134,27 @@ extension JSONText {
         return 0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00)
     }
 
+    /// Whether a key that was accepted holds an escaped NUL.
+    static func holdsNUL(_ inside: UnsafeBufferPointer<UInt8>) -> Bool {
+        var at = 0
+        while at < inside.count {
+            guard inside[at] == 0x5C else {
+                at += 1
+                continue
+            }
+            guard inside[at + 1] == 0x75 else {
+                at += 2
+                continue
+            }
+            if inside[(at + 2)..<(at + 6)].allSatisfy({ $0 == 0x30 }) { return true }
+            at += 6
+        }
+        return false
+    }
+
+    /// Whether a double can hold a number that was read.
+    static func isFinite(_ number: UnsafeBufferPointer<UInt8>) -> Bool { Double(String(decoding: number, as: UTF8.self))?.isFinite == true }
+
     /// Appends the inside of a string without its escapes.
     static func appendPlain(_ inside: UnsafeBufferPointer<UInt8>, to out: inout [UInt8]) {
         guard var at = inside.baseAddress else { return }

@@ -24,17 +24,21 @@ struct JSONWalker {
     let recording: Bool
     var containers: ContiguousArray<Container> = []
     let keysMayRepeat: Bool
+    let unusualKeys: Bool
+    private let deepest: Int
     /// Of all objects that the walk is in, innermost last; those of one object without its nested ones.
     private var keys: ContiguousArray<ObjectKey> = []
     /// What `.duplicateKey` names.
     private var duplicate: UnsafeBufferPointer<UInt8>?
 
-    private init(start: UnsafePointer<UInt8>, count: Int, recording: Bool, keysMayRepeat: Bool) {
+    private init(start: UnsafePointer<UInt8>, count: Int, recording: Bool, keysMayRepeat: Bool, unusualKeys: Bool) {
         self.start = start
         end = start + count
         p = start
         self.recording = recording
         self.keysMayRepeat = keysMayRepeat
+        self.unusualKeys = unusualKeys
+        deepest = keysMayRepeat ? JSONLimits.storedDepth : JSONLimits.depth
         if !keysMayRepeat { keys.reserveCapacity(32) }
     }
 
@@ -43,12 +47,13 @@ struct JSONWalker {
     }
 
     /// Walks the whole text. nil if there is none at all.
+    /// - Parameter keysMayRepeat: the text is stored already: what an older version let in is read.
     static func walk(
-        _ bytes: UnsafeRawBufferPointer, rootMustBeObject: Bool, recording: Bool, keysMayRepeat: Bool
+        _ bytes: UnsafeRawBufferPointer, rootMustBeObject: Bool, recording: Bool, keysMayRepeat: Bool, unusualKeys: Bool = true
     ) throws(JSONError) -> JSONWalker? {
         guard bytes.count <= JSONLimits.textBytes else { throw JSONError(.tooLarge, offset: JSONLimits.textBytes, in: bytes) }
         guard let base = bytes.assumingMemoryBound(to: UInt8.self).baseAddress else { return nil }
-        var walker = JSONWalker(start: base, count: bytes.count, recording: recording, keysMayRepeat: keysMayRepeat)
+        var walker = JSONWalker(start: base, count: bytes.count, recording: recording, keysMayRepeat: keysMayRepeat, unusualKeys: unusualKeys)
         do throws(Problem) {
             try walker.text(rootMustBeObject: rootMustBeObject)
         } catch {
@@ -109,7 +114,9 @@ struct JSONWalker {
     }
 
     private mutating func number() throws(Problem) {
+        let first = p
         var q = p
+        var exponent: UnsafePointer<UInt8>?
         defer { p = q }
         if q.pointee == 0x2D { q += 1 }
         guard q < end, isDigit(q.pointee) else { throw .badNumber }
@@ -128,12 +135,19 @@ struct JSONWalker {
             q += 1
             if q < end, q.pointee == 0x2B || q.pointee == 0x2D { q += 1 }
             guard q < end, isDigit(q.pointee) else { throw .badNumber }
+            exponent = q
             repeat { q += 1 } while q < end && isDigit(q.pointee)
+        }
+        // Most numbers are far from the largest; what is stored already stays readable.
+        if q - first < 200, exponent.map({ q - $0 <= 2 }) ?? true { return }
+        guard keysMayRepeat || JSONText.isFinite(UnsafeBufferPointer(start: first, count: q - first)) else {
+            q = first
+            throw .notFinite
         }
     }
 
     private mutating func array(depth: Int) throws(Problem) {
-        guard depth <= JSONLimits.depth else { throw .tooDeep }
+        guard depth <= deepest else { throw .tooDeep }
         let record = open()
         p += 1
         skipSpace()
@@ -161,7 +175,7 @@ struct JSONWalker {
     }
 
     private mutating func object(depth: Int) throws(Problem) {
-        guard depth <= JSONLimits.depth else { throw .tooDeep }
+        guard depth <= deepest else { throw .tooDeep }
         let record = open()
         p += 1
         skipSpace()
@@ -182,6 +196,10 @@ struct JSONWalker {
             let first = p + 1
             let escaped = try string()
             let key = UnsafeBufferPointer(start: first, count: p - 1 - first)
+            if !unusualKeys, key.isEmpty || escaped && JSONText.holdsNUL(key) {
+                p = first - 1
+                throw key.isEmpty ? .emptyKey : .nulInKey
+            }
             if escaped {
                 isCanonical = false
                 mayHoldBlobs = true

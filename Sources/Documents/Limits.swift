@@ -22,8 +22,10 @@ public enum DocumentLimits {
 
 /// Bounds on JSON text.
 public enum JSONLimits {
-    /// Deepest nesting of arrays and objects. Readers recurse once a level; a document needs far less.
-    public static let depth = 128
+    /// Deepest nesting of arrays and objects: what Couchbase Lite takes, which would store a deeper document nowhere and say nothing.
+    public static let depth = 100
+    /// Deepest nesting that is read from a database: older versions let in 128 levels. Readers recurse once a level.
+    public static let storedDepth = 128
     /// Largest JSON text in bytes. Stores and protocols set smaller limits of their own; this one keeps
     /// offsets within 32 bits.
     public static let textBytes = 1 << 30

@@ -32,6 +32,20 @@ public enum ReservedKeys {
         return nil
     }
 
+    /// What is wrong with the `_attachments` of a document that is saved here, for an error text; nil if nothing is. Their bytes are blobs,
+    /// so that each entry names a digest; one that is no `sha1-` is carried as it is, and its bytes with nobody.
+    public static func attachmentsProblem(in root: JSONObject) -> String? {
+        guard let value = root["_attachments"] else { return nil }
+        guard case .object(let attachments) = value else { return "_attachments must be an object with an entry for each attachment" }
+        for entry in attachments.members {
+            let digest = entry.value["digest"]?.asString ?? ""
+            guard digest.utf8.isEmpty || digest.utf8.starts(with: "sha1-".utf8) && (try? BlobDigest(digest)) == nil else { continue }
+            return "the entry \(quoted(entry.key.utf8)) of _attachments needs a digest, sha1- and the base64 of 20 bytes: "
+                + "store its bytes as a blob, and name the blob's digest"
+        }
+        return nil
+    }
+
     /// A peer's body without its reserved keys; the body itself if it has none. Genuine entries of `_attachments`
     /// stay. Entries that mirror an inline blob (`blob_/pointer`, and `blob_<digit>…` of 2.0) go; if such an entry
     /// names another digest than the blob at its pointer, its digest, length and type are put into the blob first.
@@ -78,9 +92,13 @@ public enum LegacyAttachments {
 
     /// The body with a top-level `_attachments` that mirrors each inline blob, as a stub of the given generation.
     /// Other entries of `_attachments` stay. The body itself if it has no inline blob.
-    public static func add(to body: [UInt8], generation: UInt64, scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
+    /// - Parameter whereListed: only if there are `_attachments` already: then Couchbase Lite wants all blobs in it, else none.
+    public static func add(
+        to body: [UInt8], generation: UInt64, whereListed: Bool = false, scan: DocumentScan? = nil
+    ) throws(JSONError) -> [UInt8] {
         let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.mayHoldBlobs, case .object(var root) = try JSONValue(stored: body) else { return body }
+        if whereListed, root["_attachments"] == nil { return body }
         var entries: [JSONObject.Member] = []
         BlobReferences.visit(.object(root), pointer: "", skippingAttachments: true) { pointer, blob in
             guard BlobReference(blob) != nil else { return }
@@ -94,6 +112,17 @@ public enum LegacyAttachments {
         let others = root["_attachments"]?.asObject?.members.filter { !isMirror($0.key) } ?? []
         root["_attachments"] = .object(JSONObject(others + entries))
         return JSONValue.object(root).serialize()
+    }
+
+    /// `_attachments` as they are saved here: entries get the `stub` and the `revpos` that they lack and that Sync Gateway asks for.
+    public static func complete(_ attachments: JSONObject, generation: UInt64) -> JSONObject {
+        JSONObject(
+            attachments.members.map { member in
+                guard var entry = member.value.asObject, BlobReference(entry) != nil else { return member }
+                if entry["stub"] == nil { entry["stub"] = true }
+                if entry["revpos"] == nil { entry["revpos"] = .int(generation) }
+                return JSONObject.Member(key: member.key, value: .object(entry))
+            })
     }
 
     /// Whether a key of `_attachments` stands for an inline blob.

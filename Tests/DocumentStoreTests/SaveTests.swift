@@ -70,6 +70,44 @@ import Testing
         _ = try await store.save("a", #"{"x":{"_id":"a"}}"#)
     }
 
+    @Test(arguments: ["7", #"{"x":7}"#, #"{"x":{"data":"aGk="}}"#, #"{"x":{"digest":"sha1-no"}}"#])
+    func attachmentsNameTheirBytes(_ attachments: String) async throws {
+        let store = try Store()
+        let error = await #expect(throws: StoreError.self) { try await store.save("a", #"{"_attachments":\#(attachments)}"#) }
+        #expect(error.map { "\($0)" }?.utf8.count ?? 0 > 0)
+        guard case .bodyInvalid? = error else { return #expect(Bool(false), "\(String(describing: error))") }
+    }
+
+    /// What came by a peer's own interface is read, changed and put back; bytes by another digest are with nobody here.
+    @Test func attachmentsGoRound() async throws {
+        let store = try Store()
+        let digest = "sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA="
+        let attachments = #"{"p":{"content_type":"image/png","digest":"\#(digest)","length":1,"revpos":1,"stub":true},"m":{"digest":"md5-1B2M2Y8AsgTpgAmY7PhCfg=="}}"#
+        _ = try await store.insert("a", "1-aa", body: #"{"_attachments":\#(attachments),"n":1}"#)
+        let saved = try await store.save("a", #"{"_attachments":\#(attachments),"n":2}"#, parent: rev("1-aa"))
+        let stored = try await store.get("a")
+        #expect(stored?.hasBlobs == true)
+        #expect(text(stored?.body) == #"{"_attachments":\#(attachments),"n":2}"#)
+        let blob = try BlobDigest(digest)
+        #expect(try await store.database.read { try $0.isBlobReferenced(blob) })
+        // A save without them takes them away, as in CouchDB.
+        _ = try await store.save("a", #"{"n":3}"#, parent: saved.revision)
+        #expect(try await !store.database.read { try $0.isBlobReferenced(blob) })
+    }
+
+    @Test func unusualKeysNeedASetting() async throws {
+        let strict = try Store()
+        for body in [#"{"":1}"#, #"{"a":[{"b\u0000":1}]}"#] {
+            let error = await #expect(throws: StoreError.self) { try await strict.save("a", body) }
+            guard case .bodyInvalid? = error else { return #expect(Bool(false), "\(String(describing: error))") }
+            await #expect(throws: StoreError.self) { try await strict.insert("a", "1-aa", body: body) }
+        }
+        var options = DatabaseOptions()
+        options.unusualKeys = true
+        let lenient = try Store(options)
+        _ = try await lenient.save("a", #"{"":1,"a":[{"b\u0000":1}]}"#)
+    }
+
     @Test func bodyOverTheLimit() async throws {
         var options = DatabaseOptions()
         options.maxBodyBytes = 100

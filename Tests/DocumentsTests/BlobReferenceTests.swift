@@ -76,6 +76,11 @@ import Documents
         #expect(attachments?.asObject?.members.map(\.key) == ["blob_/list/0", "blob_/a~0~1b"])
         #expect(attachments?["blob_/list/0"] == ["digest": .string(first), "length": 27, "content_type": "text/plain", "stub": true, "revpos": 3])
         #expect(try JSONValue(parsing: ReservedKeys.strip(from: sent)) == JSONValue(parsing: body))
+        // Couchbase Lite wants all blobs listed, or none.
+        #expect(try LegacyAttachments.add(to: body, generation: 3, whereListed: true) == body)
+        let mixed = #"{"p":\#(blob(first)),"_attachments":{"photo":{"digest":"\#(second)","length":1,"stub":true,"revpos":1}}}"#
+        let listed = try JSONValue(parsing: LegacyAttachments.add(to: Array(mixed.utf8), generation: 3, whereListed: true))
+        #expect(listed["_attachments"]?.asObject?.members.map(\.key) == ["photo", "blob_/p"])
         let plain = Array(#"{"n" : 1}"#.utf8)
         #expect(try LegacyAttachments.add(to: plain, generation: 3) == plain)
     }

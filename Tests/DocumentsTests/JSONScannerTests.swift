@@ -55,9 +55,40 @@ import Testing
         func nested(_ depth: Int) -> String {
             "{\"a\":" + String(repeating: "[", count: depth - 1) + String(repeating: "]", count: depth - 1) + "}"
         }
-        _ = try scan(nested(128))
-        let error = #expect(throws: JSONError.self) { try scan(nested(129)) }
+        _ = try scan(nested(100))
+        let error = #expect(throws: JSONError.self) { try scan(nested(101)) }
         #expect(error?.kind == .tooDeep)
+        #expect(error?.path?.utf8.starts(with: "\"/a/0/0/0".utf8) == true)
+        // An older version stored deeper ones.
+        _ = try JSONValue(stored: Array(nested(128).utf8))
+    }
+
+    @Test func numbersAreFinite() throws {
+        let longest = String(repeating: "9", count: 308)
+        for number in ["1e308", "-1.7976931348623157e308", "1e-400", "0e999", "1E+00000000000000000000001", longest, "0.\(longest)\(longest)e300"] {
+            _ = try scan("{\"n\":\(number)}")
+        }
+        for number in ["1e400", "-1e309", "1E+999999999999999999999", longest + "9", longest + "e99"] {
+            let error = #expect(throws: JSONError.self) { try scan("{\"a/b\":[1,{\"c\":2,\"n\":\(number)}]}") }
+            #expect(error?.kind == .notFinite)
+            #expect(error?.description.contains("/a~1b/1/n") == true)
+            _ = try JSONValue(stored: Array("{\"n\":\(number)}".utf8))
+        }
+    }
+
+    @Test func unusualKeysAreNamedWithTheirObject() throws {
+        for (text, kind) in [
+            (#"{"":1}"#, JSONError.Kind.emptyKey), (#"{"\u0000":1}"#, .nulInKey), (#"{"a\\\u0000b":1}"#, .nulInKey),
+        ] {
+            for (whole, place) in [(text, "at the top level"), (#"{"x":{"e":{}},"list":[0,\#(text)]}"#, "/list/1")] {
+                let error = #expect(throws: JSONError.self) { try JSONScanner.scanDocument(Array(whole.utf8), unusualKeys: false) }
+                #expect(error?.kind == kind)
+                #expect(error?.description.contains(place) == true)
+                _ = try scan(whole)
+            }
+        }
+        // An escaped backslash before u0000 is no NUL.
+        _ = try JSONScanner.scanDocument(Array(#"{"\\u0000":"","a":"\u0000"}"#.utf8), unusualKeys: false)
     }
 
     @Test(arguments: [

@@ -35,7 +35,7 @@ indirect enum NaiveJSON: Equatable {
         switch rest.first {
         case UInt8(ascii: "\""): return string(&rest).map { .string($0) }
         case UInt8(ascii: "["):
-            guard depth <= 128 else { return nil }
+            guard depth <= 100 else { return nil }
             rest.removeFirst()
             var items: [NaiveJSON] = []
             skipSpace(&rest)
@@ -48,7 +48,7 @@ indirect enum NaiveJSON: Equatable {
             } while take(",", &rest)
             return take("]", &rest) ? .array(items) : nil
         case UInt8(ascii: "{"):
-            guard depth <= 128 else { return nil }
+            guard depth <= 100 else { return nil }
             rest.removeFirst()
             var members: [(key: [UInt8], value: NaiveJSON)] = []
             skipSpace(&rest)

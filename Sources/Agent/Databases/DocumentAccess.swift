@@ -85,7 +85,14 @@ public struct DocumentAccess: Sendable {
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         for key in ["_id", "_rev", "_deleted"] { object[key] = nil }
+        if case .object(let attachments)? = object["_attachments"] {
+            object["_attachments"] = .object(LegacyAttachments.complete(attachments, generation: (parts.revision?.generation ?? 0) + 1))
+        }
         parts.body = JSONValue.object(object).serialize()
+        // Of `_attachments`, as a peer's own interface shows them, what only mirrors inline blobs goes.
+        if case .object? = object["_attachments"], !object.members.contains(where: { $0.key.utf8.first == 0x5F && $0.key != "_attachments" }) {
+            parts.body = try ReservedKeys.strip(from: parts.body)
+        }
         return parts
     }
 

@@ -9,6 +9,8 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
     /// Decides conflicts where the replicator's collection names no other. Default: nil, the built-in policy.
     public var conflictResolver: PluginReference?
     public var history = HistorySettings()
+    /// Whether documents may have empty keys and keys with NUL. Default false: Couchbase Lite cannot store them.
+    public var unusualKeys = false
     public internal(set) var position = SourcePosition.none
 
     public init() {}
@@ -22,6 +24,9 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
             "delta_sync", \.deltaSync, .deltaSync,
             "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the built-in policy."),
+        Key(
+            "unusual_keys", \.unusualKeys, .boolean,
+            "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so that they are refused without this."),
         Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
     ]
 

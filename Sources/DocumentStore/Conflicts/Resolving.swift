@@ -67,7 +67,7 @@ extension WriteTransaction {
         }
         var isMerge = false
         if case .merged = resolution { isMerge = true }
-        let scan = try scan(result, id, allowAttachments: !isMerge)
+        let scan = try scan(result, id, isPeers: !isMerge)
         let canonical = try canonical(result, scan, id)
         return NewRevision(
             revision: RevisionDigest.revision(parent: survivor.revision, deleted: isDeleted, canonicalBody: canonical),

@@ -16,6 +16,8 @@ public final class Database: Sendable {
     /// 32 hex digits that peers may know.
     public let publicUUID: String
     public let blobs: BlobStore
+    /// Whether documents may have empty keys and keys with NUL, see `DatabaseOptions.unusualKeys`.
+    public let unusualKeys: Bool
 
     private let environment: Environment
     private let lock: any FileLock
@@ -40,6 +42,7 @@ public final class Database: Sendable {
     private init(folder: String, name: String, options: DatabaseOptions, _ environment: Environment) throws(StoreError) {
         self.name = name
         self.folder = folder
+        unusualKeys = options.unusualKeys
         self.environment = environment
         let problems = DatabaseProblems(report: options.onProblem)
         self.problems = problems

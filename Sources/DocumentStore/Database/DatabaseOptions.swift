@@ -15,6 +15,8 @@ public struct DatabaseOptions: Sendable {
     public var conflictHistory = StoreLimits.conflictHistory
     /// Largest document body, in bytes.
     public var maxBodyBytes = StoreLimits.maxBodyBytes
+    /// Documents may have empty keys and keys with NUL, which Couchbase Lite cannot store.
+    public var unusualKeys = false
     /// Largest blob, in bytes; `BlobStore.maxBytes` changes it while the database is open.
     public var maxBlobBytes = StoreLimits.maxBlobBytes
     /// Age in seconds below which an unreferenced blob is never removed.

@@ -25,7 +25,7 @@ extension WriteTransaction {
                 throw .bodyTooLarge(id: id.text, bytes: body.count, limit: session.options.maxBodyBytes)
             }
         } else {
-            mayHoldBlobs = try scan(body, id, allowAttachments: true).mayHoldBlobs
+            mayHoldBlobs = try scan(body, id, isPeers: true).mayHoldBlobs
         }
         guard incoming.history.count <= StoreLimits.maxIncomingHistory else {
             throw .historyInvalid(

@@ -5,7 +5,7 @@ import SQLite
 extension WriteTransaction {
     /// Stores a new revision of a document.
     /// - Parameters:
-    ///   - body: a JSON object without top-level keys that start with `_`; empty means `{}`.
+    ///   - body: a JSON object without top-level keys that start with `_`, but for `_attachments`; empty means `{}`.
     ///   - parent: the revision that was edited, which must be the current one. `nil`: the document must not
     ///     exist, or be a tombstone, whose child the revision then is.
     /// - Throws: `StoreError.conflict` with the current revision; `.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`.
@@ -17,7 +17,7 @@ extension WriteTransaction {
     ) throws(StoreError) -> SavedRevision {
         let tables = try tables(collection)
         let body = body.isEmpty ? Array("{}".utf8) : body
-        let scan = try scan(body, id, allowAttachments: false)
+        let scan = try scan(body, id, isPeers: false)
         let canonical = try canonical(body, scan, id)
         let deletedFlag = deleted ? DocumentFlags.deleted : 0
         let digests = scan.mayHoldBlobs ? try blobs(in: body, id) : []
@@ -64,18 +64,19 @@ extension WriteTransaction {
         }
     }
 
-    /// Checks size, form and reserved keys. Peers' bodies may keep genuine `_attachments`.
-    func scan(_ body: [UInt8], _ id: DocumentID, allowAttachments: Bool) throws(StoreError) -> DocumentScan {
+    /// Checks size, form and reserved keys. Of `_attachments` those of peers are kept whatever they hold, those made here name blobs.
+    func scan(_ body: [UInt8], _ id: DocumentID, isPeers: Bool) throws(StoreError) -> DocumentScan {
         guard body.count <= session.options.maxBodyBytes else {
             throw .bodyTooLarge(id: id.text, bytes: body.count, limit: session.options.maxBodyBytes)
         }
         let scan: DocumentScan
         do {
-            scan = try JSONScanner.scanDocument(body)
+            scan = try JSONScanner.scanDocument(body, unusualKeys: session.options.unusualKeys)
             if scan.hasReservedKeys {
                 let keys = try ReservedKeys.all(in: body, scan: scan)
-                if let key = keys.first(where: { !allowAttachments || $0 != "_attachments" }) {
-                    throw StoreError.reservedKey(id: id, key: key)
+                if let key = keys.first(where: { $0 != "_attachments" }) { throw StoreError.reservedKey(id: id, key: key) }
+                if !isPeers, let root = try JSONValue(stored: body).asObject, let problem = ReservedKeys.attachmentsProblem(in: root) {
+                    throw StoreError.bodyInvalid(id: id, detail: problem)
                 }
             }
         } catch let error as StoreError {

@@ -255,8 +255,9 @@ struct BLIPDialect: ~Copyable {
             message.properties.append(Property.history, document.history.map(\.text).joined(separator: ","))
         }
         if slots[slot].style == .propose { message.properties.append(Property.noConflicts, "1") }
-        if document.hasBlobs, !slots[slot].peerKnowsBlobs,
-            let body = try? LegacyAttachments.add(to: document.body, generation: document.version.generation)
+        if document.hasBlobs,
+            let body = try? LegacyAttachments.add(
+                to: document.body, generation: document.version.generation, whereListed: slots[slot].peerKnowsBlobs)
         {
             message.body = ByteBuffer(bytes: body)
         } else {

@@ -129,7 +129,8 @@ extension ReplicationSession {
             dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent)
         case .refuseList(let handle, let error): dialect.refuse(handle, error)
         case .check(let batch, let revisions):
-            ask { RevisionChecking.check(revisions) } then: { $0.tell($0.links[slot], pull: .insertion(.checked(batch, $1))) }
+            let unusualKeys = database.unusualKeys
+            ask { RevisionChecking.check(revisions, unusualKeys: unusualKeys) } then: { $0.tell($0.links[slot], pull: .insertion(.checked(batch, $1))) }
         case .fetchBlobs(let fetch, let revision):
             need(fetch, revision, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)

@@ -4,9 +4,12 @@ import NIOCore
 
 /// Looks at the bodies of a batch: valid JSON, reserved keys, blobs. Not for an event loop, which a large document would hold up.
 enum RevisionChecking {
-    static func check(_ batch: [ReceivedRevision]) -> [CheckOutcome] { batch.map { check($0) } }
+    /// - Parameter unusualKeys: what the database allows, see `DatabaseOptions.unusualKeys`.
+    static func check(_ batch: [ReceivedRevision], unusualKeys: Bool) -> [CheckOutcome] {
+        batch.map { check($0, unusualKeys: unusualKeys) }
+    }
 
-    private static func check(_ revision: ReceivedRevision) -> CheckOutcome {
+    private static func check(_ revision: ReceivedRevision, unusualKeys: Bool) -> CheckOutcome {
         var body = [UInt8](revision.body.readableBytesView)
         var blobs: [BlobReference] = []
         var isRemoval = false
@@ -16,7 +19,11 @@ enum RevisionChecking {
                 body = Array("{}".utf8)
             }
             let scan: DocumentScan
-            do { scan = try body.withUnsafeBytes { bytes throws(JSONError) in try JSONScanner.scanDocument(bytes) } } catch {
+            do {
+                scan = try body.withUnsafeBytes { bytes throws(JSONError) in
+                    try JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys)
+                }
+            } catch {
                 throw MessageError.bad("the body of document \(revision.id) is refused: \(error)")
             }
             if scan.mayHoldBlobs || scan.hasReservedKeys {

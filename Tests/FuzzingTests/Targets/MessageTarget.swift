@@ -212,7 +212,7 @@ private struct FuzzedSession: ~Copyable {
             try hold(revision.history.count <= limits.maximumReceivedHistory && revision.body.readableBytes <= limits.maximumDocumentBytes, "beyond its limits")
             try seeIdentity(revision.id, revision.revision)
             for ancestor in revision.history { try seeIdentity(revision.id, ancestor) }
-            if case .checked(let checked)? = RevisionChecking.check([revision]).first {
+            if case .checked(let checked)? = RevisionChecking.check([revision], unusualKeys: true).first {
                 guard (try? JSONScanner.scanDocument(checked.body)) != nil else { throw FuzzFinding(description: "a body that is no JSON") }
                 var document = OutgoingDocument(sequence: 1, id: checked.id, version: checked.revision)
                 (document.body, document.blobs, document.isDeleted) = (checked.body, checked.blobs.map(\.digest), checked.isDeleted)
