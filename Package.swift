@@ -16,6 +16,8 @@ let package = Package(
     products: [
         .executable(name: "nightjar", targets: ["nightjar"]),
         .executable(name: "nightjar-bench", targets: ["nightjar-bench"]),
+        // For applications that bring a transport of their own: endpoints, and what runs on them.
+        .library(name: "MessageEndpoints", targets: ["MessageEndpoints", "Replication", "DocumentStore", "Documents", "Interfaces", "Environment", "Transport"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -46,6 +48,11 @@ let package = Package(
         // What several rooms say to each other: policies, transports, errors.
         .target(
             name: "Interfaces", dependencies: ["Documents", "Environment", .product(name: "NIOCore", package: "swift-nio")],
+            swiftSettings: strict),
+
+        // Replication over an application's own transport.
+        .target(
+            name: "MessageEndpoints", dependencies: ["CZlib", "Environment", "Interfaces", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: strict),
 
         // The store and the protocol.
@@ -85,7 +92,7 @@ let package = Package(
         .target(
             name: "Transport",
             dependencies: [
-                "Digests", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces", "TLS",
+                "Digests", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces", "MessageEndpoints", "TLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -173,6 +180,15 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "MessageEndpointsTests",
+            dependencies: [
+                "MessageEndpoints", "Replication", "Interfaces", "Environment", "Transport", "DocumentStore", "Documents", "SimulationSupport", "TestSupport",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

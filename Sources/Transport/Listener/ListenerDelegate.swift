@@ -41,6 +41,8 @@ public struct UpgradeRequest: Sendable {
     public var basicCredentials: BasicCredentials?
     /// Who is behind the secure layer; nil without one.
     public var securePeer: SecurePeer?
+    /// At a message endpoint: who the system says, or the configuration, is on the other side.
+    public var endpointUser: String?
 }
 
 /// User name and password of HTTP's Basic scheme (RFC 7617).

@@ -1,0 +1,175 @@
+import CZlib
+import NIOCore
+
+/// One frame on a byte stream. All numbers are big-endian.
+///
+/// | bytes | meaning |
+/// | --- | --- |
+/// | 2 | F5 9A |
+/// | 1, 1 | kind, flags |
+/// | 4 | session, chosen at random by the side that connects |
+/// | 4, 4 | sequence number; the next one that the sender expects |
+/// | 2, 2 | segments beyond that one which the sender can take; length of the payload |
+/// | 4 | CRC-32 of the bytes before |
+/// | n, 4 | payload, exclusive-ored with a stream from session and sequence; CRC-32 of it, begun with the header's. Both absent if n is 0 |
+///
+/// The payload is scrambled so that nobody who writes documents, and does not know the session, can place a frame in it that
+/// a receiver finds when noise has spoilt the frame around it.
+struct LinkFrame: Equatable, Sendable {
+    enum Kind: UInt8, Sendable {
+        case open = 1, accept, refuse, data, acknowledge, probe, close, reset
+    }
+
+    /// The last segment of a message.
+    static let isLast: UInt8 = 1
+    /// In an acknowledgement: something is missing, send again from there.
+    static let asksAgain: UInt8 = 2
+
+    static let magic: (UInt8, UInt8) = (0xF5, 0x9A)
+    static let headerBytes = 24
+    static let checksumBytes = 4
+
+    var kind: Kind
+    var flags: UInt8 = 0
+    var session: UInt32
+    var sequence: UInt32 = 0
+    var acknowledged: UInt32 = 0
+    var window: UInt16 = 0
+    var payload = ByteBuffer()
+
+    /// Writes it; a payload is at most 65,535 bytes.
+    func write(to buffer: inout ByteBuffer) {
+        let start = buffer.writerIndex
+        buffer.writeMultipleIntegers(Self.magic.0, Self.magic.1, kind.rawValue, flags)
+        buffer.writeMultipleIntegers(session, sequence, acknowledged)
+        buffer.writeMultipleIntegers(window, UInt16(payload.readableBytes))
+        let header = Self.checksum(0, buffer, at: start, length: Self.headerBytes - 4)
+        buffer.writeInteger(header)
+        guard payload.readableBytes > 0 else { return }
+        let body = buffer.writerIndex
+        buffer.writeImmutableBuffer(payload)
+        Self.scramble(&buffer, at: body, length: payload.readableBytes, session: session, sequence: sequence)
+        buffer.writeInteger(Self.checksum(header, buffer, at: body, length: payload.readableBytes))
+    }
+
+    static func checksum(_ seed: UInt32, _ buffer: ByteBuffer, at index: Int, length: Int) -> UInt32 {
+        buffer.withUnsafeReadableBytes { bytes in
+            let part = UnsafeRawBufferPointer(rebasing: bytes[(index - buffer.readerIndex)..<(index - buffer.readerIndex + length)])
+            return UInt32(truncatingIfNeeded: crc32(UInt(seed), part.baseAddress?.assumingMemoryBound(to: UInt8.self), UInt32(length)))
+        }
+    }
+
+    /// Its own inverse.
+    static func scramble(_ buffer: inout ByteBuffer, at index: Int, length: Int, session: UInt32, sequence: UInt32) {
+        let offset = index - buffer.readerIndex
+        buffer.withUnsafeMutableReadableBytes { bytes in
+            var state = UInt64(session) << 32 | UInt64(sequence)
+            var at = offset
+            while at < offset + length {
+                // SplitMix64.
+                state &+= 0x9E37_79B9_7F4A_7C15
+                var bits = state
+                bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9
+                bits = (bits ^ (bits >> 27)) &* 0x94D0_49BB_1331_11EB
+                bits ^= bits >> 31
+                for place in at..<min(at + 8, offset + length) {
+                    bytes[place] ^= UInt8(truncatingIfNeeded: bits)
+                    bits >>= 8
+                }
+                at += 8
+            }
+        }
+    }
+}
+
+/// Finds frames in a stream of bytes, whatever else is in it. What it keeps is at most one frame.
+struct LinkDecoder {
+    /// Bytes that were passed over since the last good frame.
+    private(set) var unsynchronised = 0
+    /// Frames, or what looked like one, whose checksum was wrong.
+    private(set) var damaged = 0
+    private var buffer = ByteBuffer()
+    private let maximumPayload: Int
+
+    init(maximumPayload: Int) { self.maximumPayload = maximumPayload }
+
+    mutating func append(_ bytes: ByteBuffer) {
+        if buffer.readableBytes == 0 {
+            buffer = bytes
+        } else {
+            buffer.discardReadBytes()
+            buffer.writeImmutableBuffer(bytes)
+        }
+    }
+
+    /// The next good frame; nil when more bytes are needed.
+    mutating func next() -> LinkFrame? {
+        while synchronise() {
+            let start = buffer.readerIndex
+            guard buffer.readableBytes >= LinkFrame.headerBytes else { return nil }
+            let checksum = LinkFrame.checksum(0, buffer, at: start, length: LinkFrame.headerBytes - 4)
+            guard checksum == buffer.getInteger(at: start + LinkFrame.headerBytes - 4, as: UInt32.self),
+                let length = buffer.getInteger(at: start + 18, as: UInt16.self).map(Int.init), length <= maximumPayload
+            else {
+                passOver()
+                continue
+            }
+            if length > 0 {
+                guard buffer.readableBytes >= LinkFrame.headerBytes + length + LinkFrame.checksumBytes else { return nil }
+                let body = start + LinkFrame.headerBytes
+                guard LinkFrame.checksum(checksum, buffer, at: body, length: length) == buffer.getInteger(at: body + length, as: UInt32.self) else {
+                    passOver()
+                    continue
+                }
+            }
+            if let frame = take(length) {
+                unsynchronised = 0
+                return frame
+            }
+        }
+        return nil
+    }
+
+    /// A limit was reached and told: begin to count again.
+    mutating func forgetUnsynchronised() { unsynchronised = 0 }
+
+    private mutating func take(_ length: Int) -> LinkFrame? {
+        guard let (_, _, kind, flags) = buffer.readMultipleIntegers(as: (UInt8, UInt8, UInt8, UInt8).self),
+            let (session, sequence, acknowledged) = buffer.readMultipleIntegers(as: (UInt32, UInt32, UInt32).self),
+            let (window, _) = buffer.readMultipleIntegers(as: (UInt16, UInt16).self)
+        else { return nil }
+        buffer.moveReaderIndex(forwardBy: 4)
+        var payload = ByteBuffer()
+        if length > 0 {
+            payload = buffer.readSlice(length: length) ?? payload
+            LinkFrame.scramble(&payload, at: payload.readerIndex, length: length, session: session, sequence: sequence)
+            buffer.moveReaderIndex(forwardBy: LinkFrame.checksumBytes)
+        }
+        // Of a later version: sound, and nothing to us.
+        guard let kind = LinkFrame.Kind(rawValue: kind) else { return nil }
+        return LinkFrame(
+            kind: kind, flags: flags, session: session, sequence: sequence, acknowledged: acknowledged, window: window, payload: payload)
+    }
+
+    /// No frame after all: look behind its first byte.
+    private mutating func passOver() {
+        damaged += 1
+        unsynchronised += 1
+        buffer.moveReaderIndex(forwardBy: 1)
+    }
+
+    /// Moves to what may be the beginning of a frame; false when there is none.
+    private mutating func synchronise() -> Bool {
+        let skipped = buffer.withUnsafeReadableBytes { bytes -> Int in
+            var at = 0
+            while at < bytes.count {
+                if bytes[at] == LinkFrame.magic.0, at + 1 == bytes.count || bytes[at + 1] == LinkFrame.magic.1 { return at }
+                at += 1
+            }
+            return at
+        }
+        buffer.moveReaderIndex(forwardBy: skipped)
+        unsynchronised += skipped
+        return buffer.readableBytes > 1
+    }
+}

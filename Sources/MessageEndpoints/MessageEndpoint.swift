@@ -1,0 +1,85 @@
+import Environment
+import Interfaces
+import Synchronization
+
+/// A remote database behind an application's own transport: the target of a replicator.
+public struct MessageEndpoint: TransportConnector {
+    /// Of this peer, for the application's use.
+    public var uid: String
+    /// The remote peer, as the delegate understands it.
+    public var target: any Sendable
+    public var protocolType: ProtocolType
+    public var delegate: any MessageEndpointDelegate
+    /// On a byte stream: what the listener hears of us.
+    public var offer = EndpointOffer()
+    public var limits = MessageEndpointLimits()
+    private let environment: Environment
+    private let context: @Sendable () -> any SerialContext
+
+    /// - Parameter context: where a new connection and its session run.
+    public init(
+        uid: String, target: any Sendable, protocolType: ProtocolType = .messageStream, delegate: any MessageEndpointDelegate,
+        environment: Environment = .system, context: @escaping @Sendable () -> any SerialContext
+    ) {
+        self.uid = uid
+        self.target = target
+        self.protocolType = protocolType
+        self.delegate = delegate
+        self.environment = environment
+        self.context = context
+    }
+
+    /// Has the delegate make a connection and opens it.
+    ///
+    /// - Throws: ``ReplicationError``; transient if the error of the connection was recoverable.
+    public func connect() async throws -> any MessageTransport {
+        let connection: any MessageEndpointConnection
+        do { connection = try delegate.createConnection(for: self) } catch let error as MessagingError { throw error.replicationError }
+        // The end may come before anybody waits for it.
+        let outcome = Outcome()
+        let transport = EndpointTransport(
+            connection, type: protocolType, offer: offer, context: context(), limits: limits, environment: environment,
+            observer: EndpointTransport.Observer(opened: { outcome.set($0) }))
+        transport.open(waitsForPeer: false)
+        try await withTaskCancellationHandler {
+            try await outcome.value()
+        } onCancel: {
+            transport.drop()
+        }
+        if Task.isCancelled {
+            transport.drop()
+            throw CancellationError()
+        }
+        return transport
+    }
+}
+
+/// A result that comes once, before or after somebody waits for it.
+private final class Outcome: Sendable {
+    private struct State {
+        var result: Result<String, ReplicationError>?
+        var waiter: CheckedContinuation<Void, any Error>?
+    }
+
+    private let state = Mutex(State())
+
+    func set(_ result: Result<String, ReplicationError>) {
+        let waiter = state.withLock { state -> CheckedContinuation<Void, any Error>? in
+            guard state.result == nil else { return nil }
+            state.result = result
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume(with: result.map { _ in }.mapError { $0 as any Error })
+    }
+
+    func value() async throws {
+        try await withCheckedThrowingContinuation { continuation in
+            let result = state.withLock { state -> Result<String, ReplicationError>? in
+                if state.result == nil { state.waiter = continuation }
+                return state.result
+            }
+            if let result { continuation.resume(with: result.map { _ in }.mapError { $0 as any Error }) }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import Environment
+import Interfaces
+import Synchronization
+
+/// The listening side: takes connections that an application's own transport made.
+public final class MessageEndpointListener: Sendable {
+    /// A connection that was let in.
+    public struct Accepted: Sendable {
+        public var transport: any MessageTransport
+        public var offer: EndpointOffer
+        public var protocolName: String
+        /// What the answer to the offer came with.
+        public var context: (any Sendable)?
+    }
+
+    private struct State {
+        var connections: [ObjectIdentifier: EndpointTransport] = [:]
+        var contexts: [ObjectIdentifier: (offer: EndpointOffer, answer: (any Sendable)?)] = [:]
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    public let protocolType: ProtocolType
+    public let limits: MessageEndpointLimits
+    private let environment: Environment
+    private let context: @Sendable () -> any SerialContext
+    private let admit: @Sendable (EndpointOffer, any MessageEndpointConnection) async -> EndpointAnswer
+    private let serve: @Sendable (Accepted) -> Void
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - context: where a new connection and its session run.
+    ///   - admit: on byte streams: decides about a peer by its offer. A stream of messages has none: who a peer is, its transport knows.
+    ///   - serve: starts a replication session on an open connection. Called in the connection's context.
+    public init(
+        protocolType: ProtocolType = .messageStream, limits: MessageEndpointLimits = .init(), environment: Environment = .system,
+        context: @escaping @Sendable () -> any SerialContext,
+        admit: @escaping @Sendable (EndpointOffer, any MessageEndpointConnection) async -> EndpointAnswer = MessageEndpointListener.admitsAll,
+        serve: @escaping @Sendable (Accepted) -> Void
+    ) {
+        self.protocolType = protocolType
+        self.limits = limits
+        self.environment = environment
+        self.context = context
+        self.admit = admit
+        self.serve = serve
+    }
+
+    /// Lets in everybody who speaks a protocol of ours.
+    public static let admitsAll: @Sendable (EndpointOffer, any MessageEndpointConnection) async -> EndpointAnswer = { offer, _ in
+        guard let name = offer.protocols.first(where: { Subprotocol(rawValue: $0) != nil }) else {
+            return .refuse(status: 400, reason: "none of the protocols is spoken here: \(offer.protocols.joined(separator: ", "))")
+        }
+        return .accept(protocol: name)
+    }
+
+    public var connectionCount: Int { state.withLock { $0.connections.count } }
+
+    /// Takes a connection and opens it. One beyond `connections` is closed with a recoverable error.
+    ///
+    /// - Parameter context: where it runs; nil for the listener's choice.
+    public func accept(_ connection: any MessageEndpointConnection, in context: (any SerialContext)? = nil) {
+        let key = ObjectIdentifier(connection)
+        let transport = EndpointTransport(
+            connection, type: protocolType, offer: nil, context: context ?? self.context(), limits: limits, environment: environment,
+            observer: EndpointTransport.Observer(
+                offered: { [weak self] in self?.decide($0, connection) },
+                opened: { [weak self] in self?.opened($0, key) },
+                ended: { [weak self] _ in self?.forget(key) }))
+        let isTaken = state.withLock { state in
+            guard state.connections.count < limits.connections, state.connections[key] == nil else { return false }
+            state.connections[key] = transport
+            return true
+        }
+        guard isTaken else {
+            return connection.close(
+                error: MessagingError("as many connections as the limit connections (\(limits.connections)) allows", isRecoverable: true)) {}
+        }
+        transport.open(waitsForPeer: true)
+    }
+
+    /// Ends one connection: its ``MessageEndpointConnection/close(error:completion:)`` is called. The peer may come back.
+    public func close(_ connection: any MessageEndpointConnection) {
+        state.withLock { $0.connections[ObjectIdentifier(connection)] }?.close(code: 4001, reason: "the listener closed the connection")
+    }
+
+    /// Ends all connections, and waits until they have ended: at the latest after `close_time`.
+    public func closeAll(code: UInt16 = 4001, reason: String = "the listener stops") async {
+        for transport in state.withLock({ Array($0.connections.values) }) { transport.close(code: code, reason: reason) }
+        await withCheckedContinuation { continuation in
+            let isEmpty = state.withLock { state in
+                if !state.connections.isEmpty { state.waiters.append(continuation) }
+                return state.connections.isEmpty
+            }
+            if isEmpty { continuation.resume() }
+        }
+    }
+
+    private func decide(_ offer: EndpointOffer, _ connection: any MessageEndpointConnection) {
+        let key = ObjectIdentifier(connection)
+        environment.task { [admit] in
+            let answer = await admit(offer, connection)
+            let transport = self.state.withLock { state in
+                if case .accept(_, let context) = answer { state.contexts[key] = (offer, context) }
+                return state.connections[key]
+            }
+            transport?.answer(answer)
+        }
+    }
+
+    private func opened(_ result: Result<String, ReplicationError>, _ key: ObjectIdentifier) {
+        guard case .success(let name) = result else { return }
+        let (transport, about) = state.withLock { ($0.connections[key], $0.contexts.removeValue(forKey: key)) }
+        guard let transport else { return }
+        serve(Accepted(transport: transport, offer: about?.offer ?? EndpointOffer(protocols: [name]), protocolName: name, context: about?.answer))
+    }
+
+    private func forget(_ key: ObjectIdentifier) {
+        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            state.connections[key] = nil
+            state.contexts[key] = nil
+            guard state.connections.isEmpty else { return [] }
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+}

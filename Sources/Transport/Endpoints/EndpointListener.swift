@@ -1,0 +1,182 @@
+import Environment
+import Glibc
+import Interfaces
+import Logging
+import MessageEndpoints
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// Serves peers at a message endpoint: a Unix domain socket for many, a device or the streams of a command for one at a time. The
+/// ``ListenerDelegate`` decides about them as about those of a port.
+public final class EndpointListener: Sendable {
+    public struct Configuration: Sendable {
+        public var address: EndpointAddress
+        /// Of a Unix domain socket's file.
+        public var mode: UInt32 = 0o600
+        /// Who the peer is; nil for the user that runs it, where the system says.
+        public var user: String?
+        public var maxConnections = 1000
+
+        public init(_ address: EndpointAddress) { self.address = address }
+    }
+
+    private struct State {
+        var socket: (any Channel)?
+        var keeper: Task<Void, Never>?
+        var isStopping = false
+    }
+
+    private let configuration: Configuration
+    private let delegate: any ListenerDelegate
+    private let group: any EventLoopGroup
+    private let environment: Environment
+    private let logger: Logger
+    private let endpoints: MessageEndpointListener
+    private let state = Mutex(State())
+
+    public init(
+        _ configuration: Configuration, delegate: any ListenerDelegate, group: any EventLoopGroup, environment: Environment, logger: Logger
+    ) {
+        self.configuration = configuration
+        self.delegate = delegate
+        self.group = group
+        self.environment = environment
+        self.logger = logger
+        var limits = configuration.address.limits
+        limits.connections = configuration.maxConnections
+        let judge = Judge(address: configuration.address, user: configuration.user, delegate: delegate)
+        endpoints = MessageEndpointListener(
+            protocolType: .byteStream, limits: limits, environment: environment, context: { EventLoopContext(group.next()) },
+            admit: { await judge.admit($0, $1) },
+            serve: { accepted in
+                guard let admission = accepted.context as? Judge.Admission else { return accepted.transport.drop() }
+                delegate.accepted(accepted.transport, request: admission.request, context: admission.context)
+            })
+    }
+
+    public var description: String { configuration.address.description }
+    public var connectionCount: Int { endpoints.connectionCount }
+
+    /// Binds the socket; or begins to open the device, or to start the command, whenever it is closed.
+    public func start() async throws {
+        guard case .unix(let path) = configuration.address else {
+            let keeper = environment.task { await self.keep() }
+            state.withLock { $0.keeper = keeper }
+            return
+        }
+        let descriptor = try UnixSocket.bind(path, mode: mode_t(configuration.mode & 0o777))
+        do {
+            let channel = try await ServerBootstrap(group: group)
+                .childChannelInitializer { [weak self] channel in
+                    guard let self else { return channel.close() }
+                    return self.take(channel)
+                }
+                .withBoundSocket(descriptor)
+            state.withLock { $0.socket = channel }
+        } catch {
+            unlink(path)
+            throw NetworkErrors.replicationError(error, target: "cannot listen on \(description)")
+        }
+    }
+
+    private func take(_ channel: any Channel) -> EventLoopFuture<Void> {
+        guard let options = channel as? any SocketOptionProvider else { return channel.close() }
+        let credentials: EventLoopFuture<PeerCredentials> = options.unsafeGetSocketOption(level: .socket, name: .init(rawValue: CInt(SO_PEERCRED)))
+        let eventLoop = channel.eventLoop
+        let path = configuration.address.description
+        return credentials.flatMap { peer in
+            let connection = StreamConnection("\(path) (uid \(peer.user), pid \(peer.process))", eventLoop: eventLoop, peerUser: peer.user) { _ in
+                eventLoop.makeSucceededFuture(channel)
+            }
+            return Streams.prepare(channel, connection).map { self.endpoints.accept(connection, in: EventLoopContext(eventLoop)) }
+        }
+    }
+
+    /// `struct ucred`.
+    private struct PeerCredentials: Sendable {
+        var process: pid_t = 0
+        var user: uid_t = 0
+        var group: gid_t = 0
+    }
+
+    // MARK: - One at a time
+
+    /// `reopen_time`: seconds between attempts to open a device or to start a command, doubled up to the second after failures.
+    private static let reopenSeconds = (first: 1, longest: 30)
+
+    private func keep() async {
+        var wait = Self.reopenSeconds.first
+        var isQuiet = false
+        while !Task.isCancelled {
+            let eventLoop = group.next()
+            let (closed, ended) = AsyncStream<Void>.makeStream()
+            do {
+                let began = environment.time.monotonicNanoseconds()
+                let connection = try Streams(address: configuration.address, eventLoop: eventLoop, logger: logger, onClose: { ended.finish() }).connection()
+                if !isQuiet { logger.info("waiting for a peer on \(configuration.address.shortDescription)") }
+                endpoints.accept(connection, in: EventLoopContext(eventLoop))
+                await withTaskCancellationHandler {
+                    for await _ in closed {}
+                } onCancel: {
+                    endpoints.close(connection)
+                }
+                let lasted = environment.time.monotonicNanoseconds() &- began
+                isQuiet = lasted < 10_000_000_000
+                wait = isQuiet ? min(wait * 2, Self.reopenSeconds.longest) : Self.reopenSeconds.first
+                // A device answers for itself; a command that ends at once would be started all the time.
+                if case .serial = configuration.address { wait = Self.reopenSeconds.first }
+            } catch {
+                logger.log(level: isQuiet ? .debug : .warning, "\(NetworkErrors.describe(error)); tried again until it can")
+                isQuiet = true
+                wait = min(wait * 2, Self.reopenSeconds.longest)
+            }
+            try? await environment.time.sleep(seconds: wait)
+        }
+    }
+
+    /// Stops accepting and ends every connection.
+    public func stop(code: UInt16, reason: String) async {
+        let (socket, keeper) = state.withLock { state in
+            defer { (state.socket, state.keeper) = (nil, nil) }
+            return (state.socket, state.keeper)
+        }
+        if let socket {
+            try? await socket.close()
+            if case .unix(let path) = configuration.address { unlink(path) }
+        }
+        await endpoints.closeAll(code: code, reason: reason)
+        keeper?.cancel()
+        await keeper?.value
+    }
+}
+
+/// Brings a peer's offer before the listener's owner, as a request for an upgrade would be.
+private struct Judge: Sendable {
+    struct Admission: Sendable {
+        var request: UpgradeRequest
+        var context: (any Sendable)?
+    }
+
+    let address: EndpointAddress
+    let user: String?
+    let delegate: any ListenerDelegate
+
+    func admit(_ offer: EndpointOffer, _ connection: any MessageEndpointConnection) async -> EndpointAnswer {
+        let spoken = Subprotocol.allCases.map(\.rawValue)
+        guard let selected = offer.protocols.first(where: { spoken.contains($0) }) else {
+            return .refuse(status: 400, reason: "no common subprotocol; here is spoken \(spoken.joined(separator: ", "))")
+        }
+        let peerUser = (connection as? StreamConnection)?.peerUser
+        let request = UpgradeRequest(
+            database: offer.database, path: "", query: nil, headers: [:], remoteAddress: connection.peerDescription,
+            origin: peerUser.map { "\(address.shortDescription) uid \($0)" } ?? address.shortDescription, offeredProtocols: offer.protocols,
+            selectedProtocol: selected, basicCredentials: offer.username.map { BasicCredentials(username: $0, password: offer.password ?? "") },
+            securePeer: nil, endpointUser: user ?? peerUser.map { UnixSocket.userName($0) })
+        switch await delegate.authorize(request) {
+        case .accept(let chosen, let context):
+            return .accept(protocol: chosen ?? selected, context: Admission(request: request, context: context))
+        case .refuse(let status, let reason, _): return .refuse(status: status, reason: reason)
+        }
+    }
+}
