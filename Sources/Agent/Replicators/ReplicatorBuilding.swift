@@ -49,6 +49,7 @@ package enum ReplicatorBuilding {
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge, limits: limits)
         configuration.conflictObserver = conflictObserver
+        configuration.usesDeltas = settings.deltaSync && databaseSettings?.deltaSync.enabled ?? true
         return Replicator(configuration: configuration, connector: try connector(settings, security, group: group, environment), environment: environment,
             memory: memory, logger: logger)
     }

@@ -74,7 +74,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
             "Seconds that a retry waits at most; 0: the default (300)."),
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access."),
-        Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
+        Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

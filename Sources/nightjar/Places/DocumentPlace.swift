@@ -70,6 +70,7 @@ enum DocumentPlace: Sendable {
         if let wanted {
             options.historyDepth = wanted.history.revisions
             options.conflictHistory = wanted.history.conflicts
+            options.deltaBases = DeltaBaseBounds(wanted.deltaSync)
         }
         let database = try Database.open(folder: folder, name: name, options: options)
         if case .creates(let report) = absence {
