@@ -167,6 +167,7 @@ public actor Agent {
         options.historyDepth = wanted.history.revisions
         options.conflictHistory = wanted.history.conflicts
         options.unusualKeys = wanted.unusualKeys
+        options.deltaBases = DeltaBaseBounds(wanted.deltaSync)
         options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let database = try Database.open(
@@ -240,7 +241,8 @@ public actor Agent {
                 pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
-                conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
+                conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
+                usesDeltas: { source.settings.database(named: $0)?.deltaSync.enabled ?? true }),
             security: settings.disableTLS.value
                 ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)),
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits), memory: memory,

@@ -144,6 +144,16 @@ public struct ReplicationLimitValues: Sendable {
     public var maximumCheckpointIDBytes = 512
     /// `max_blob_bytes`: one blob.
     public var maximumBlobBytes = 256 << 20
+    /// `min_delta_bytes`: bodies below it travel whole. LiteCore's.
+    public var minimumDeltaBytes = 200
+    /// `max_delta_body_bytes`: bodies above it travel whole; to make or apply a delta, bodies are in memory at many times their size.
+    public var maximumDeltaBodyBytes = 1 << 20
+    /// `delta_batch_bytes`: what the bases of deltas come to that are made or applied together. A delta never makes more than its base
+    /// and itself, and no more than ``insertionBatchBytes`` of it waits to be stored before the next batch is begun.
+    public var deltaBatchBytes = 4 << 20
+    /// `exchanged_revisions`: documents whose last revision a session remembers as sent or received, where the peer may not have
+    /// everything; deltas from them are safe.
+    public var exchangedRevisions = 2_000
     /// `echo_memory`: revisions a passive session remembers as received from its peer, so that it does not offer them back.
     public var echoMemory = 10_000
     /// `resolve_attempts`: how often a conflict is decided anew because the document changed meanwhile.

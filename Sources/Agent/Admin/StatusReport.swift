@@ -113,6 +113,7 @@ extension Agent {
                         "certificate": peer.certificate.map { Self.report($0) } ?? .null,
                         "pulled_by_peer": JSONOutput.number(peer.counts.pushed),
                         "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
+                        "delta": report(peer.counts.deltas),
                         "held": .array(
                             peer.standstills.map { held in
                                 JSONOutput.object([
@@ -152,11 +153,18 @@ extension Agent {
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
             "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),
-            "delta": JSONOutput.object([
-                "sent": JSONOutput.number(0), "received": JSONOutput.number(0), "bytes_saved": JSONOutput.number(0),
-            ]),
+            "delta": report(status.counts.deltas),
             "tls": security.map { report($0) } ?? .null,
             "error": status.error.map { report($0) } ?? .null,
+        ])
+    }
+
+    private static func report(_ deltas: DeltaCounts) -> JSONValue {
+        JSONOutput.object([
+            "requested": JSONOutput.number(deltas.requested), "sent": JSONOutput.number(deltas.sent),
+            "received": JSONOutput.number(deltas.received), "applied": JSONOutput.number(deltas.applied),
+            "failed": JSONOutput.number(deltas.failed), "bytes_saved": JSONOutput.number(deltas.bytesSaved),
+            "not_used": .object(JSONObject(deltas.reasons.map { .init(key: $0.name, value: JSONOutput.number($0.count)) })),
         ])
     }
 

@@ -39,6 +39,8 @@ public final class PeerListener: ListenerDelegate {
     }
 
     private struct State {
+        /// Of peers that are gone.
+        var deltas = DeltaCounts()
         var connections: [Int: Connection] = [:]
         var next = 0
         /// Bound before it may take peers: while a reload is prepared.
@@ -209,6 +211,7 @@ public final class PeerListener: ListenerDelegate {
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow
         configuration.conflictObserver = policies.conflictObserver
+        configuration.usesDeltas = settings.deltaSync && policies.usesDeltas(admission.database.name)
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
             observer: SessionObserver(
@@ -289,10 +292,17 @@ public final class PeerListener: ListenerDelegate {
         return found.count
     }
 
+    /// What became of deltas with all peers since the start.
+    var deltas: DeltaCounts {
+        let (ended, sessions) = state.withLock { ($0.deltas, $0.connections.values.map(\.session)) }
+        return sessions.reduce(ended) { $0 + $1.counters.snapshot.deltas }
+    }
+
     private func forget(_ key: Int, _ end: SessionEnd) {
         let connection = state.withLock { $0.connections.removeValue(forKey: key) }
         guard let connection else { return }
         let counts = connection.session.counters.snapshot
+        state.withLock { $0.deltas = $0.deltas + counts.deltas }
         logger.info(
             "peer gone\(end.error.map { ": \($0)" } ?? "")",
             metadata: [
@@ -315,4 +325,6 @@ public struct ListenerPolicies: Sendable {
     /// Who decides what peers push into conflict, by database.
     var conflicts: @Sendable (String) -> ConflictPolicy = { _ in ConflictPolicy() }
     var conflictObserver: ConflictObserver = { _ in }
+    /// Whether a database has deltas on.
+    var usesDeltas: @Sendable (String) -> Bool = { _ in true }
 }

@@ -15,6 +15,7 @@ extension Agent {
             let peers = listener.peers
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
             text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sent or send something.", labels, peers.count { $0.isActive })
+            Self.add(listener.deltas, labels, to: &text)
             if let security = listener.security {
                 text.add(
                     .gauge, "nightjar_listener_certificate_expires_seconds", "End of its certificate, since 1970.", labels,
@@ -53,6 +54,7 @@ extension Agent {
         text.add(.counter, "nightjar_replicator_held_total", "Documents held because a filter failed.", labels, status.counts.held)
         text.add(.counter, "nightjar_replicator_failed_total", "Documents that could not be moved.", labels, status.counts.failed)
         text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided.", labels, status.counts.resolved)
+        add(status.counts.deltas, labels, to: &text)
         text.add(
             .gauge, "nightjar_unsafe_skip_server_certificate_verification", "1 where any server certificate is accepted.", labels,
             security?.isUnsafe == true ? 1 : 0)
@@ -60,6 +62,19 @@ extension Agent {
             text.add(
                 .gauge, "nightjar_replicator_server_certificate_expires_seconds", "End of the certificate of the server met last, since 1970.", labels,
                 server.certificate.notAfter)
+        }
+    }
+
+    private static func add(_ deltas: DeltaCounts, _ labels: [(String, String)], to text: inout PrometheusText) {
+        for (state, count) in [
+            ("requested", deltas.requested), ("sent", deltas.sent), ("received", deltas.received), ("applied", deltas.applied),
+            ("failed", deltas.failed),
+        ] {
+            text.add(.counter, "nightjar_deltas_total", "Changes as deltas, by what became of them.", labels + [("state", state)], count)
+        }
+        text.add(.counter, "nightjar_delta_bytes_saved_total", "Bytes of bodies that did not have to travel.", labels, deltas.bytesSaved)
+        for (reason, count) in deltas.reasons {
+            text.add(.counter, "nightjar_deltas_not_used_total", "Whole bodies sent, by why.", labels + [("reason", reason)], count)
         }
     }
 

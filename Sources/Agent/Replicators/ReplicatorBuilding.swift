@@ -52,6 +52,7 @@ package enum ReplicatorBuilding {
         configuration.conflictObserver = conflictObserver
         configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value
         configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
+        configuration.usesDeltas = settings.deltaSync && databaseSettings?.deltaSync.enabled ?? true
         return Replicator(configuration: configuration, connector: try connector(settings, security, group: group, environment), environment: environment,
             memory: memory, logger: logger)
     }

@@ -22,7 +22,7 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
             "Collections as scope.collection; _default always exists."),
         Key(
             "delta_sync", \.deltaSync, .deltaSync,
-            "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
+            "Whether changes travel as deltas, for which replaced bodies are kept for a while; or how much of them is kept."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the built-in policy."),
         Key(
             "unusual_keys", \.unusualKeys, .boolean,
@@ -57,6 +57,8 @@ public struct DeltaSyncSettings: Sendable, ConfigurationSection {
     public var enabled = true
     /// Seconds for which a body that was replaced is kept as a base. Default 86400 (24 hours).
     public var maxAgeSeconds = 86_400
+    /// Bytes of such bodies, the oldest of which make room. Default 64 MiB.
+    public var maxBytes = 64 << 20
     public internal(set) var position = SourcePosition.none
 
     public init() {}
@@ -65,6 +67,7 @@ public struct DeltaSyncSettings: Sendable, ConfigurationSection {
     static let keys: [Key<DeltaSyncSettings>] = [
         Key("enabled", \.enabled, .boolean, "Whether deltas are used."),
         Key("rev_max_age_seconds", \.maxAgeSeconds, .seconds(1...Limits.seconds), "How long a replaced body is kept as a base, in seconds."),
+        Key("max_bytes", \.maxBytes, Form<Int>.bytes(0...(1 << 40)), "Size of all replaced bodies that are kept; the oldest make room."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -62,7 +62,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("client_certificates", \.clientCertificates, Form<ClientCertificates>.choice.located, "Whether clients must show a certificate."),
         Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of the authorities of client certificates."),
         Key("read_only", \.readOnly, .boolean, "Peers may not write."),
-        Key("delta_sync", \.deltaSync, .boolean, "Whether peers are offered deltas. This version sends and takes whole documents whatever it says."),
+        Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas to and from peers that take them, where the database has them on."),
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),
         Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),

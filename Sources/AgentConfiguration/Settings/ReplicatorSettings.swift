@@ -81,7 +81,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
             "Seconds that a continuous replicator waits after an error that somebody has to mend (a password, a certificate); doubles each time."),
         Key("max_blocked_wait_time", \.maxBlockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located, "Seconds that it waits then at most."),
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
-        Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas. This version sends and takes whole documents whatever it says."),
+        Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -95,7 +95,7 @@ extension ReadTransaction {
 
     /// A common ancestor, if its body is still stored.
     final func base(_ collection: Collection, _ id: DocumentID, _ ancestor: RevisionID?, row: Row) throws(StoreError) -> Conflict.Base? {
-        guard let ancestor, let body = try body(collection, id, ancestor, row: row) else { return nil }
+        guard let ancestor, let body = try deltaBase(collection, id, ancestor, row: row) else { return nil }
         return Conflict.Base(revision: ancestor, body: body)
     }
 

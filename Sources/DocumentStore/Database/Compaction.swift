@@ -23,6 +23,7 @@ enum Compaction {
         for collection in database.collections {
             report.bodiesRemoved += try await database.write { transaction in try transaction.dropLeftoverBodies(collection) }
         }
+        while try await database.write({ transaction in try transaction.dropOldDeltaBases() }) {}
         while try await database.write({ transaction in try transaction.vacuumStep() }) {}
         // The step before ended with a short log; this waits for that.
         try await database.write { _ in }

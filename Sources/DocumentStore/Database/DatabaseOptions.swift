@@ -11,6 +11,8 @@ public struct DatabaseOptions: Sendable {
     public var durability = Durability.full
     /// Generations kept per branch.
     public var historyDepth = StoreLimits.historyDepth
+    /// How long and how much of replaced bodies is kept, so that changes can travel as deltas; nil: none.
+    public var deltaBases: DeltaBaseBounds? = DeltaBaseBounds()
     /// Decided conflicts kept; 0 records none.
     public var conflictHistory = StoreLimits.conflictHistory
     /// Largest document body, in bytes.

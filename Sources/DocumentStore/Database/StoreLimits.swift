@@ -37,6 +37,16 @@ public enum StoreLimits {
     /// Bytes of a body kept in the conflict history; of a larger one its digest and size are. An entry has up to five
     /// bodies, so 1,000 entries take 160 MB at worst, and about 1 MB with documents as gateways have them.
     public static let maxHistoryBodyBytes = 32 << 10
+    /// Seconds for which a replaced body is kept as the base of deltas; Sync Gateway keeps as long.
+    public static let deltaBaseSeconds: Int64 = 86_400
+    /// Bytes of such bodies in one database.
+    public static let deltaBaseBytes: Int64 = 64 << 20
+    /// Bytes of one such body; a delta is made in memory.
+    public static let maxDeltaBaseBytes = 1 << 20
+    /// Bytes below which a body is not worth a delta. LiteCore's.
+    public static let minDeltaBaseBytes = 200
+    /// Bases that one write drops at most, because their time is over or there are too many.
+    static let deltaBasesDroppedPerWrite = 16
     /// Damaged documents of one database that are named in its state.
     public static let damagedDocuments = 100
     /// Decided conflicts kept of one database.

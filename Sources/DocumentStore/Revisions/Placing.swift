@@ -95,6 +95,11 @@ extension WriteTransaction {
             try session.run(statement)
             hasBodies = true
         }
+        if winner.isDeleted {
+            try dropDeltaBases(collection, id)
+        } else if winner.revision != row.revision, !row.isDeleted, !needed.contains(row.revision) {
+            try keepDeltaBase(collection, id, row)
+        }
         if let new, new.revision != winner.revision, needed.contains(new.revision) {
             let statement = try tables.statement(.keepBody)
             statement.bind(1, id.text)

@@ -2,7 +2,7 @@ import Documents
 import SQLite
 
 extension WriteTransaction {
-    /// Removes a document with all its revisions, marks and exclusions, and its bodies from the conflict history, without a
+    /// Removes a document with all its revisions, marks and exclusions, and its bodies from the conflict history and the bases of deltas, without a
     /// tombstone; peers do not hear of it.
     /// - Returns: false if there was none.
     @discardableResult
@@ -19,6 +19,7 @@ extension WriteTransaction {
         if row.isConflicted { try run(tables, .dropConflict, id) }
         try run(tables, .dropExclusionsOf, id)
         try forgetHistoryBodies(collection, id)
+        try dropDeltaBases(collection, id)
         try dropRoute(collection, id)
         counters = try self.counters(collection) // what the document granted ends at a sequence of its own
         if row.isDeleted { counters.deleted -= 1 } else { counters.documents -= 1 }

@@ -52,6 +52,17 @@ enum Schema {
         peerCheckpoints,
         // Access to a channel begins or ends: its documents come and go, and no others are looked at.
         ["CREATE INDEX channels_members ON channels(collection, channel, id)"],
+        // Bodies that were replaced, for deltas; the oldest go first. `total` has the bytes of all.
+        [
+            """
+            CREATE TABLE delta_bases(
+                number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, collection INTEGER NOT NULL, id TEXT NOT NULL,
+                rev TEXT NOT NULL, size INTEGER NOT NULL, body BLOB NOT NULL)
+            """,
+            "CREATE INDEX delta_bases_document ON delta_bases(collection, id)",
+            "CREATE TABLE delta_bases_total(bytes INTEGER NOT NULL)",
+            "INSERT INTO delta_bases_total(bytes) VALUES(0)",
+        ],
     ]
 
     /// What sync functions assign, see `DocumentRoute`.

@@ -49,9 +49,11 @@ extension BLIPDialect {
     }
 
     private func listReply(_ body: [UInt8]) -> OutgoingReply {
-        OutgoingReply(
+        var reply = OutgoingReply(
             properties: [Property.maxHistory: String(limits.maximumHistory), Property.blobs: "true"],
             body: ByteBuffer(bytes: body), isCompressed: true)
+        if takesDeltas { reply.properties.append(Property.deltas, "true") }
+        return reply
     }
 
     mutating func settle(_ handle: AnswerHandle, _ settlement: Settlement) {

@@ -29,6 +29,8 @@ struct BLIPDialect: ~Copyable {
     struct Slot {
         /// It understands inline blobs, so `_attachments` need not be added.
         var peerKnowsBlobs = false
+        /// It takes deltas; said once for a collection, and remembered.
+        var peerTakesDeltas = false
         /// Ancestors that it wants with a revision.
         var maximumHistory: Int
         var style = PushStyle.announce
@@ -38,6 +40,8 @@ struct BLIPDialect: ~Copyable {
 
     let limits: ReplicationLimits
     let isPassive: Bool
+    /// Deltas are made and taken here.
+    let takesDeltas: Bool
     var blip: BLIPConnection
     var mode = Mode.unknown
     var slots: [Slot] = []
@@ -47,8 +51,9 @@ struct BLIPDialect: ~Copyable {
     var answers: [AnswerHandle: StreamID] = [:]
     var streams: [StreamID: AnswerHandle] = [:]
 
-    init(isPassive: Bool, limits: ReplicationLimits) {
+    init(isPassive: Bool, takesDeltas: Bool, limits: ReplicationLimits) {
         self.isPassive = isPassive
+        self.takesDeltas = takesDeltas
         self.limits = limits
         blip = BLIPConnection(limits: limits.blip, compressionLevel: limits.compressionLevel)
     }
@@ -64,6 +69,9 @@ struct BLIPDialect: ~Copyable {
 
     /// Ancestors that the peer wants with a revision.
     func maximumHistory(_ slot: Int) -> Int { slots.indices.contains(slot) ? slots[slot].maximumHistory : limits.maximumHistory }
+
+    /// Whether both sides want deltas, as far as is known.
+    func sendsDeltas(_ slot: Int) -> Bool { takesDeltas && slots.indices.contains(slot) && slots[slot].peerTakesDeltas }
 
     /// A push begins; there may have been others before it.
     mutating func push(_ slot: Int, _ style: PushStyle, generation: Int) {
@@ -191,6 +199,7 @@ struct BLIPDialect: ~Copyable {
 
     private mutating func note(_ slot: Int, _ properties: BLIPProperties) {
         if isTrue(properties[Property.blobs]) { slots[slot].peerKnowsBlobs = true }
+        if isTrue(properties[Property.deltas]) { slots[slot].peerTakesDeltas = true }
         if let text = properties[Property.maxHistory], let wanted = Int(text), wanted > 0 {
             slots[slot].maximumHistory = min(wanted, limits.maximumReceivedHistory)
         }
@@ -245,7 +254,8 @@ struct BLIPDialect: ~Copyable {
         send(OutgoingRequest(profile: Profile.changes, body: ByteBuffer(string: "[]"), isUrgent: true, isNoReply: true), slot, nil)
     }
 
-    mutating func send(_ slot: Int, _ document: OutgoingDocument) {
+    /// - Parameter delta: what to send instead of the body, for a peer that has `document.base`.
+    mutating func send(_ slot: Int, _ document: OutgoingDocument, delta: [UInt8]? = nil) {
         var message = OutgoingRequest(profile: Profile.rev, isCompressed: true)
         message.properties.append(Property.id, document.id.text)
         message.properties.append(Property.rev, document.version.text)
@@ -255,7 +265,10 @@ struct BLIPDialect: ~Copyable {
             message.properties.append(Property.history, document.history.map(\.text).joined(separator: ","))
         }
         if slots[slot].style == .propose { message.properties.append(Property.noConflicts, "1") }
-        if document.hasBlobs,
+        if let delta, let base = document.base {
+            message.properties.append(Property.deltaSource, base.text)
+            message.body = ByteBuffer(bytes: delta)
+        } else if document.hasBlobs,
             let body = try? LegacyAttachments.add(
                 to: document.body, generation: document.version.generation, whereListed: slots[slot].peerKnowsBlobs)
         {

@@ -155,7 +155,7 @@ extension BLIPDialect {
     ) {
         do throws(MessageError) {
             if request.properties[Property.error] != nil { throw MessageError(code: 502, message: "the peer could not read the document") }
-            let revision = try ReceivedRevision(request, limits: limits)
+            let revision = try ReceivedRevision(request, takesDeltas: takesDeltas, limits: limits)
             if !isPassive, revision.sequence == nil { throw .bad("a rev message needs the property sequence") }
             events.append(.pull(slot: slot, .arrived(revision)))
         } catch {

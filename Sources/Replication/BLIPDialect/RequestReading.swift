@@ -8,7 +8,7 @@ extension ReceivedRevision {
     /// Reads the properties of a `rev` request.
     ///
     /// - Throws: ``MessageError`` with the status that makes the sender give this document up (400, 413, 422).
-    init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
+    init(_ request: IncomingRequest, takesDeltas: Bool, limits: ReplicationLimits) throws(MessageError) {
         // As bytes: an id that is not UTF-8 must be refused, not repaired into another id.
         guard let idBytes = request.properties.bytes(of: Property.id) else { throw .bad("a rev message needs the property id") }
         guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }
@@ -34,9 +34,12 @@ extension ReceivedRevision {
             throw MessageError(
                 code: 413, message: "document \(id) has \(size) bytes, max_document_bytes is \(limits.maximumDocumentBytes)")
         }
-        if request.properties[Property.deltaSource] != nil {
-            // We never announce deltas; 422 makes the peer send the whole body.
-            throw MessageError(code: 422, message: "deltas are not accepted here, send document \(id) in full")
+        if let source = request.properties[Property.deltaSource] {
+            // 422 makes the peer send the whole body.
+            guard takesDeltas, let base = try? RevisionID(source) else {
+                throw MessageError(code: 422, message: "this delta is not accepted here, send document \(id) in full")
+            }
+            deltaSource = base
         }
         replyTo = request.isNoReply ? nil : AnswerHandle(number: request.number)
     }

@@ -36,6 +36,14 @@ final class CollectionLink {
     /// What a peer that is bound to channels wants.
     var leaving = LeavingRevisions()
 
+    var deltas = DeltaCounts()
+    var outgoingDeltas = OutgoingDeltas()
+    /// Bytes that a delta on its way to the peer saves.
+    var deltaTrips: [DocumentID: Int] = [:]
+    var incomingDeltas: IncomingDeltas
+    /// Only where the peer may not have everything.
+    var exchanged: ExchangedRevisions
+
     /// Counts the pushes on this connection, so that what belongs to an earlier one is known.
     var generation = 0
     var observation: ChangeObservation?
@@ -54,24 +62,27 @@ final class CollectionLink {
         self.collection = collection
         self.pull = pull
         self.source = source
+        incomingDeltas = IncomingDeltas(overhead: pull.settings.limits.bufferedMessageOverhead)
+        exchanged = ExchangedRevisions(limit: pull.settings.limits.exchangedRevisions)
     }
 
     var isBusy: Bool {
-        if !pull.isComplete { return true }
+        if !pull.isComplete || !incomingDeltas.isEmpty { return true }
         guard let push else { return false }
         return !push.isFinished && !push.isIdle
     }
 
     var counts: ReplicationCounts {
-        guard let push else { return pull.counts }
-        return push.ledger.counts + pull.counts + endedPushes
+        var counts = push.map { $0.ledger.counts + pull.counts + endedPushes } ?? pull.counts
+        counts.deltas = deltas
+        return counts
     }
 
     /// Of pushes that another subscription replaced.
     private var endedPushes = ReplicationCounts()
 
     /// Body bytes received and not stored yet.
-    var bufferedBytes: Int { pull.bufferedBytes }
+    var bufferedBytes: Int { pull.bufferedBytes + incomingDeltas.bytes }
 
     /// How far push and pull have come.
     var progress: CheckpointBody {
@@ -89,6 +100,8 @@ final class CollectionLink {
         }
         push = nil
         leaving = LeavingRevisions()
+        outgoingDeltas = OutgoingDeltas()
+        deltaTrips = [:]
         observation?.cancel()
         observation = nil
     }
@@ -105,6 +118,10 @@ final class CollectionLink {
     func release() {
         push = nil
         leaving = LeavingRevisions()
+        outgoingDeltas = OutgoingDeltas()
+        deltaTrips = [:]
+        incomingDeltas = IncomingDeltas(overhead: pull.settings.limits.bufferedMessageOverhead)
+        exchanged = ExchangedRevisions(limit: pull.settings.limits.exchangedRevisions)
         pull = PullMachine(pull.settings)
     }
 }

@@ -58,11 +58,6 @@ extension ReplicationSession {
         }
     }
 
-    private func send(_ document: OutgoingDocument, _ link: CollectionLink) {
-        files.lent.lend(document.blobs, RevisionTrip(slot: link.slot, generation: link.generation, id: document.id))
-        dialect.send(link.slot, document)
-    }
-
     /// Sends what a peer that is bound to channels wants and may still have.
     private func sendWhatMayLeave(_ link: CollectionLink) {
         guard let peer = channelPeer, let documents = link.leaving.next() else { return }
@@ -144,6 +139,7 @@ extension ReplicationSession {
         case .store(let batch, let revisions, let conflicts, let settlesHeld):
             let storing = RevisionStoring(collection: collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld)
             write { try storing.store(revisions, $0) } then: {
+                $0.noteExchanged(revisions, $1, $0.links[slot])
                 $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
             } failed: { session, error in
                 session.log(error, "\(revisions.count) revisions were not stored: \(error)")

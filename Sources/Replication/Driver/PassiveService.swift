@@ -44,6 +44,7 @@ extension ReplicationSession {
             files.lent.takeBack(trip)
             // One that an earlier subscription sent is no business of this one.
             guard trip.slot < links.count, links[trip.slot].push != nil, links[trip.slot].generation == trip.generation else { return }
+            if sendsWholeAgain(trip.id, error, links[trip.slot]) { return }
             tell(links[trip.slot], push: error.map { .refused(trip.id, $0) } ?? .acknowledged(trip.id))
         case .pull(let slot, let event): handle(event, slot)
         case .checkpoint(let slot, let event): if slot < links.count { tell(links[slot], checkpoint: event) }
@@ -83,6 +84,8 @@ extension ReplicationSession {
                 dialect.refuse(revision.replyTo, refusal)
                 let error = ReplicationError(domain: .http, code: refusal.code, message: refusal.message)
                 tell(link, pull: .arrivalRefused(revision.sequence, revision.id, error, isFinal: refusal.code != 503))
+            } else if revision.deltaSource != nil {
+                take(delta: revision, link)
             } else {
                 tell(link, pull: event)
             }

@@ -30,7 +30,6 @@ public actor ReplicationSession: MessageReceiver {
     var blobs: BlobMachine
     var files: BlobFiles
     var passiveRequests = PassiveRequests()
-
     private var frames: [ByteBuffer] = []  // What the transport delivered and nobody has looked at.
     /// What waits for its turn, in order.
     private var inbox: [Event] = []
@@ -92,7 +91,7 @@ public actor ReplicationSession: MessageReceiver {
             limits = passive.limits
             isPassive = true
         }
-        dialect = BLIPDialect(isPassive: isPassive, limits: limits)
+        dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), limits: limits)
         (blobs, files) = (BlobMachine(limits), BlobFiles(limits))
     }
 
@@ -298,6 +297,7 @@ public actor ReplicationSession: MessageReceiver {
             let link = links[slot]
             counters.add(link.counts - link.countsSeen)
             link.countsSeen = link.counts
+            if !link.incomingDeltas.isEmpty { applyDeltas(link) }
             bufferedBytes += link.bufferedBytes - link.bytesSeen
             link.bytesSeen = link.bufferedBytes
             if isPassive {

@@ -26,6 +26,8 @@ public struct PassiveConfiguration: Sendable {
     public var collections: Set<CollectionName>?
     /// How the peer is told that a document left its channels.
     public var subprotocol = Subprotocol.generation3
+    /// Changes travel as deltas where the peer takes or sends them.
+    public var usesDeltas = true
     public var limits: ReplicationLimits
 
     public init(

@@ -19,6 +19,8 @@ struct ReceivedRevision: Sendable {
     var isDeleted: Bool
     var sequence: RemoteSequence?
     var body: ByteBuffer
+    /// The body is a delta from this revision; the driver makes the body of it.
+    var deltaSource: Version?
 }
 
 /// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.

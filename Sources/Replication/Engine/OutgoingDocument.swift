@@ -22,6 +22,10 @@ struct OutgoingDocument: Sendable {
     var peerVersion: Version?
     /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
     var hasOtherBranches = false
+    /// A revision that the peer says it holds, or was known to hold: its driver may send what changed since.
+    var base: Version?
+    /// The peer could do nothing with a delta of it.
+    var travelsWhole = false
     /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
     var news = ChannelNews.visible
     /// The change of access that the row belongs to.
@@ -48,10 +52,12 @@ struct OutgoingDocument: Sendable {
         return "\"\(low):\(event == nil ? ":" : "")\(place)\""
     }
 
-    /// The history ends at the newest ancestor that the peer holds.
+    /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
+        base = peerVersion
         guard !known.isEmpty, let cut = history.firstIndex(where: { known.contains($0) }) else { return }
         history.removeSubrange((cut + 1)...)
+        base = history[cut]
     }
 
     /// Bits of a changes row: 1 deleted, 2 access revoked, 4 removed from the channels.

@@ -53,6 +53,8 @@ public struct ReplicatorConfiguration: Sendable {
     public var retry: RetryMachine.Settings
     /// Documents that the peer took away are purged here.
     public var autoPurge: Bool
+    /// Changes travel as deltas where the peer takes or sends them.
+    public var usesDeltas = true
     public var conflictObserver: ConflictObserver = { _ in }
     public var limits: ReplicationLimits
 

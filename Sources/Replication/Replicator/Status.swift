@@ -48,6 +48,7 @@ public struct ReplicationCounts: Sendable, Equatable {
     public var completed: UInt64 = 0
     /// Documents known to need a look.
     public var total: UInt64 = 0
+    public var deltas = DeltaCounts()
 
     public init() {}
 
@@ -59,6 +60,7 @@ public struct ReplicationCounts: Sendable, Equatable {
         for path in [\Self.pushed, \.pulled, \.rejected, \.failed, \.held, \.resolved, \.completed, \.total] {
             result[keyPath: path] = operation(a[keyPath: path], b[keyPath: path])
         }
+        result.deltas = DeltaCounts.combine(a.deltas, b.deltas, operation)
         return result
     }
 }

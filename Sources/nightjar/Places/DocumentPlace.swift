@@ -71,6 +71,7 @@ enum DocumentPlace: Sendable {
             options.historyDepth = wanted.history.revisions
             options.conflictHistory = wanted.history.conflicts
             options.unusualKeys = wanted.unusualKeys
+            options.deltaBases = DeltaBaseBounds(wanted.deltaSync)
         }
         let database = try Database.open(folder: folder, name: name, options: options)
         if case .creates(let report) = absence {

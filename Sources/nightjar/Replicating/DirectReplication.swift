@@ -186,6 +186,7 @@ struct DirectReplication: Sendable {
         var options = DatabaseOptions()
         // The agent, whose configuration says how long its history is, trims it at its next start.
         options.conflictHistory = .max
+        options.deltaBases?.maxBytes = .max
         return try Database.open(folder: path, name: name, options: options)
     }
 

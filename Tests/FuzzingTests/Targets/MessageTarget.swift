@@ -73,7 +73,7 @@ private struct FuzzedSession: ~Copyable {
         limits.maximumDocumentBytes = 3_000
         self.limits = limits
         self.isPassive = isPassive
-        dialect = BLIPDialect(isPassive: isPassive, limits: limits)
+        dialect = BLIPDialect(isPassive: isPassive, takesDeltas: true, limits: limits)
     }
 
     mutating func take(_ text: MessageText) throws {

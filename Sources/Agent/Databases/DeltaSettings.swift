@@ -1,0 +1,12 @@
+import AgentConfiguration
+import DocumentStore
+
+extension DeltaBaseBounds {
+    /// Nil where a database is to keep none.
+    package init?(_ settings: DeltaSyncSettings) {
+        guard settings.enabled else { return nil }
+        self.init()
+        maxAgeSeconds = Int64(settings.maxAgeSeconds)
+        maxBytes = Int64(settings.maxBytes)
+    }
+}

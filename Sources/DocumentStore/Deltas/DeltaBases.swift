@@ -1,0 +1,107 @@
+import Documents
+import SQLite
+
+/// How long and how much of replaced bodies is kept.
+public struct DeltaBaseBounds: Sendable, Equatable {
+    public var maxAgeSeconds = StoreLimits.deltaBaseSeconds
+    /// All bodies of a database together.
+    public var maxBytes = StoreLimits.deltaBaseBytes
+    /// A smaller body is not worth a delta.
+    public var minBodyBytes = StoreLimits.minDeltaBaseBytes
+
+    public init() {}
+}
+
+extension ReadTransaction {
+    /// A revision's body as the base of a delta: one that ``body(_:_:_:)`` knows, or one that was replaced not long ago.
+    public final func deltaBase(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID) throws(StoreError) -> [UInt8]? {
+        guard let row = try row(collection, id) else { return nil }
+        return try deltaBase(collection, id, revision, row: row)
+    }
+
+    final func deltaBase(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID, row: Row) throws(StoreError) -> [UInt8]? {
+        if let body = try body(collection, id, revision, row: row) { return body }
+        let statement = try session.cached("SELECT body FROM delta_bases WHERE collection = ?1 AND id = ?2 AND rev = ?3")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        statement.bind(3, revision.text)
+        defer { statement.reset() }
+        return try session.step(statement) ? statement.blob(0) : nil
+    }
+}
+
+extension WriteTransaction {
+    /// Keeps the body of a document's row, which is about to be replaced.
+    func keepDeltaBase(_ collection: Collection, _ id: DocumentID, _ row: Row) throws(StoreError) {
+        guard let bounds = session.options.deltaBases else { return }
+        let statement = try session.cached("""
+            INSERT INTO delta_bases(at, collection, id, rev, size, body) \
+            SELECT ?1, ?2, id, rev, length(body), body FROM documents_\(collection.id) WHERE sequence = ?3 \
+            AND length(body) BETWEEN ?4 AND \(StoreLimits.maxDeltaBaseBytes)
+            """)
+        statement.bind(1, state.now)
+        statement.bind(2, Int64(collection.id))
+        statement.bind(3, row.sequence)
+        statement.bind(4, Int64(bounds.minBodyBytes))
+        try session.run(statement)
+        guard session.connection.changes > 0 else { return }
+        let count = try session.cached(
+            "UPDATE delta_bases_total SET bytes = bytes + (SELECT size FROM delta_bases WHERE number = ?1)")
+        count.bind(1, session.connection.lastInsertedRowID)
+        try session.run(count)
+        try dropOldDeltaBases()
+    }
+
+    /// Forgets what was kept of a document.
+    func dropDeltaBases(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
+        let find = try session.cached("SELECT number, size FROM delta_bases WHERE collection = ?1 AND id = ?2")
+        find.bind(1, Int64(collection.id))
+        find.bind(2, id.text)
+        var found: [(number: Int64, size: Int64)] = []
+        do {
+            defer { find.reset() }
+            while try session.step(find) { found.append((find.integer(0), find.integer(1))) }
+        }
+        try drop(found)
+    }
+
+    /// Drops a few of the oldest bases if their time is over or there are too many.
+    /// - Returns: whether there may be more to drop.
+    @discardableResult
+    func dropOldDeltaBases() throws(StoreError) -> Bool {
+        let bounds = session.options.deltaBases
+        var total = try totalDeltaBaseBytes()
+        let find = try session.cached(
+            "SELECT number, size, at FROM delta_bases ORDER BY number LIMIT \(StoreLimits.deltaBasesDroppedPerWrite)")
+        var old: [(number: Int64, size: Int64)] = []
+        do {
+            defer { find.reset() }
+            while try session.step(find) {
+                let isOld = bounds.map { find.integer(2) < state.now - $0.maxAgeSeconds } ?? true
+                guard isOld || total > bounds?.maxBytes ?? 0 else { break }
+                old.append((find.integer(0), find.integer(1)))
+                total -= find.integer(1)
+            }
+        }
+        try drop(old)
+        return old.count == StoreLimits.deltaBasesDroppedPerWrite
+    }
+
+    private func totalDeltaBaseBytes() throws(StoreError) -> Int64 {
+        let statement = try session.cached("SELECT bytes FROM delta_bases_total")
+        defer { statement.reset() }
+        return try session.step(statement) ? statement.integer(0) : 0
+    }
+
+    private func drop(_ bases: [(number: Int64, size: Int64)]) throws(StoreError) {
+        if bases.isEmpty { return }
+        let statement = try session.cached("DELETE FROM delta_bases WHERE number = ?1")
+        for base in bases {
+            statement.bind(1, base.number)
+            try session.run(statement)
+        }
+        let count = try session.cached("UPDATE delta_bases_total SET bytes = bytes - ?1")
+        count.bind(1, bases.reduce(0) { $0 + $1.size })
+        try session.run(count)
+    }
+}

@@ -1,0 +1,233 @@
+/// The difference between two bodies in the form of this field's delta sync (replication.md section 11): per key of an object and per
+/// index of an array, a deletion `[]`, a value, or a delta of what is inside. Texts are replaced as a whole; a peer's text patches
+/// are applied.
+///
+/// A body that a delta makes is never larger than the old one and the delta together: nothing of the old one is used twice.
+public enum JSONDelta {
+    /// Why a delta does not fit. The peer that sent it sends the whole body instead.
+    public enum Failure: Error, Equatable, Sendable, CustomStringConvertible {
+        case notJSON(String)
+        case corrupt(String)
+        case tooLarge(bytes: Int, limit: Int)
+
+        public var description: String {
+            switch self {
+            case .notJSON(let why): why
+            case .corrupt(let why): "the delta is corrupt: \(why)"
+            case .tooLarge(let bytes, let limit): "the delta makes a body of \(bytes) bytes, and \(limit) are allowed"
+            }
+        }
+    }
+
+    // MARK: - Bytes
+
+    /// The body that a delta makes of an older one.
+    ///
+    /// - Parameter limit: bytes that the new body may have.
+    public static func apply(_ delta: [UInt8], to old: [UInt8], limit: Int) throws(Failure) -> [UInt8] {
+        let oldValue: JSONValue
+        let deltaValue: JSONValue
+        do {
+            oldValue = try JSONValue(stored: old)
+            deltaValue = try JSONValue(parsing: delta)
+        } catch { throw .notJSON("\(error)") }
+        guard case .object = deltaValue, case .object = oldValue else { throw .corrupt("a body and its delta are JSON objects") }
+        guard let new = try apply(deltaValue, to: oldValue) else { throw .corrupt("it deletes the body") }
+        let bytes = new.serialize()
+        guard bytes.count <= limit else { throw .tooLarge(bytes: bytes.count, limit: limit) }
+        return bytes
+    }
+
+    /// The delta that makes one body of another; nil where one of them is no JSON object.
+    public static func make(from old: [UInt8], to new: [UInt8]) -> [UInt8]? {
+        guard case .object(let old)? = try? JSONValue(stored: old), case .object(let new)? = try? JSONValue(stored: new) else { return nil }
+        return JSONValue.object(difference(old, new)).serialize()
+    }
+
+    // MARK: - Making
+
+    /// Nil: they are the same.
+    private static func difference(_ old: JSONValue, _ new: JSONValue) -> JSONValue? {
+        switch (old, new) {
+        case (.object(let old), .object(let new)):
+            let delta = difference(old, new)
+            return delta.isEmpty ? nil : .object(delta)
+        case (.array(let old), .array(let new)):
+            let delta = difference(old, new)
+            return delta.isEmpty ? nil : .object(delta)
+        default: return old == new ? nil : literal(new)
+        }
+    }
+
+    private static func difference(_ old: JSONObject, _ new: JSONObject) -> JSONObject {
+        var delta = JSONObject()
+        let (oldPlaces, newPlaces) = (MemberPlaces(old), MemberPlaces(new))
+        for (index, member) in new.members.enumerated() where newPlaces.place(of: member.key) == index {
+            if let place = oldPlaces.place(of: member.key) {
+                guard let change = difference(old.members[place].value, member.value) else { continue }
+                delta.members.append(.init(key: member.key, value: change))
+            } else {
+                delta.members.append(.init(key: member.key, value: literal(member.value)))
+            }
+        }
+        for (index, member) in old.members.enumerated() where oldPlaces.place(of: member.key) == index {
+            if newPlaces.place(of: member.key) == nil { delta.members.append(.init(key: member.key, value: .array([]))) }
+        }
+        return delta
+    }
+
+    /// Item by item; what lies behind the end of the shorter one is the remainder.
+    private static func difference(_ old: [JSONValue], _ new: [JSONValue]) -> JSONObject {
+        var delta = JSONObject()
+        let common = min(old.count, new.count)
+        for index in 0..<common {
+            guard let change = difference(old[index], new[index]) else { continue }
+            delta.members.append(.init(key: String(index), value: change))
+        }
+        if old.count != new.count { delta.members.append(.init(key: "\(common)-", value: .array(Array(new[common...])))) }
+        return delta
+    }
+
+    /// A value as a delta says it: objects and arrays stand for themselves only inside of an array.
+    private static func literal(_ value: JSONValue) -> JSONValue {
+        switch value {
+        case .object, .array: .array([value])
+        default: value
+        }
+    }
+
+    // MARK: - Applying
+
+    /// Nil: the value is deleted.
+    static func apply(_ delta: JSONValue, to old: JSONValue?) throws(Failure) -> JSONValue? {
+        switch delta {
+        case .array(let items): return try apply(items, to: old)
+        case .object(let object):
+            switch old {
+            case .object(let old)?: return .object(try apply(object, to: old))
+            case .array(let old)?: return .array(try apply(object, to: old))
+            case let old? where object.isEmpty: return old
+            case nil, .some: throw .corrupt("it changes the inside of what is no object and no array")
+            }
+        default: return delta
+        }
+    }
+
+    private static func apply(_ items: [JSONValue], to old: JSONValue?) throws(Failure) -> JSONValue? {
+        switch items.count {
+        case 0:
+            guard old != nil else { throw .corrupt("it deletes what is not there") }
+            return nil
+        case 1: return items[0]
+        case 2:
+            guard old != nil else { throw .corrupt("it replaces what is not there") }
+            return items[1]
+        case 3:
+            guard let old else { throw .corrupt("it changes what is not there") }
+            switch items[2].asInt64 {
+            case 0: return nil
+            case 2:
+                guard let text = old.asString, let patch = items[0].asString else { throw .corrupt("it patches what is no text") }
+                return .string(try TextPatch.apply(patch, to: text))
+            default: throw .corrupt("it has an unknown operation")
+            }
+        default: throw .corrupt("an operation has at most three items, not \(items.count)")
+        }
+    }
+
+    private static func apply(_ delta: JSONObject, to old: JSONObject) throws(Failure) -> JSONObject {
+        if delta.isEmpty { return old }
+        var members: [JSONObject.Member?] = old.members
+        let places = MemberPlaces(old)
+        for change in delta.members {
+            let place = places.place(of: change.key)
+            let value = try apply(change.value, to: place.map { old.members[$0].value })
+            if let place {
+                members[place] = value.map { .init(key: change.key, value: $0) }
+                // Of equal keys, which old bodies may have, the last one counted.
+                if places.mayRepeat { for index in 0..<place where old.members[index].key.sameBytes(as: change.key) { members[index] = nil } }
+            } else if let value {
+                members.append(.init(key: change.key, value: value))
+            }
+        }
+        return JSONObject(members.compactMap(\.self))
+    }
+
+    private static func apply(_ delta: JSONObject, to old: [JSONValue]) throws(Failure) -> [JSONValue] {
+        var new = old
+        var remainder: (from: Int, items: [JSONValue])?
+        for change in delta.members {
+            let isRemainder = change.key.utf8.last == UInt8(ascii: "-")
+            guard let index = Int(isRemainder ? change.key.dropLast() : Substring(change.key)), change.key.utf8.first.map(isDigit) == true,
+                index < old.count || isRemainder && index == old.count
+            else { throw .corrupt("an array of \(old.count) items has no place \(quoted(change.key.utf8.prefix(40)))") }
+            if isRemainder {
+                guard let items = change.value.asArray, remainder == nil else { throw .corrupt("the remainder of an array is one array") }
+                remainder = (index, items)
+            } else {
+                guard let value = try apply(change.value, to: old[index]) else { throw .corrupt("it deletes an item in the midst of an array") }
+                new[index] = value
+            }
+        }
+        if let remainder { new.replaceSubrange(remainder.from..., with: remainder.items) }
+        return new
+    }
+}
+
+/// Where an object has its keys, of equal ones the last.
+private struct MemberPlaces {
+    private let members: [JSONObject.Member]
+    private var places: [[UInt8]: Int] = [:]
+    private(set) var mayRepeat = true
+
+    init(_ object: JSONObject) {
+        members = object.members
+        guard members.count > 8 else { return }
+        places.reserveCapacity(members.count)
+        for (index, member) in members.enumerated() { places[Array(member.key.utf8)] = index }
+        mayRepeat = places.count < members.count
+    }
+
+    func place(of key: String) -> Int? {
+        members.count > 8 ? places[Array(key.utf8)] : members.lastIndex { $0.key.sameBytes(as: key) }
+    }
+}
+
+/// `n=` copies n bytes of the old text, `n-` skips them, `n+bytes|` inserts n bytes: all of the old text, in order.
+private enum TextPatch {
+    static func apply(_ patch: String, to old: String) throws(JSONDelta.Failure) -> String {
+        let (patch, old) = (Array(patch.utf8), Array(old.utf8))
+        var new: [UInt8] = []
+        var (at, from) = (0, 0)
+        while at < patch.count {
+            var count = 0
+            let first = at
+            while at < patch.count, let digit = digit(patch[at]) {
+                guard count <= old.count + patch.count else { throw .corrupt("a text patch has a count that is too large") }
+                count = count * 10 + digit
+                at += 1
+            }
+            guard at > first, at < patch.count else { throw .corrupt("a text patch has no operation at byte \(first)") }
+            let operation = patch[at]
+            at += 1
+            switch operation {
+            case UInt8(ascii: "="), UInt8(ascii: "-"):
+                guard count <= old.count - from else { throw .corrupt("a text patch goes beyond the end of the text") }
+                if operation == UInt8(ascii: "=") { new += old[from..<from + count] }
+                from += count
+            case UInt8(ascii: "+"):
+                guard count < patch.count - at, patch[at + count] == UInt8(ascii: "|") else {
+                    throw .corrupt("an insertion of a text patch does not end where it should")
+                }
+                new += patch[at..<at + count]
+                at += count + 1
+            default: throw .corrupt("a text patch has an unknown operation at byte \(at - 1)")
+            }
+        }
+        guard from == old.count else { throw .corrupt("a text patch leaves a part of the text out") }
+        guard let text = String(validating: new, as: UTF8.self) else { throw .corrupt("a text patch cuts a character in two") }
+        return text
+    }
+
+    private static func digit(_ byte: UInt8) -> Int? { (0x30...0x39).contains(byte) ? Int(byte) - 0x30 : nil }
+}

@@ -1,0 +1,85 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Finds the bodies that deltas start from, and none that the peer may not have: a delta tells of its base, and so does its refusal.
+struct BaseLookUp: Sendable {
+    /// What else than the revisions that were exchanged on this connection the peer may be taken to have.
+    enum Access: Sendable {
+        case everything
+        /// What the store knows of the remote.
+        case remote(RemoteID)
+        /// What the push filter lets pass.
+        case judged(any DocumentFilter, PolicyContext)
+        /// Current revisions that are in its channels, and that the push filter lets pass.
+        case visible(PeerView)
+        case nothing
+    }
+
+    struct Question: Sendable {
+        var id: DocumentID
+        var base: Version
+        /// Its body went over this connection.
+        var isExchanged: Bool
+    }
+
+    enum Answer: Sendable {
+        case base([UInt8])
+        case absent
+        case notOpen
+    }
+
+    let database: Database
+    let collection: Collection
+    let access: Access
+
+    /// Answers to the first questions, until the bases come to `bytes`.
+    func bases(_ questions: [Question], bytes limit: Int) async throws -> [Answer] {
+        let (collection, access) = (collection, access)
+        var answers = try await database.read { transaction in
+            var answers: [Answer] = []
+            var bytes = 0
+            for question in questions where bytes < limit {
+                let answer = try Self.answer(question, access, collection, transaction)
+                if case .base(let body) = answer { bytes += body.count }
+                answers.append(answer)
+            }
+            return answers
+        }
+        try await judge(&answers, questions)
+        return answers
+    }
+
+    private static func answer(
+        _ question: Question, _ access: Access, _ collection: Collection, _ transaction: ReadTransaction
+    ) throws(StoreError) -> Answer {
+        if !question.isExchanged {
+            switch access {
+            case .nothing: return .notOpen
+            case .remote(let remote):
+                guard try transaction.remoteRevision(remote, collection, question.id) == question.base else { return .notOpen }
+            case .everything, .judged, .visible: break
+            }
+        }
+        return try transaction.deltaBase(collection, question.id, question.base).map { .base($0) } ?? .absent
+    }
+
+    private func judge(_ answers: inout [Answer], _ questions: [Question]) async throws {
+        var asked: [(index: Int, document: PolicyDocument)] = []
+        for (index, answer) in answers.enumerated() where !questions[index].isExchanged {
+            guard case .base(let body) = answer else { continue }
+            asked.append((index, PolicyDocument(id: questions[index].id, revision: questions[index].base, isDeleted: false, body: body)))
+        }
+        if asked.isEmpty { return }
+        switch access {
+        case .everything, .remote, .nothing: break
+        case .judged(let filter, let context):
+            for (question, verdict) in zip(asked, await filter.verdicts(asked.map(\.document), context)) where verdict != .pass {
+                answers[question.index] = .notOpen
+            }
+        case .visible(let view):
+            let visible = try await view.visible(asked.map(\.document.id))
+            for question in asked where visible[question.document.id] != question.document.revision { answers[question.index] = .notOpen }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+/// What became of changes as deltas, and where one could have travelled and did not, why.
+public struct DeltaCounts: Sendable, Equatable {
+    /// Revisions that the peer wanted, and an ancestor of which it named, or was known to hold.
+    public var requested: UInt64 = 0
+    /// Revisions that were sent as deltas.
+    public var sent: UInt64 = 0
+    /// Revisions that came as deltas.
+    public var received: UInt64 = 0
+    /// Those of them that became bodies.
+    public var applied: UInt64 = 0
+    /// Those of them that did not; the peer was asked for the whole body.
+    public var failed: UInt64 = 0
+    /// Bytes of bodies that did not have to travel, both ways.
+    public var bytesSaved: UInt64 = 0
+
+    /// The base was not here any more.
+    public var withoutBase: UInt64 = 0
+    /// The peer is not known to hold the base, or may not have it.
+    public var notOpen: UInt64 = 0
+    /// The delta would not have been smaller than the body.
+    public var notSmaller: UInt64 = 0
+    /// The body, or the base, is too large, holds what is encrypted, or names blobs that the peer expects in another form.
+    public var unfit: UInt64 = 0
+    /// The peer could not apply the delta, and was sent the whole body.
+    public var refused: UInt64 = 0
+
+    public init() {}
+
+    /// Why whole bodies were sent: a name and a count each.
+    public var reasons: [(name: String, count: UInt64)] {
+        [
+            ("without_base", withoutBase), ("not_open", notOpen), ("not_smaller", notSmaller), ("unfit", unfit), ("refused", refused),
+        ]
+    }
+
+    public static func + (a: Self, b: Self) -> Self { combine(a, b, &+) }
+
+    static func combine(_ a: Self, _ b: Self, _ operation: (UInt64, UInt64) -> UInt64) -> Self {
+        var result = Self()
+        for path in [
+            \Self.requested, \.sent, \.received, \.applied, \.failed, \.bytesSaved, \.withoutBase, \.notOpen, \.notSmaller, \.unfit,
+            \.refused,
+        ] {
+            result[keyPath: path] = operation(a[keyPath: path], b[keyPath: path])
+        }
+        return result
+    }
+}

@@ -1,0 +1,198 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Changes as deltas: how the session sends and takes a body where both sides have the revision before. Machines do not know of it.
+extension ReplicationSession {
+    /// This side makes deltas, and takes them.
+    static func usesDeltas(_ role: SessionRole) -> Bool {
+        switch role {
+        case .active(let active): active.replicator.usesDeltas
+        case .passive(let passive): passive.usesDeltas
+        }
+    }
+
+    /// What the peer may have of a collection beside what went over this connection.
+    ///
+    /// - Parameter view: of a peer that is bound to channels, where the question is about current revisions.
+    private func access(_ link: CollectionLink, _ view: PeerView? = nil) -> BaseLookUp.Access {
+        if let view { return .visible(view) }
+        if channelPeer != nil { return .nothing }
+        if case .active(let active) = role, !active.replicator.type.pushes { return link.remote.map { .remote($0) } ?? .nothing }
+        guard let filter = link.pushFilter else { return .everything }
+        return .judged(filter, policyContext(link.collection.name, .push))
+    }
+
+    private func remembersExchanged(_ link: CollectionLink) -> Bool {
+        if case .everything = access(link) { false } else { dialect.takesDeltas }
+    }
+
+    // MARK: - Sending
+
+    /// Sends a revision, as a delta where that is shorter.
+    func send(_ document: OutgoingDocument, _ link: CollectionLink) {
+        guard dialect.sendsDeltas(link.slot), !document.travelsWhole, document.base != nil, !document.isDeleted, document.news == .visible,
+            document.body.count >= limits.minimumDeltaBytes
+        else { return sendWhole(document, link) }
+        link.deltas.requested += 1
+        touch(link)
+        guard document.body.count <= limits.maximumDeltaBodyBytes else {
+            link.deltas.unfit += 1
+            return sendWhole(document, link)
+        }
+        link.outgoingDeltas.append(document)
+        makeDeltas(link)
+    }
+
+    private func sendWhole(_ document: OutgoingDocument, _ link: CollectionLink) { put(document, nil, link) }
+
+    private func put(_ document: OutgoingDocument, _ delta: [UInt8]?, _ link: CollectionLink) {
+        files.lent.lend(document.blobs, RevisionTrip(slot: link.slot, generation: link.generation, id: document.id))
+        if document.news == .visible, !document.isDeleted, remembersExchanged(link) { link.exchanged.add(document.id, document.version) }
+        dialect.send(link.slot, document, delta: delta)
+    }
+
+    private func makeDeltas(_ link: CollectionLink) {
+        guard let documents = link.outgoingDeltas.begin(limit: limits.insertionBatchRows) else { return }
+        let (slot, generation, limits) = (link.slot, link.generation, limits)
+        let lookUp = BaseLookUp(database: database, collection: link.collection, access: access(link))
+        let questions = documents.map { document in
+            let base = document.base ?? document.version
+            return BaseLookUp.Question(id: document.id, base: base, isExchanged: link.exchanged.holds(document.id, base))
+        }
+        let knowsBlobs = dialect.slots[slot].peerKnowsBlobs
+        ask { () async -> Result<[DeltaOutcome], any Error> in
+            do {
+                let answers = try await lookUp.bases(questions, bytes: limits.deltaBatchBytes)
+                return .success(zip(documents, answers).map { DeltaOutcome($0, $1, knowsBlobs: knowsBlobs, limits: limits) })
+            } catch { return .failure(error) }
+        } then: { session, result in
+            let link = session.links[slot]
+            guard link.generation == generation, link.push != nil else { return }
+            switch result {
+            case .success(let outcomes):
+                for (document, outcome) in zip(documents, outcomes) { session.send(document, outcome, link) }
+                link.outgoingDeltas.end(outcomes.count)
+            case .failure(let error):
+                session.logger.error("the bases of deltas cannot be read: \(error)")
+                for document in documents { session.sendWhole(document, link) }
+                link.outgoingDeltas.end(documents.count)
+            }
+            session.touch(link)
+            session.makeDeltas(link)
+        }
+    }
+
+    private func send(_ document: OutgoingDocument, _ outcome: DeltaOutcome, _ link: CollectionLink) {
+        switch outcome {
+        case .delta(let delta):
+            link.deltas.sent += 1
+            link.deltaTrips[document.id] = document.body.count - delta.count
+            return put(document, delta, link)
+        case .withoutBase: link.deltas.withoutBase += 1
+        case .notOpen: link.deltas.notOpen += 1
+        case .notSmaller: link.deltas.notSmaller += 1
+        case .unfit: link.deltas.unfit += 1
+        }
+        sendWhole(document, link)
+    }
+
+    /// The peer answered a revision of ours.
+    /// - Returns: whether it could do nothing with a delta, and is sent the whole body.
+    func sendsWholeAgain(_ id: DocumentID, _ error: ReplicationError?, _ link: CollectionLink) -> Bool {
+        guard let saved = link.deltaTrips.removeValue(forKey: id) else { return false }
+        touch(link)
+        guard let error else {
+            link.deltas.bytesSaved += UInt64(max(0, saved))
+            return false
+        }
+        // Sync Gateway says 404 of a base that it lacks.
+        guard error.domain == .http, error.code == 422 || error.code == 404, case .sent(var document)? = link.push?.ledger.phase(of: id) else {
+            return false
+        }
+        link.deltas.refused += 1
+        document.travelsWhole = true
+        perform(.send(document), link)
+        return true
+    }
+
+    // MARK: - Receiving
+
+    /// Takes a revision that came as a delta: it becomes a body, and then goes the way of all others.
+    func take(delta revision: ReceivedRevision, _ link: CollectionLink) {
+        link.deltas.received += 1
+        link.incomingDeltas.append(revision)
+        touch(link)
+    }
+
+    /// Goes on with what waits, once most of what it came to so far is stored.
+    func applyDeltas(_ link: CollectionLink) {
+        guard link.pull.bufferedBytes < limits.insertionBatchBytes, let revisions = link.incomingDeltas.begin(limit: limits.insertionBatchRows)
+        else { return }
+        guard channelPeer != nil else { return apply(revisions, link, access(link)) }
+        let slot = link.slot
+        view(link) { session, view in
+            session.apply(revisions, session.links[slot], session.access(session.links[slot], view))
+        } failed: { session, error in
+            session.accept(.failure(error), revisions, session.links[slot])
+        }
+    }
+
+    private func apply(_ revisions: [ReceivedRevision], _ link: CollectionLink, _ access: BaseLookUp.Access) {
+        let (slot, limits) = (link.slot, limits)
+        let lookUp = BaseLookUp(database: database, collection: link.collection, access: access)
+        let questions = revisions.map { revision in
+            let base = revision.deltaSource ?? revision.revision
+            return BaseLookUp.Question(id: revision.id, base: base, isExchanged: link.exchanged.holds(revision.id, base))
+        }
+        ask { () async -> Result<[AppliedDelta], any Error> in
+            do {
+                let answers = try await lookUp.bases(questions, bytes: limits.deltaBatchBytes)
+                return .success(zip(revisions, answers).map { AppliedDelta($0, $1, limits: limits) })
+            } catch { return .failure(error) }
+        } then: { $0.accept($1, revisions, $0.links[slot]) }
+    }
+
+    private func accept(_ result: Result<[AppliedDelta], any Error>, _ revisions: [ReceivedRevision], _ link: CollectionLink) {
+        switch result {
+        case .success(let applied):
+            for each in applied { accept(each, link) }
+            link.incomingDeltas.end(applied.count)
+        case .failure(let error):
+            logger.error("the bases of deltas cannot be read: \(error)")
+            for revision in revisions { refuse(revision, MessageError(code: 422, message: "send document \(revision.id) in full"), link) }
+            link.incomingDeltas.end(revisions.count)
+        }
+        touch(link)
+    }
+
+    private func accept(_ applied: AppliedDelta, _ link: CollectionLink) {
+        switch applied {
+        case .whole(let revision, let saved):
+            link.deltas.applied += 1
+            link.deltas.bytesSaved += UInt64(saved)
+            tell(link, pull: .arrived(revision))
+        case .refused(let revision, let error): refuse(revision, error, link)
+        }
+    }
+
+    /// The whole body follows, so the row is not answered for yet; unless the peer does not want to hear of it.
+    private func refuse(_ revision: ReceivedRevision, _ error: MessageError, _ link: CollectionLink) {
+        link.deltas.failed += 1
+        if let handle = revision.replyTo { return dialect.refuse(handle, error) }
+        let failure = ReplicationError(domain: .http, code: error.code, message: error.message)
+        tell(link, pull: .arrivalRefused(revision.sequence, revision.id, failure, isFinal: false))
+    }
+
+    /// Revisions of the peer that are stored with the bodies that it sent.
+    func noteExchanged(_ revisions: [StorableRevision], _ outcomes: [StoreOutcome], _ link: CollectionLink) {
+        guard remembersExchanged(link) else { return }
+        for (each, outcome) in zip(revisions, outcomes) {
+            switch outcome {
+            // Of one that was here before the peer may have known no more than the id.
+            case .stored(.inserted), .stored(.insertedConflict): link.exchanged.add(each.revision.id, each.revision.revision)
+            case .stored, .failed, .moved: break
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Documents
+import NIOCore
+
+/// Revisions that came as deltas and wait to become bodies, in order. A few that were short on the wire may come to much: those
+/// behind wait until these are stored.
+struct IncomingDeltas {
+    private var waiting: [ReceivedRevision] = []
+    private var isWorking = false
+    /// What they hold while they wait.
+    private(set) var bytes = 0
+    private let overhead: Int
+
+    init(overhead: Int) { self.overhead = overhead }
+
+    var isEmpty: Bool { waiting.isEmpty && !isWorking }
+
+    mutating func append(_ revision: ReceivedRevision) {
+        waiting.append(revision)
+        bytes += revision.body.readableBytes + overhead
+    }
+
+    mutating func begin(limit: Int) -> [ReceivedRevision]? {
+        guard !isWorking, !waiting.isEmpty else { return nil }
+        isWorking = true
+        return Array(waiting.prefix(limit))
+    }
+
+    mutating func end(_ count: Int) {
+        for revision in waiting.prefix(count) { bytes -= revision.body.readableBytes + overhead }
+        waiting.removeFirst(min(count, waiting.count))
+        isWorking = false
+    }
+}
+
+/// What a revision that came as a delta became.
+enum AppliedDelta: Sendable {
+    case whole(ReceivedRevision, saved: Int)
+    /// The peer has to send the whole body.
+    case refused(ReceivedRevision, MessageError)
+
+    init(_ revision: ReceivedRevision, _ answer: BaseLookUp.Answer, limits: ReplicationLimits) {
+        do throws(MessageError) {
+            var whole = revision
+            let body = try Self.body(revision, answer, limits)
+            whole.deltaSource = nil
+            whole.body = ByteBuffer(bytes: body)
+            self = .whole(whole, saved: max(0, body.count - revision.body.readableBytes))
+        } catch {
+            self = .refused(revision, error)
+        }
+    }
+
+    private static func body(
+        _ revision: ReceivedRevision, _ answer: BaseLookUp.Answer, _ limits: ReplicationLimits
+    ) throws(MessageError) -> [UInt8] {
+        // Whether the base is not here, or not for this peer, is not for it to know.
+        guard case .base(let base) = answer, !revision.isDeleted else {
+            throw MessageError(code: 422, message: "the delta's base is not here, send document \(revision.id) in full")
+        }
+        guard base.count <= limits.maximumDeltaBodyBytes, revision.body.readableBytes <= limits.maximumDeltaBodyBytes else {
+            throw MessageError(
+                code: 422,
+                message: "a delta and its base have up to max_delta_body_bytes (\(limits.maximumDeltaBodyBytes)), send document \(revision.id) in full")
+        }
+        let delta = [UInt8](revision.body.readableBytesView)
+        do {
+            // The sender had them in the body, as one that does not know inline blobs has.
+            let speaksOfAttachments = try JSONScanner.scanDocument(delta).hasReservedKeys
+            let old = speaksOfAttachments
+                ? try LegacyAttachments.add(to: base, generation: revision.deltaSource?.generation ?? 0) : base
+            return try JSONDelta.apply(delta, to: old, limit: limits.maximumDocumentBytes)
+        } catch {
+            throw MessageError(code: 422, message: "\(error); send document \(revision.id) in full")
+        }
+    }
+}
