@@ -113,7 +113,7 @@ extension Agent {
                         "certificate": peer.certificate.map { Self.report($0) } ?? .null,
                         "pulled_by_peer": JSONOutput.number(peer.counts.pushed),
                         "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
-                        "delta": report(peer.counts.deltas),
+                        "delta": Self.report(peer.counts.deltas),
                         "held": .array(
                             peer.standstills.map { held in
                                 JSONOutput.object([
