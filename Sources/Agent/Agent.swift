@@ -221,8 +221,8 @@ public actor Agent {
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
-            security: settings.disableTLS.value
-                ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)),
+            security: settings.usesTLS
+                ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits), memory: memory,
             environment: environment, logger: logs.logger(.listener))
     }
@@ -247,7 +247,9 @@ public actor Agent {
         let security = try ReplicatorBuilding.security(
             settings, dataFolder: source.settings.data.value, environment: environment, logger: logger)
         let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: source, security: security, group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
+            settings, database: database, policies: source, security: security,
+            local: LocalDatabases(find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }),
+            group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
             environment: environment, logger: logger, conflictObserver: conflictObserver)
         return (replicator, security)
     }

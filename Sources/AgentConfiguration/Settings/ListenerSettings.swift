@@ -8,6 +8,12 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var databases: [Located<String>] = []
     /// 0: any free port, reported in status. Default 4984.
     public var port = Located(4984)
+    /// A message endpoint instead of a port: unix, serial or exec. Default: nil.
+    public var endpoint: Located<ReplicatorTarget>?
+    /// Who the peer at the endpoint is. Default: nil, of a Unix domain socket the user that the system names.
+    public var user: Located<String>?
+    /// Of the socket file. Default: nil, 0600.
+    public var mode: Located<Int>?
     /// Name or IP address of a network interface. Default: nil, all.
     public var interface: Located<String>?
     /// Clear text. Default false.
@@ -49,6 +55,11 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("databases", \.databases, Form.text(.database).located.list(atLeast: 1, of: "database names"), required: true,
             "Databases that can be reached here."),
         Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one, reported in status."),
+        Key("endpoint", optional: \.endpoint, Form<ReplicatorTarget>.target.located,
+            "unix:PATH, serial:DEVICE?speed=BITS or exec:COMMAND instead of a port: no TLS, no HTTP."),
+        Key("user", optional: \.user, Form.text("a user name").located,
+            "Who the peer at the endpoint is. Absent: at a Unix domain socket the user that runs it, elsewhere nobody."),
+        Key("mode", optional: \.mode, Form<Int>.fileMode.located, "File mode of the endpoint's Unix domain socket. Absent: 0600."),
         Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. Absent: all."),
         Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Clear text (ws) instead of TLS (wss)."),
         Key("identity", optional: \.identity, .identity,
@@ -71,8 +82,13 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
 
     func check(_ reading: inout Reading) {
         let before = reading.failures
-        checkTLS(&reading)
-        if reading.failures == before { checkAccess(&reading) }
+        if endpoint != nil {
+            checkEndpoint(&reading)
+        } else {
+            checkNoEndpoint(&reading)
+            checkTLS(&reading)
+            if reading.failures == before { checkAccess(&reading) }
+        }
         var seen: Set<String> = []
         for database in databases where !seen.insert(database.value).inserted {
             reading.report(at: database.position, "the database \(Quoting.quoted(database.value)) is listed twice")
