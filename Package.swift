@@ -106,7 +106,7 @@ let package = Package(
             name: "Agent",
             dependencies: [
                 "AgentConfiguration", "CMalloc", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
-                "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
+                "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -119,7 +119,7 @@ let package = Package(
             name: "nightjar",
             dependencies: [
                 "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
-                "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
+                "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -243,8 +243,8 @@ public actor Agent {
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
                 usesDeltas: { source.settings.database(named: $0)?.deltaSync.enabled ?? true }),
-            security: settings.disableTLS.value
-                ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)),
+            security: settings.usesTLS
+                ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits), memory: memory,
             environment: environment, logger: logs.logger(.listener))
     }
@@ -269,7 +269,9 @@ public actor Agent {
         let security = try ReplicatorBuilding.security(
             settings, dataFolder: source.settings.data.value, environment: environment, logger: logger)
         let replicator = try ReplicatorBuilding.make(
-            settings, database: database, policies: source, security: security, group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
+            settings, database: database, policies: source, security: security,
+            local: LocalDatabases(find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }),
+            group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
             environment: environment, logger: logger, conflictObserver: conflictObserver)
         return (replicator, security)
     }

@@ -33,6 +33,30 @@ extension AgentSettings {
         }
         checkPorts(&reading)
         checkCheckpoints(&reading)
+        checkEndpoints(&reading)
+    }
+
+    /// An endpoint serves one listener; a local target is another database of ours.
+    private func checkEndpoints(_ reading: inout Reading) {
+        var taken: [String: String] = [:]
+        for listener in listeners {
+            guard let endpoint = listener.endpoint, endpoint.value.scheme != .exec else { continue }
+            if let other = taken.updateValue(listener.name.value, forKey: endpoint.value.path) {
+                reading.problems.report(at: endpoint.position, "the endpoint of the listener \(Quoting.quoted(listener.name.value)) is already that of "
+                    + Quoting.quoted(other))
+            }
+        }
+        let known = Set(databases.map(\.name.value))
+        for replicator in replicators where replicator.target.value.scheme == .local {
+            let target = replicator.target
+            if target.value.path == replicator.database.value {
+                reading.problems.report(at: target.position, "the target is the replicator's own database")
+            } else if !known.contains(target.value.path), !reading.damaged.contains(target.value.path) {
+                reading.problems.report(
+                    at: target.position, "the database \(Quoting.quoted(target.value.path)) is not configured"
+                        + NearestName.hint(for: target.value.path, among: known.sorted(), otherwise: "databases"))
+            }
+        }
     }
 
     /// The collections of a database; nil where there is none, or where its own section is wrong and the list may be incomplete.
@@ -55,7 +79,7 @@ extension AgentSettings {
         // By interface, the whole machine under "": each listener is looked up, not held against all others.
         var taken: [Int: [String: String]] = [:]
         if let admin, admin.port.value != 0 { taken[admin.port.value] = [admin.address.value: "the admin port"] }
-        for listener in listeners where listener.port.value != 0 {
+        for listener in listeners where listener.port.value != 0 && listener.endpoint == nil {
             let interface = listener.interface?.value ?? ""
             let port = listener.port.value
             if let other = taken[port]?[interface] ?? taken[port]?[""] ?? (interface.isEmpty ? taken[port]?.min { $0.value < $1.value }?.value : nil) {

@@ -66,7 +66,9 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     // MARK: - Opening
 
-    /// Opens the connection. A listener waits for the peer's offer without a limit: on a line that is always open nobody may come for days.
+    /// Opens the connection.
+    ///
+    /// - Parameter waitsForPeer: without `connect_time`: on a line that is always open nobody may come for days.
     func open(waitsForPeer: Bool) {
         inContext {
             guard self.phase == .new else { return }
@@ -278,11 +280,10 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     }
 
     private func setTimer() {
-        let deadline = phase == .over ? nil : link?.deadline
-        guard deadline != (timer == nil ? nil : timerDeadline) else { return }
+        guard phase != .over, let deadline = link?.deadline else { return }
+        // One that comes too early looks again.
+        if timer != nil, timerDeadline <= deadline { return }
         timer?.cancel()
-        timer = nil
-        guard let deadline else { return }
         timerDeadline = deadline
         let now = time.monotonicNanoseconds()
         timer = executionContext.schedule(afterNanoseconds: deadline > now ? deadline - now : 0) { [weak self] in

@@ -41,16 +41,18 @@ public struct MessageEndpoint: TransportConnector {
             connection, type: protocolType, offer: offer, context: context(), limits: limits, environment: environment,
             observer: EndpointTransport.Observer(opened: { outcome.set($0) }))
         transport.open(waitsForPeer: false)
-        try await withTaskCancellationHandler {
-            try await outcome.value()
-        } onCancel: {
+        do {
+            try await withTaskCancellationHandler {
+                try await outcome.value()
+            } onCancel: {
+                transport.drop()
+            }
+            try Task.checkCancellation()
+            return transport
+        } catch {
             transport.drop()
+            throw Task.isCancelled ? CancellationError() : error
         }
-        if Task.isCancelled {
-            transport.drop()
-            throw CancellationError()
-        }
-        return transport
     }
 }
 

@@ -57,8 +57,10 @@ public final class MessageEndpointListener: Sendable {
 
     /// Takes a connection and opens it. One beyond `connections` is closed with a recoverable error.
     ///
-    /// - Parameter context: where it runs; nil for the listener's choice.
-    public func accept(_ connection: any MessageEndpointConnection, in context: (any SerialContext)? = nil) {
+    /// - Parameters:
+    ///   - context: where it runs; nil for the listener's choice.
+    ///   - waitsForPeer: on a byte stream that is there before anybody uses it, such as a serial line: the peer's first word has no time limit.
+    public func accept(_ connection: any MessageEndpointConnection, in context: (any SerialContext)? = nil, waitsForPeer: Bool = false) {
         let key = ObjectIdentifier(connection)
         let transport = EndpointTransport(
             connection, type: protocolType, offer: nil, context: context ?? self.context(), limits: limits, environment: environment,
@@ -75,7 +77,7 @@ public final class MessageEndpointListener: Sendable {
             return connection.close(
                 error: MessagingError("as many connections as the limit connections (\(limits.connections)) allows", isRecoverable: true)) {}
         }
-        transport.open(waitsForPeer: true)
+        transport.open(waitsForPeer: waitsForPeer)
     }
 
     /// Ends one connection: its ``MessageEndpointConnection/close(error:completion:)`` is called. The peer may come back.

@@ -147,7 +147,7 @@ private struct Desk: Sendable {
             (["ws://127.0.0.1:\(port)/main", "ws://127.0.0.1:\(port)/main"], ["both URLs"]),
             (["d/main", "ws://127.0.0.1:\(port)/main"], ["d/main", ".nightjar"]),
             (["d/main.nightjar", "wss://127.0.0.1:\(port)/main"], ["tls/11", "speaks plain HTTP, not TLS"]),
-            (["d/main.nightjar", "exec:ssh hub nightjar pipe main"], ["exec"]),
+            (["d/main.nightjar", "exec:/no/such/ssh hub nightjar pipe hub.sock", "--max-attempts", "1"], ["exec:/no/such/ssh cannot be started"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "skip-draft"], ["did you mean skip-drafts"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner"], ["missing parameter \"name\""]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--push-filter", "by-owner", "--params", "{"], ["--params is not JSON"]),

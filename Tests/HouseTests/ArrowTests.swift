@@ -24,12 +24,12 @@ struct ArrowTests {
         "Transport": ["HTTPServer", "Interfaces", "Encodings", "Environment", "Documents", "Digests", "MessageEndpoints", "TLS"],
         "Agent": [
             "AgentConfiguration", "CMalloc", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
-            "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
+            "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
         // Commands speak to an agent or open its folders: nothing of the protocol, of TLS records or of SQL is theirs.
         "nightjar": [
             "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
-            "LuaRuntime", "PluginHost", "Replication", "TLS", "Transport",
+            "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
     ]
 

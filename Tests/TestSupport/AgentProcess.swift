@@ -57,7 +57,7 @@ public struct AgentProcess: Sendable {
 
     /// The admin API over the local socket.
     public var admin: HTTPProbe {
-        let path = addresses.first { $0.address.hasPrefix("unix:") }.map { String($0.address.dropFirst(5)) }
+        let path = addresses.first { $0.name == "admin" && $0.address.hasPrefix("unix:") }.map { String($0.address.dropFirst(5)) }
         return .unix(path ?? folder.path("data/admin.sock"))
     }
 

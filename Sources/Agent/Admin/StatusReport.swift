@@ -93,7 +93,7 @@ extension Agent {
             "name": .string(listener.settings.name.value),
             "urls": .array(
                 listener.addresses.flatMap { address in
-                    names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") }
+                    listener.settings.endpoint != nil ? [JSONValue.string(address)] : names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") }
                 }),
             "port": JSONOutput.number(listener.port),
             "tls": listener.security.map { Self.report($0.identity) } ?? .null,

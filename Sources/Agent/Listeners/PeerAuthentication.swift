@@ -64,6 +64,7 @@ final class PeerAuthentication: Sendable {
                     username: credentials.username, password: credentials.password, listener: listener, remote: request.remoteAddress)
             }
         }
+        if let user = request.endpointUser { return .accepted(Principal(name: user), .nothing) }
         if checksCertificates, let leaf = chain.first { return .accepted(Principal(name: leaf.commonName ?? leaf.subject), .nothing) }
         return .accepted(.anonymous, .nothing)
     }

@@ -74,6 +74,8 @@ public final class PeerListener: ListenerDelegate {
     private let logger: Logger
     private let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
+    /// Instead of a socket, where the settings have an endpoint.
+    private let endpoint = Mutex<EndpointListener?>(nil)
 
     init(
         settings: ListenerSettings, share: (connections: Int, http: Int), policies: ListenerPolicies, security: ListenerSecurity?,
@@ -98,6 +100,7 @@ public final class PeerListener: ListenerDelegate {
 
     /// Binds the port; peers are asked to come back until ``open()``.
     public func start(group: any EventLoopGroup) async throws {
+        if let target = settings.endpoint?.value, let address = EndpointAddress(target) { return try await start(at: address, group) }
         var configuration = WebSocketListener.Configuration(interface: settings.interface?.value, port: settings.port.value)
         configuration.limits.maxConnections = share.connections
         configuration.limits.maxHTTPConnections = share.http
@@ -123,6 +126,17 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
+    private func start(at address: EndpointAddress, _ group: any EventLoopGroup) async throws {
+        var configuration = EndpointListener.Configuration(address)
+        configuration.user = settings.user?.value
+        if let mode = settings.mode?.value { configuration.mode = UInt32(mode) }
+        configuration.maxConnections = share.connections
+        let listener = EndpointListener(configuration, delegate: self, group: group, environment: environment, logger: logger)
+        try await listener.start()
+        endpoint.withLock { $0 = listener }
+        logger.info("listening on \(listener.description)")
+    }
+
     /// Takes peers from now on.
     func open() {
         // From now on: a change that comes before the first look at the stream waits in it.
@@ -145,8 +159,11 @@ public final class PeerListener: ListenerDelegate {
             state.watch = nil
         }
         await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
+        let bytes = endpoint.withLock { $0 }
+        await bytes?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
         let sessions = state.withLock { $0.connections.values.map(\.session) }
         for session in sessions { await session.stop(code: code) }
+        endpoint.withLock { $0 = nil }
         // It knows this listener: without an end to that, what the listener uses of plugins would stay theirs.
         socket.withLock { $0 = nil }
     }
@@ -157,9 +174,9 @@ public final class PeerListener: ListenerDelegate {
     public var maxConnections: Int { share.connections }
 
     /// `host:port` of each address in use.
-    public var addresses: [String] { socket.withLock { $0?.boundDescriptions ?? [] } }
+    public var addresses: [String] { endpoint.withLock { $0 }.map { [$0.description] } ?? socket.withLock { $0?.boundDescriptions ?? [] } }
     public var port: Int { socket.withLock { $0?.port ?? 0 } }
-    public var connectionCount: Int { socket.withLock { $0?.connectionCount ?? 0 } }
+    public var connectionCount: Int { endpoint.withLock { $0 }?.connectionCount ?? socket.withLock { $0?.connectionCount ?? 0 } }
 
     public var peers: [Peer] {
         state.withLock { state in
@@ -183,10 +200,10 @@ public final class PeerListener: ListenerDelegate {
         case .accepted(let accepted, let shown): (principal, proof) = (accepted, shown)
         case .refused(let decision): return decision
         }
-        guard settings.databases.contains(where: { $0.value.utf8.elementsEqual(request.database.utf8) }),
-            let database = databases(request.database)
-        else {
-            return .refuse(status: 404, reason: "there is no database \"\(request.database)\" here")
+        // At an endpoint, which has no path, none need be named where there is one only.
+        let name = request.database.isEmpty && settings.databases.count == 1 ? settings.databases[0].value : request.database
+        guard settings.databases.contains(where: { $0.value.utf8.elementsEqual(name.utf8) }), let database = databases(name) else {
+            return .refuse(status: 404, reason: name.isEmpty ? "several databases are here: name one" : "there is no database \"\(name)\" here")
         }
         return .accept(context: Admission(database: database, principal: principal, proof: proof, generation: generation))
     }

@@ -111,7 +111,7 @@ public enum ConfigurationCheck {
         }
         problems += otherSyncFunctions(settings)
         for replicator in settings.replicators {
-            if ![.ws, .wss].contains(replicator.target.value.scheme) {
+            if [.http, .https].contains(replicator.target.value.scheme) {
                 problems.append(
                     ConfigurationProblem(
                         at: replicator.target.position, ReplicatorBuilding.unsupported(replicator.target.value.scheme)))

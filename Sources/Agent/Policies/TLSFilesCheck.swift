@@ -28,7 +28,7 @@ extension ConfigurationCheck {
                 report(TLSFileCheck.identity(try IdentitySetting(reference), store: store, now: now), what, at: reference.position)
             } catch { report([error], what, at: reference.position) }
         }
-        for listener in settings.listeners where !listener.disableTLS.value {
+        for listener in settings.listeners where listener.usesTLS {
             let name = "listener \"\(listener.name.value)\""
             if let identity = listener.identity {
                 report(identity, "\(name) identity")

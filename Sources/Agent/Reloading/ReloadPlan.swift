@@ -36,6 +36,9 @@ struct ReloadPlan {
         var replicators = Set(change.replicators.removed + change.replicators.changed.map(\.name))
         for replicator in old.replicators where touchedDatabases.contains(replicator.database.value) { replicators.insert(replicator.name.value) }
         if wanted.limits.maxBlobBytes != old.limits.maxBlobBytes { replicators.formUnion(old.replicators.map(\.name.value)) }
+        for replicator in old.replicators where replicator.target.value.scheme == .local && touchedDatabases.contains(replicator.target.value.path) {
+            replicators.insert(replicator.name.value)
+        }
         goneReplicators = replicators
         var listeners = Set(change.listeners.removed + change.listeners.changed.map(\.name))
         // Their connections hold the database, or who decides its conflicts.
@@ -61,7 +64,10 @@ struct ReloadPlan {
 
     /// The port may be one that a listener which is about to stop still holds.
     func mustWait(_ listener: ListenerSettings) -> Bool {
-        listener.port.value != 0
-            && old.listeners.contains { goneListeners.contains($0.name.value) && $0.port.value == listener.port.value }
+        if let endpoint = listener.endpoint?.value {
+            return old.listeners.contains { goneListeners.contains($0.name.value) && $0.endpoint?.value.path == endpoint.path }
+        }
+        return listener.port.value != 0
+            && old.listeners.contains { goneListeners.contains($0.name.value) && $0.endpoint == nil && $0.port.value == listener.port.value }
     }
 }

@@ -4,6 +4,7 @@ import DocumentStore
 import Environment
 import Interfaces
 import Logging
+import MessageEndpoints
 import NIOCore
 import Replication
 import TLS
@@ -12,12 +13,12 @@ import Transport
 /// Makes replicators from their settings.
 package enum ReplicatorBuilding {
     static func make(
-        _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?,
+        _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?, local: LocalDatabases,
         group: any EventLoopGroup,
         limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver
     ) throws -> Replicator {
         let target = settings.target.value
-        guard target.scheme == .ws || target.scheme == .wss else {
+        guard target.scheme != .http, target.scheme != .https else {
             throw ConfigurationProblem(at: settings.target.position, unsupported(target.scheme))
         }
         var collections: [CollectionReplication] = []
@@ -53,11 +54,27 @@ package enum ReplicatorBuilding {
         configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value
         configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
         configuration.usesDeltas = settings.deltaSync && databaseSettings?.deltaSync.enabled ?? true
-        return Replicator(configuration: configuration, connector: try connector(settings, security, group: group, environment), environment: environment,
-            memory: memory, logger: logger)
+        let connector: any TransportConnector =
+            if target.scheme == .local {
+                LocalConnector(
+                    from: database.name, to: target.path, databases: local, limits: limits, memory: memory, group: group, environment: environment,
+                    logger: logger)
+            } else if let address = EndpointAddress(target) {
+                EndpointConnector(address, offer: offer(settings), group: group, environment: environment, logger: logger.with("replicator", settings.name.value))
+            } else {
+                try webSocket(settings, security, group: group, environment)
+            }
+        return Replicator(configuration: configuration, connector: connector, environment: environment, memory: memory, logger: logger)
     }
 
-    private static func connector(
+    /// What a listener at an endpoint hears of us.
+    private static func offer(_ settings: ReplicatorSettings) -> EndpointOffer {
+        var offer = EndpointOffer(database: settings.target.value.database ?? "")
+        if case .basic(let username, let password) = settings.authenticator { (offer.username, offer.password) = (username.value, password.revealed) }
+        return offer
+    }
+
+    private static func webSocket(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
     ) throws -> any TransportConnector {
         var client: WebSocketClient.Configuration
@@ -102,7 +119,7 @@ package enum ReplicatorBuilding {
     static func unsupported(_ scheme: ReplicatorTarget.Scheme) -> String { unsupported(scheme.rawValue) }
 
     package static func unsupported(_ scheme: String) -> String {
-        "targets beginning with \(scheme): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE"
+        "targets beginning with \(scheme): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE, exec:, unix: or serial:"
     }
 }
 

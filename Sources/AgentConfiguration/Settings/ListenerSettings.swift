@@ -10,6 +10,12 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var collections: [Located<CollectionReference>] = []
     /// 0: any free port, reported in status. Default 4984.
     public var port = Located(4984)
+    /// A message endpoint instead of a port: unix, serial or exec. Default: nil.
+    public var endpoint: Located<ReplicatorTarget>?
+    /// Who the peer at the endpoint is. Default: nil, of a Unix domain socket the user that the system names.
+    public var user: Located<String>?
+    /// Of the socket file. Default: nil, 0600.
+    public var mode: Located<Int>?
     /// Name or IP address of a network interface. Default: nil, all.
     public var interface: Located<String>?
     /// Clear text. Default false.
@@ -53,6 +59,11 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("collections", \.collections, Form<CollectionReference>.collection.located.list(atLeast: 1, of: "collections"),
             "Collections that can be reached, in each of the databases. Absent: all."),
         Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one, reported in status."),
+        Key("endpoint", optional: \.endpoint, Form<ReplicatorTarget>.target.located,
+            "unix:PATH, serial:DEVICE?speed=BITS or exec:COMMAND instead of a port: no TLS, no HTTP."),
+        Key("user", optional: \.user, Form.text("a user name").located,
+            "Who the peer at the endpoint is. Absent: at a Unix domain socket the user that runs it, elsewhere nobody."),
+        Key("mode", optional: \.mode, Form<Int>.fileMode.located, "File mode of the endpoint's Unix domain socket. Absent: 0600."),
         Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. Absent: all."),
         Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Clear text (ws) instead of TLS (wss)."),
         Key("identity", optional: \.identity, .identity,
@@ -75,8 +86,13 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
 
     func check(_ reading: inout Reading) {
         let before = reading.failures
-        checkTLS(&reading)
-        if reading.failures == before { checkAccess(&reading) }
+        if endpoint != nil {
+            checkEndpoint(&reading)
+        } else {
+            checkNoEndpoint(&reading)
+            checkTLS(&reading)
+            if reading.failures == before { checkAccess(&reading) }
+        }
         var seen: Set<String> = []
         for database in databases where !seen.insert(database.value).inserted {
             reading.report(at: database.position, "the database \(Quoting.quoted(database.value)) is listed twice")

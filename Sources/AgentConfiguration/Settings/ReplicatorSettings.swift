@@ -56,7 +56,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("name", \.name, Form.text(.name).located, required: true, "Name in status, logs, metrics and `nightjar replicator`."),
         Key("database", \.database, Form.text(.database).located, required: true, "Local database."),
         Key("target", \.target, Form<ReplicatorTarget>.target.located, required: true,
-            "The other side: a ws or wss URL ending in a database. This version refuses http, https, exec, unix and serial."),
+            "The other side: a ws or wss URL ending in a database; exec:COMMAND, unix:PATH or serial:DEVICE?speed=BITS, where a listener has its endpoint; or"
+                + " local:DATABASE. This version refuses http and https."),
         Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
         Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
         Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
@@ -127,13 +128,17 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         if !scheme.isNetwork, let networkInterface {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
         }
-        // A command and a serial line have no HTTP in which these could travel.
-        if scheme == .exec || scheme == .serial {
+        // They have no HTTP in which these could travel.
+        if !scheme.isNetwork {
             if let header = headers.first {
                 refuse("headers", at: header.name.position, "headers need HTTP (ws, wss, http or https)", &reading)
             }
-            if let authenticator, authenticator.identity == nil {
-                refuse("authenticator", at: authenticator.position, "an authenticator needs HTTP (ws, wss, http or https)", &reading)
+            switch authenticator {
+            case .session, .bearer:
+                refuse("authenticator", at: authenticator?.position ?? position, "this authenticator needs HTTP (ws, wss, http or https)", &reading)
+            case .basic where scheme == .local:
+                refuse("authenticator", at: authenticator?.position ?? position, "nobody asks for it within an agent", &reading)
+            default: break
             }
         }
     }

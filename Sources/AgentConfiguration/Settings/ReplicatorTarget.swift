@@ -1,11 +1,13 @@
 /// The other side of a replication.
 public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     public enum Scheme: String, Sendable, CaseIterable {
-        case ws, wss, http, https, exec, unix, serial
+        case ws, wss, http, https, exec, unix, serial, local
 
         public var usesTLS: Bool { self == .wss || self == .https }
         /// Reached by host and port.
         public var isNetwork: Bool { self == .ws || self == .wss || self == .http || self == .https }
+        /// A message endpoint: a stream of bytes that is not of the network.
+        public var isEndpoint: Bool { self == .exec || self == .unix || self == .serial }
     }
 
     public let scheme: Scheme
@@ -16,12 +18,20 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     /// Written or the scheme's own (80, 443); 0 where the scheme has none.
     public let port: Int
     /// Network targets: the path, with its leading slash and without a trailing one, percent-encoding left as written.
-    /// exec: the command. unix: the absolute path of the socket. serial: the device.
+    /// exec: the command. unix: the absolute path of the socket. serial: the device. local: the database.
     public let path: String
+    /// What stands behind "?" of unix and serial targets.
+    let options: EndpointOptions
 
-    /// Network targets: the last part of the path, the remote database; else nil.
+    /// exec: the program and its arguments.
+    public var arguments: [String] { CommandWords.split(path) ?? [] }
+    /// serial: bits a second.
+    public var speed: Int { options.speed }
+
+    /// The remote database: of a network target the last part of the path; of others the one that is named, nil for the only one.
     public var database: String? {
-        scheme.isNetwork ? path.split(separator: "/").last.map(String.init) : nil
+        if scheme == .local { return path }
+        return scheme.isNetwork ? path.split(separator: "/").last.map(String.init) : options.database
     }
 
     public var description: String { text }
@@ -29,7 +39,8 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     /// A place holder that no configuration yields.
     static let none = ReplicatorTarget(scheme: .exec, text: "", host: "", port: 0, path: "")
 
-    private init(scheme: Scheme, text: String, host: String, port: Int, path: String) {
+    private init(scheme: Scheme, text: String, host: String, port: Int, path: String, options: EndpointOptions = .init()) {
+        self.options = options
         self.scheme = scheme
         self.text = text
         self.host = host
@@ -45,7 +56,7 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     /// - Parameter folder: what a relative `unix:` path is relative to; nil: the current folder.
     public init(parsing text: String, relativeTo folder: String? = nil) throws(Invalid) {
         let schemes = Scheme.allCases.map(\.rawValue)
-        let choices = "expected a target beginning with ws://, wss://, http://, https://, exec:, unix: or serial:"
+        let choices = "expected a target beginning with ws://, wss://, http://, https://, exec:, unix:, serial: or local:"
         guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { throw Invalid(description: choices) }
         let word = text[..<colon].lowercased()
         guard let scheme = Scheme(rawValue: word) else {
@@ -58,6 +69,7 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
         switch scheme {
         case .exec:
             guard rest.contains(where: { !$0.isWhitespace }) else { throw Invalid(description: "exec: needs a command after it") }
+            guard CommandWords.split(String(rest)) != nil else { throw Invalid(description: "exec: has a quote that is not closed, or an empty program") }
             self.init(scheme: scheme, text: text, host: "", port: 0, path: String(rest))
         case .unix, .serial:
             var path = rest
@@ -68,8 +80,14 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
             if scheme == .serial, !path.hasPrefix("/") {
                 throw Invalid(description: "serial: needs the absolute path of a device after it, such as serial:/dev/ttyUSB0")
             }
+            let options = try EndpointOptions(removedFrom: &path, scheme)
+            guard !path.isEmpty else { throw Invalid(description: "\(word): needs a path before the \"?\"") }
             self.init(
-                scheme: scheme, text: text, host: "", port: 0, path: Paths.resolve(String(path), in: folder ?? Paths.currentFolder))
+                scheme: scheme, text: text, host: "", port: 0, path: Paths.resolve(String(path), in: folder ?? Paths.currentFolder),
+                options: options)
+        case .local:
+            guard TextSyntax.database.accepts(String(rest)) else { throw Invalid(description: "local: needs the name of a database after it") }
+            self.init(scheme: scheme, text: text, host: "", port: 0, path: String(rest))
         case .ws, .wss, .http, .https:
             guard rest.hasPrefix("//") else { throw Invalid(description: "expected // after \"\(word):\"") }
             let (host, port, path) = try Self.authority(rest.dropFirst(2))
@@ -127,7 +145,7 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
 
 extension Form where Value == ReplicatorTarget {
     static let target = Form<ReplicatorTarget>(
-        shape: .text(pattern: "^([wW][sS][sS]?|[hH][tT][tT][pP][sS]?)://[^/@?#]+/.+|^([eE][xX][eE][cC]|[uU][nN][iI][xX]|[sS][eE][rR][iI][aA][lL]):.+"),
+        shape: .text(pattern: "^([wW][sS][sS]?|[hH][tT][tT][pP][sS]?)://[^/@?#]+/.+|^([eE][xX][eE][cC]|[uU][nN][iI][xX]|[sS][eE][rR][iI][aA][lL]|[lL][oO][cC][aA][lL]):.+"),
         expected: "a target",
         read: { node, reading in
             guard let text = Form<String>.text("a target").read(node, &reading) else { return nil }

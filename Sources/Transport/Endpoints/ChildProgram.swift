@@ -35,11 +35,12 @@ final class ChildProgram: @unchecked Sendable {
         func close(_ all: [CInt]) { for descriptor in all { Glibc.close(descriptor) } }
         for _ in 0..<3 {
             var pair: [CInt] = [0, 0]
-            guard pipe2(&pair, O_CLOEXEC) == 0 else {
+            guard pipe(&pair) == 0 else {
                 let code = errno
                 close(pipes)
                 throw Self.failure(name, code)
             }
+            for descriptor in pair { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
             pipes += pair
         }
         var actions = posix_spawn_file_actions_t()
@@ -48,7 +49,8 @@ final class ChildProgram: @unchecked Sendable {
         posix_spawn_file_actions_adddup2(&actions, pipes[0], 0)
         posix_spawn_file_actions_adddup2(&actions, pipes[3], 1)
         posix_spawn_file_actions_adddup2(&actions, pipes[5], 2)
-        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
+        // Sockets of SwiftNIO are inherited: connections of ours would stay open in the child.
+        for descriptor in Self.openDescriptors() where descriptor > 2 { posix_spawn_file_actions_addclose(&actions, descriptor) }
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -72,6 +74,17 @@ final class ChildProgram: @unchecked Sendable {
         }
         pid = process
         (input, output, errors) = (pipes[1], pipes[2], pipes[4])
+    }
+
+    private static func openDescriptors() -> [CInt] {
+        guard let folder = opendir("/proc/self/fd") else { return [] }
+        defer { closedir(folder) }
+        var found: [CInt] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) } }
+            if let descriptor = CInt(name) { found.append(descriptor) }
+        }
+        return found
     }
 
     private static func failure(_ name: String, _ code: CInt) -> ReplicationError {

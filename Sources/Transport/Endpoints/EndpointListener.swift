@@ -55,7 +55,8 @@ public final class EndpointListener: Sendable {
             })
     }
 
-    public var description: String { configuration.address.description }
+    /// Without the arguments of a command, which may hold secrets.
+    public var description: String { configuration.address.shortDescription }
     public var connectionCount: Int { endpoints.connectionCount }
 
     /// Binds the socket; or begins to open the device, or to start the command, whenever it is closed.
@@ -73,6 +74,7 @@ public final class EndpointListener: Sendable {
                     return self.take(channel)
                 }
                 .withBoundSocket(descriptor)
+                .get()
             state.withLock { $0.socket = channel }
         } catch {
             unlink(path)
@@ -115,7 +117,7 @@ public final class EndpointListener: Sendable {
                 let began = environment.time.monotonicNanoseconds()
                 let connection = try Streams(address: configuration.address, eventLoop: eventLoop, logger: logger, onClose: { ended.finish() }).connection()
                 if !isQuiet { logger.info("waiting for a peer on \(configuration.address.shortDescription)") }
-                endpoints.accept(connection, in: EventLoopContext(eventLoop))
+                endpoints.accept(connection, in: EventLoopContext(eventLoop), waitsForPeer: true)
                 await withTaskCancellationHandler {
                     for await _ in closed {}
                 } onCancel: {

@@ -145,19 +145,44 @@ struct AgentClient: Sendable {
 enum LocalSocket {
     /// Nil when a process accepts connections on the socket, else the system's error number.
     static func connectError(_ path: String) -> Int32? {
+        switch open(path) {
+        case .success(let descriptor):
+            close(descriptor)
+            return nil
+        case .failure(let failure): return failure.code
+        }
+    }
+
+    /// The descriptor of a connection.
+    ///
+    /// - Throws: ``AgentError`` that says why there is none.
+    static func connect(_ path: String) throws(AgentError) -> Int32 {
+        switch open(path) {
+        case .success(let descriptor): return descriptor
+        case .failure(let failure): throw AgentError(.failed, "\(path): \(String(cString: strerror(failure.code)))")
+        }
+    }
+
+    private struct Failure: Error { var code: Int32 }
+
+    private static func open(_ path: String) -> Result<Int32, Failure> {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         let bytes = Array(path.utf8)
-        guard bytes.count <= AdminServer.maximumSocketPath else { return ENAMETOOLONG }
+        guard bytes.count <= AdminServer.maximumSocketPath else { return .failure(Failure(code: ENAMETOOLONG)) }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return errno }
-        defer { close(descriptor) }
+        guard descriptor >= 0 else { return .failure(Failure(code: errno)) }
         let result = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
-        return result == 0 ? nil : errno
+        guard result == 0 else {
+            let code = errno
+            close(descriptor)
+            return .failure(Failure(code: code))
+        }
+        return .success(descriptor)
     }
 }

@@ -1,4 +1,5 @@
 import Agent
+import AgentConfiguration
 import Documents
 import DocumentStore
 import Environment
@@ -6,6 +7,7 @@ import Glibc
 import Interfaces
 import Logging
 import LuaRuntime
+import MessageEndpoints
 import NIOCore
 import PluginHost
 import Replication
@@ -25,7 +27,10 @@ struct DirectReplication: Sendable {
             let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")).map { text[..<$0].lowercased() }
             switch scheme {
             case "ws", "wss": self = .url(text)
-            case "http", "https", "exec", "unix", "serial":
+            case "exec", "unix", "serial": self = .url(text)
+            case "local":
+                throw AgentError(.invalid, "\(text): local: is of an agent's configuration; here name the folder (DATA/NAME\(DatabaseFolders.suffix))")
+            case "http", "https":
                 throw AgentError(.failed, "\(text): \(ReplicatorBuilding.unsupported(scheme ?? ""))")
             default:
                 self = try Self.folder(text)
@@ -36,7 +41,7 @@ struct DirectReplication: Sendable {
             guard let name = DatabaseFolders.name(of: text) else {
                 throw AgentError(
                     .invalid,
-                    "\(text) is neither a URL (wss://HOST:PORT/DATABASE) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
+                    "\(text) is neither a URL (wss://HOST:PORT/DATABASE), an endpoint (exec:, unix:, serial:) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
             }
             var path = text
             while path.count > 1, path.last == "/" { path.removeLast() }
@@ -138,6 +143,8 @@ struct DirectReplication: Sendable {
         try prepareCollections(local, creates: plan.type.pulls)
         let connector: any TransportConnector
         switch plan.remote {
+        case .url(let url) where !url.lowercased().hasPrefix("ws"):
+            connector = try endpoint(url, group: group, logger: logger)
         case .url(let url):
             var client = WebSocketClient.Configuration(url: try EndpointURL(url))
             client.userAgent = "nightjar/\(AgentVersion.number)"
@@ -163,6 +170,16 @@ struct DirectReplication: Sendable {
         let outcome = await follow(replicator, progress)
         await host?.shutdown()
         return outcome
+    }
+
+    /// The stream of a command, a socket or a device.
+    private func endpoint(_ text: String, group: any EventLoopGroup, logger: Logger) throws -> any TransportConnector {
+        let target: ReplicatorTarget
+        do { target = try ReplicatorTarget(parsing: text) } catch { throw AgentError(.invalid, "\(text): \(error)") }
+        guard let address = EndpointAddress(target) else { throw AgentError(.invalid, "\(text) is no endpoint") }
+        return EndpointConnector(
+            address, offer: EndpointOffer(database: target.database ?? "", username: credentials?.username, password: credentials?.password), group: group,
+            environment: environment, logger: logger)
     }
 
     private func plan() throws -> (local: Place, remote: Place, type: ReplicatorType) {

@@ -1,0 +1,54 @@
+import AgentConfiguration
+import DocumentStore
+import Environment
+import Interfaces
+import Logging
+import NIOCore
+import Replication
+import Transport
+
+/// The databases of this agent, as replicators between them find them.
+struct LocalDatabases: Sendable {
+    var find: @Sendable (String) -> Database?
+    var conflicts: @Sendable (String) -> ConflictPolicy
+}
+
+/// Reaches another database of this agent: both sides of the protocol run here, joined in memory.
+struct LocalConnector: TransportConnector {
+    let from: String
+    let to: String
+    let databases: LocalDatabases
+    let limits: ReplicationLimits
+    let memory: MemoryBudget
+    let group: any EventLoopGroup
+    let environment: Environment
+    let logger: Logger
+
+    func connect() async throws -> any MessageTransport {
+        // It is being opened anew, or the agent stops.
+        guard let database = databases.find(to) else {
+            throw ReplicationError(domain: .http, code: 503, message: "local:\(to): the database is not open")
+        }
+        let (active, passive) = InMemoryTransport.pair(group.next(), group.next(), names: ("local:\(from)", "local:\(to)"))
+        var configuration = PassiveConfiguration(listener: "local", database: database, principal: Principal(name: "local:\(from)"), limits: limits)
+        let conflicts = databases.conflicts(to)
+        configuration.resolver = conflicts.resolver
+        configuration.shadow = conflicts.shadow
+        let session = ReplicationSession(
+            transport: passive, role: .passive(configuration), environment: environment, memory: memory, logger: logger)
+        await session.start()
+        return active
+    }
+}
+
+extension EndpointAddress {
+    /// Nil for what is no message endpoint.
+    package init?(_ target: ReplicatorTarget) {
+        switch target.scheme {
+        case .unix: self = .unix(path: target.path)
+        case .serial: self = .serial(device: target.path, speed: target.speed)
+        case .exec: self = .exec(arguments: target.arguments)
+        default: return nil
+        }
+    }
+}

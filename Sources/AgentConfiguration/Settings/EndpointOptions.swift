@@ -1,0 +1,69 @@
+/// What stands behind the "?" of a `unix:` or `serial:` target.
+struct EndpointOptions: Sendable, Hashable {
+    /// Bits a second of a serial device.
+    var speed = 115_200
+    /// The remote database; nil for the only one.
+    var database: String?
+
+    static let speeds = [
+        300, 600, 1200, 2400, 4800, 9600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 500_000, 576_000, 921_600, 1_000_000, 1_500_000,
+        2_000_000, 3_000_000, 4_000_000,
+    ]
+
+    init() {}
+
+    init(removedFrom path: inout Substring, _ scheme: ReplicatorTarget.Scheme) throws(ReplicatorTarget.Invalid) {
+        guard let mark = path.lastIndex(of: "?") else { return }
+        let query = path[path.index(after: mark)...]
+        path = path[..<mark]
+        for part in query.split(separator: "&") {
+            let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
+            switch pair.first {
+            case "speed" where scheme == .serial && pair.count == 2:
+                guard let value = Int(pair[1]), Self.speeds.contains(value) else {
+                    throw ReplicatorTarget.Invalid(
+                        description: "\(Quoting.quoted(pair[1])) is no speed of a serial device: \(Self.speeds.map(String.init).joined(separator: ", "))")
+                }
+                speed = value
+            case "database" where pair.count == 2:
+                guard TextSyntax.database.accepts(pair[1]) else {
+                    throw ReplicatorTarget.Invalid(description: "expected \(TextSyntax.database.expected), found \(Quoting.quoted(pair[1]))")
+                }
+                database = pair[1]
+            default:
+                let known = scheme == .serial ? "speed=BITS and database=NAME" : "database=NAME"
+                throw ReplicatorTarget.Invalid(description: "unknown option \(Quoting.quoted(String(part))) of a \(scheme.rawValue): target; there is \(known)")
+            }
+        }
+    }
+}
+
+/// A command split into its words without a shell: blanks part them; quotes, single or double, hold them together; a backslash takes the next
+/// character as it is, but not in single quotes. Nothing is expanded.
+enum CommandWords {
+    /// Nil for a quote that is not closed, and where there is no program.
+    static func split(_ text: String) -> [String]? {
+        var words: [String] = []
+        var word: String?
+        var quote: Character?
+        var rest = text[...]
+        while let character = rest.popFirst() {
+            switch (character, quote) {
+            case ("\\", nil), ("\\", "\""):
+                guard let next = rest.popFirst() else { return nil }
+                word = (word ?? "") + String(next)
+            case ("'", nil), ("\"", nil):
+                quote = character
+                word = word ?? ""
+            case (_, .some(let open)) where character == open: quote = nil
+            case (_, nil) where character.isWhitespace:
+                if let done = word { words.append(done) }
+                word = nil
+            default: word = (word ?? "") + String(character)
+            }
+        }
+        guard quote == nil else { return nil }
+        if let word { words.append(word) }
+        return words.first?.isEmpty == false ? words : nil
+    }
+}

@@ -1,0 +1,54 @@
+/// Checks of a listener at a message endpoint.
+extension ListenerSettings {
+    /// Whether peers are met by TLS.
+    public var usesTLS: Bool { endpoint == nil && !disableTLS.value }
+
+    func checkNoEndpoint(_ reading: inout Reading) {
+        if let user { reading.report(at: user.position, "\"user\" needs an \"endpoint\": on a port peers say who they are") }
+        if let mode { reading.report(at: mode.position, "\"mode\" needs an \"endpoint\" that begins with unix:") }
+    }
+
+    func checkEndpoint(_ reading: inout Reading) {
+        guard let endpoint else { return }
+        let scheme = endpoint.value.scheme
+        guard scheme.isEndpoint else {
+            return reading.report(at: endpoint.position, "expected an endpoint beginning with unix:, serial: or exec:, found \(scheme.rawValue):")
+        }
+        if endpoint.value.database != nil {
+            reading.report(at: endpoint.position, "a listener's databases stand in \"databases\", not in its endpoint")
+        }
+        let why = "is of listeners on a port; this one has an endpoint"
+        if port.position != .none { reading.report(at: port.position, "\"port\" \(why)") }
+        if let interface { reading.report(at: interface.position, "\"interface\" \(why)") }
+        if let identity { reading.report(at: identity.position, "\"identity\" \(why)") }
+        if clientCertificates.value != .none { reading.report(at: clientCertificates.position, "\"client_certificates\" \(why)") }
+        if let root = roots.first { reading.report(at: root.position, "\"roots\" \(why)") }
+        if let mode, scheme != .unix { reading.report(at: mode.position, "\"mode\" is of Unix domain sockets (unix:)") }
+        guard authentication == nil else { return }
+        if scheme != .unix, user == nil {
+            reading.report(
+                at: endpoint.position,
+                "nothing says who is at the other end: name a \"user\" or an \"authenticator\", or write \"authenticator: none\" if everybody may connect")
+        }
+        if let mode, mode.value & 0o077 != 0 {
+            reading.report(
+                at: mode.position,
+                "other users of this machine may connect, and the listener has no authenticator: name one, or write \"authenticator: none\" if they may")
+        }
+    }
+}
+
+extension Form where Value == Int {
+    /// Three octal digits, with or without a 0 before them.
+    static let fileMode = Form<Int>(
+        shape: .anyOf([.text(pattern: "^0?[0-7]{3}$"), .integer(0...777)]), expected: "a file mode such as 0600",
+        read: { node, reading in
+            guard let scalar = node.scalar, !scalar.isUnresolved, [3, 4].contains(scalar.text.utf8.count), scalar.text.utf8.count == 3 || scalar.text.hasPrefix("0"),
+                let mode = Int(scalar.text, radix: 8), (0...0o777).contains(mode)
+            else {
+                reading.reportMismatch(node, expected: "a file mode such as 0600")
+                return nil
+            }
+            return mode
+        })
+}

@@ -1,0 +1,171 @@
+import Documents
+import Glibc
+import TestSupport
+import Testing
+
+/// Agents that are joined by message endpoints instead of the network.
+@Suite struct EndpointTests {
+    private static func hub(_ listener: String, folder: TemporaryFolder? = nil) async throws -> AgentProcess {
+        try await AgentProcess.start(
+            """
+            data: data
+            admin: { port: 0 }
+            databases: { main: {} }
+            listeners:
+              - { name: edge, databases: [ main ], \(listener) }
+            """, in: folder)
+    }
+
+    private static func edge(_ target: String, more: String = "") async throws -> AgentProcess {
+        try await AgentProcess.start(
+            """
+            data: data
+            admin: { port: 0 }
+            databases: { main: {}, other: {} }
+            replicators:
+              - { name: hub, database: main, target: "\(target)", continuous: true, max_attempt_wait_time: 1\(more) }
+            """)
+    }
+
+    /// Documents go both ways, before and after.
+    private static func exchange(_ hub: AgentProcess, _ edge: AgentProcess, _ mark: String, count: Int = 50, extra: String = "") async throws {
+        try await hub.load("\(mark)-hub", count, extra: extra)
+        try await edge.load("\(mark)-edge", count, extra: extra)
+        do {
+            try await eventually("all documents are on both sides", within: .seconds(120)) {
+                try await edge.has("\(mark)-hub-\(count - 1)") ? hub.revisions() == edge.revisions() : false
+            }
+        } catch { throw SupportError("\(error)\nhub: \(hub.process.errors.suffix(3000))\nedge: \(edge.process.errors.suffix(3000))") }
+    }
+
+    private static var userName: String { getpwuid(getuid()).map { String(cString: $0.pointee.pw_name) } ?? "uid:\(getuid())" }
+
+    @Test("A Unix domain socket: only for its user, who is the peer's name; both agents may come and go")
+    func unixSocket() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("hub.sock")
+        var hub = try await Self.hub("endpoint: \"unix:\(path)\"", folder: folder)
+        var facts = stat()
+        #expect(lstat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
+        let edge = try await Self.edge("unix:\(path)")
+        try await Self.exchange(hub, edge, "first", extra: ",\"text\":\"\(String(repeating: "x", count: 3000))\"")
+        let peer = try #require(try await hub.listener("edge")["peers"]?.asArray?.first)
+        #expect(peer["user"]?.asString == Self.userName)
+        #expect(peer["address"]?.asString?.contains("uid \(getuid())") == true, "\(peer.text)")
+
+        // Killed: the file is left, and makes room for the next one.
+        try await hub.kill9()
+        hub = try await Self.hub("endpoint: \"unix:\(path)\"", folder: folder)
+        try await Self.exchange(hub, edge, "second")
+        #expect(try await hub.stop().status == 0)
+        #expect(!folder.exists("hub.sock"))
+        #expect(try await edge.stop().status == 0)
+    }
+
+    @Test("An authenticator of the listener is asked at an endpoint, too, and read_only holds")
+    func authenticatorAtAnEndpoint() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/door.lua", """
+            return { authenticate_password = function(name, password) return name == "ann" and password == "right" and { name = name } end }
+            """)
+        let path = folder.path("hub.sock")
+        let hub = try await AgentProcess.start(
+            """
+            data: data
+            admin: { port: 0 }
+            plugins: plugins
+            databases: { main: {} }
+            listeners:
+              - { name: edge, databases: [ main ], endpoint: "unix:\(path)", authenticator: door, read_only: true }
+            """, in: folder)
+        for more in ["", ", authenticator: { username: ann, password: wrong }"] {
+            let edge = try await Self.edge("unix:\(path)", more: more)
+            try await edge.waits("the refusal") { $0.text.contains("401") }
+            #expect(try await hub.listener("edge")["connections"]?.asInt64 == 0)
+        }
+        let edge = try await Self.edge("unix:\(path)", more: ", authenticator: { username: ann, password: right }")
+        try await hub.save("h", "{}")
+        try await edge.save("e", "{}")
+        try await eventually("the hub's document arrives") { try await edge.has("h") }
+        try await edge.waits("the push is refused") { $0.text.contains("403") || $0["failed"]?.asInt64 ?? 0 > 0 || $0["rejected"]?.asInt64 ?? 0 > 0 }
+        #expect(try await !hub.has("e"))
+        #expect(try await hub.listener("edge")["peers"]?.asArray?.first?["user"]?.asString == "ann")
+    }
+
+    @Test("A command as the way: nightjar pipe, whose words are in the log, and which ends with the replicator")
+    func execPipe() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("hub.sock")
+        let hub = try await Self.hub("endpoint: \"unix:\(path)\"", folder: folder)
+        let nightjar = try NightjarExecutable.path()
+        let script = try folder.write("way.sh", "echo \"$1 is the way\" >&2\nexec '\(nightjar)' pipe \"$2\"\n")
+        let edge = try await Self.edge("exec:/bin/sh \(script) 'the long road' \(path)")
+        try await Self.exchange(hub, edge, "first")
+        try await eventually("its standard error is logged") { edge.process.errors.contains("the long road is the way") }
+        #expect(Self.children(of: edge.process.pid).count == 1)
+        try await edge.post("/api/replicators/hub/stop")
+        try await eventually("the command has ended") { Self.children(of: edge.process.pid).isEmpty }
+        #expect(try await edge.stop().status == 0)
+
+        // The same for a replication without an agent.
+        let outcome = try await Subprocess.run(
+            nightjar, ["replicate", "exec:'\(nightjar)' pipe \(path)", "copy.nightjar", "--json"], folder: folder.path)
+        #expect(outcome.status == 0, "\(outcome)")
+        #expect(try JSONValue(parsing: outcome.output)["pulled"] == 100)
+    }
+
+    @Test("A serial line that loses, changes and invents bytes: everything arrives")
+    func serialLine() async throws {
+        let cable = try NoisyCable(seed: 11, oneIn: 1500)
+        let hub = try await Self.hub("endpoint: \"serial:\(cable.ends.0)?speed=115200\", user: field-unit")
+        let edge = try await Self.edge("serial:\(cable.ends.1)?speed=115200")
+        try await Self.exchange(hub, edge, "first", count: 20, extra: ",\"text\":\"\(String(repeating: "abc", count: 300))\"")
+        #expect(cable.spoilt > 0)
+        #expect(try await hub.listener("edge")["peers"]?.asArray?.first?["user"]?.asString == "field-unit")
+        // The device is given back and taken again.
+        try await edge.post("/api/replicators/hub/stop")
+        try await edge.post("/api/replicators/hub/start")
+        try await Self.exchange(hub, edge, "second", count: 5)
+    }
+
+    @Test("Another database of the same agent")
+    func localTarget() async throws {
+        let agent = try await Self.edge("local:other")
+        try await agent.load("a", 30)
+        try await agent.load("b", 20, in: "other")
+        try await eventually("both have all") { try await agent.revisions().count == 50 ? agent.revisions("other").count == 50 : false }
+        #expect(try await agent.revisions() == agent.revisions("other"))
+        try await agent.isSettled()
+    }
+
+    @Test("What an endpoint needs is said by check", arguments: [
+        ("endpoint: \"serial:/dev/ttyS0\"", "nothing says who is at the other end"),
+        ("endpoint: \"unix:a.sock\", mode: 0666", "other users of this machine may connect"),
+        ("endpoint: \"serial:/dev/ttyS0?speed=12\", user: a", "no speed of a serial device"),
+        ("endpoint: \"unix:a.sock\", port: 4984", "is of listeners on a port"),
+        ("endpoint: \"ws://h/main\", user: a", "expected an endpoint beginning with"),
+        ("interface: lo, user: a", "needs an \"endpoint\""),
+    ])
+    func check(listener: String, problem: String) async throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write(
+            "nightjar.yaml", "data: data\ndatabases: { main: {} }\nlisteners: [ { name: edge, databases: [ main ], \(listener) } ]\n")
+        let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["check", "--config", file], folder: folder.path)
+        #expect(outcome.status != 0 && (outcome.output + outcome.errors).contains(problem), "\(outcome)")
+    }
+
+    private static func children(of parent: pid_t) -> [pid_t] {
+        guard let bytes = try? TemporaryFolder.bytes(of: "/proc/\(parent)/task/\(parent)/children") else { return [] }
+        var found = String(decoding: bytes, as: UTF8.self).split(separator: " ").compactMap { pid_t($0) }
+        // Started by another thread of it.
+        if let folder = opendir("/proc/\(parent)/task") {
+            defer { closedir(folder) }
+            while let entry = readdir(folder) {
+                let name = withUnsafePointer(to: &entry.pointee.d_name) { $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) } }
+                guard name != ".", name != "..", name != "\(parent)", let bytes = try? TemporaryFolder.bytes(of: "/proc/\(parent)/task/\(name)/children") else { continue }
+                found += String(decoding: bytes, as: UTF8.self).split(separator: " ").compactMap { pid_t($0) }
+            }
+        }
+        return found
+    }
+}
