@@ -32,7 +32,8 @@ extension AgentSettings {
             }
         }
         checkPorts(&reading)
-        checkCheckpoints(&reading)
+        // Of a configuration that is wrong anyway it might be a consequence.
+        if reading.failures == 0 { checkCheckpoints(&reading) }
     }
 
     /// The collections of a database; nil where there is none, or where its own section is wrong and the list may be incomplete.
