@@ -95,6 +95,7 @@
 ---@field limits nightjar.Limits?
 ---@field push_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may leave this database
 ---@field pull_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may enter this database
+---@field transform (fun(doc: nightjar.Document, ctx: nightjar.Context): table)? the document as it is to travel or to be stored; doc for no change
 ---@field resolve (fun(conflict: nightjar.Conflict, ctx: nightjar.Context): table)? one side, a new table, or nightjar.delete
 ---@field authenticate_password (fun(username: string, password: string, ctx: nightjar.Context): boolean|nightjar.Principal)?
 ---@field authenticate_certificate (fun(chain: nightjar.Certificate[], ctx: nightjar.Context): boolean|nightjar.Principal)? the peer's own first
@@ -273,6 +274,7 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@class nightjar.Test
 ---@field push_filter fun(doc: table, ctx: table?): any
 ---@field pull_filter fun(doc: table, ctx: table?): any
+---@field transform fun(doc: table, ctx: table?): table the document as it would travel
 ---@field resolve fun(conflict: table, ctx: table?): any
 ---@field authenticate_password fun(username: string, password: string, ctx: table?): any
 ---@field authenticate_certificate fun(chain: table, ctx: table?): any one certificate stands for a chain of one

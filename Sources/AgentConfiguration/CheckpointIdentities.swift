@@ -9,6 +9,7 @@ extension AgentSettings {
         var documentIDs: [String]
         var channels: [String]
         var pullFilter: String?
+        var pullTransform: String?
 
         init(_ replicator: ReplicatorSettings, _ wanted: ReplicatedCollectionSettings) {
             database = replicator.database.value
@@ -18,6 +19,7 @@ extension AgentSettings {
             documentIDs = wanted.documentIDs.map(\.value).sorted()
             channels = wanted.channels.map(\.value).sorted()
             pullFilter = wanted.pullFilter?.plugin.value
+            pullTransform = wanted.pullTransform?.plugin.value
         }
     }
 

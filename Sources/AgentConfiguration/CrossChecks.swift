@@ -32,8 +32,9 @@ extension AgentSettings {
             }
         }
         checkPorts(&reading)
-        checkCheckpoints(&reading)
         checkEndpoints(&reading)
+        // Of a configuration that is wrong anyway it might be a consequence.
+        if reading.failures == 0 { checkCheckpoints(&reading) }
     }
 
     /// An endpoint serves one listener; a local target is another database of ours.

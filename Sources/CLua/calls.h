@@ -35,5 +35,6 @@ void nj_push_test_hook(lua_State *L, nj_state *S, int hook);
 uint64_t nj_make_test_document(lua_State *L, nj_state *S, int index, const char *what);
 int nj_test_certificate(lua_State *L);
 int nj_test_sync(lua_State *L);
+int nj_test_transform(lua_State *L);
 
 #endif

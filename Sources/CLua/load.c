@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 static const char *const hook_names[NJ_HOOKS] = {
-    "push_filter", "pull_filter", "resolve", "authenticate_password", "authenticate_certificate", "sync"};
+    "push_filter", "pull_filter", "resolve", "authenticate_password", "authenticate_certificate", "sync", "transform"};
 enum { NJ_OTHER_KEYS = 3 };
 static const char *const other_keys[NJ_OTHER_KEYS] = {"description", "params", "limits"};
 

@@ -6,6 +6,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case authenticatePassword = "authenticate_password"
     case authenticateCertificate = "authenticate_certificate"
     case sync
+    case transform
 
     /// Position in the C side's table of hooks (`NJ_HOOK_…`).
     var index: Int32 {
@@ -16,6 +17,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
         case .authenticatePassword: 3
         case .authenticateCertificate: 4
         case .sync: 5
+        case .transform: 6
         }
     }
 }

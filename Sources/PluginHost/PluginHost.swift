@@ -77,6 +77,13 @@ public final class PluginHost: Sendable {
         PluginFilter(use: try use(plugin, .pullFilter, params, usedBy, limits))
     }
 
+    /// One use of a plugin's transform; see `pushFilter`.
+    public func transform(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any DocumentTransform {
+        PluginTransform(use: try use(plugin, .transform, params, usedBy, limits))
+    }
+
     /// One use of a plugin's resolve; see `pushFilter`.
     public func resolver(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil

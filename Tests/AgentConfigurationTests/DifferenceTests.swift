@@ -18,7 +18,7 @@ struct DifferenceTests {
     }
 
     @Test func aChangedReplicatorLeavesTheOthersAlone() throws {
-        let more = "  - { name: second, database: sensors, target: exec:true }\n  - { name: third, database: sensors, target: exec:true }\nplugin_limits:"
+        let more = "  - { name: second, database: sensors, target: exec:true }\n  - { name: third, database: sensors, target: exec:third }\nplugin_limits:"
         let old = try settings(sample.replacing("plugin_limits:", with: more), environment: sampleEnvironment)
         let new = try settings(
             sample.replacing("plugin_limits:", with: more.replacing("third", with: "fourth")).replacing("heartbeat: 300", with: "heartbeat: 60"),

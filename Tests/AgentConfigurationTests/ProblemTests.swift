@@ -37,6 +37,8 @@ private func listener(_ lines: String) -> String {
 }
 
 private let wrong: [Wrong] = [
+    Wrong(replicator("collections: { _default: { channels: [ good, ‸\"bad,name\" ] } }"), "a channel", "no comma"),
+    Wrong(listener("collections: [ ‸plant.readings ]"), "none of its databases has the collection \"plant.readings\""),
     // Syntax, by libyaml.
     Wrong("data: a\n‸\tplugins: b", "syntax", "tab character"),
     Wrong("data: [ a, b\nlog‸: {}\n", "syntax", "did not find expected ',' or ']'", "line 1, column 7"),
@@ -290,6 +292,27 @@ struct ProblemTests {
     @Test func aliasBombsAreRefused() {
         let found = problems("a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]")
         #expect(found.count == 1 && found.first?.message.contains("anchors") == true)
+    }
+
+    @Test func replicatorsThatWouldShareACheckpointAreRefused() {
+        func two(_ first: String, _ second: String) -> [ConfigurationProblem] {
+            problems(
+                """
+                databases: { main: { collections: [ s.a ] } }
+                replicators:
+                  - { name: one, database: main, target: "ws://h/main"\(first) }
+                  - { name: two, database: main, target: "ws://h/main"\(second) }
+                """)
+        }
+        let found = two("", ", continuous: true, headers: { a: b }")
+        #expect(found.count == 1 && found.first?.line == 4)
+        #expect(found.first?.message.contains("\"two\" and \"one\" would share a checkpoint") == true)
+        #expect(two(", collections: { s.a: { channels: [ x, y ] } }", ", collections: { _default: {}, s.a: { channels: [ y, x ] } }").count == 1)
+        // What makes a checkpoint of its own.
+        for other in [
+            ", type: pull", ", collections: { s.a: {} }", ", collections: { _default: { channels: [ x ] } }",
+            ", collections: { _default: { document_ids: [ x ] } }", ", collections: { _default: { pull_filter: f } }",
+        ] { #expect(two("", other).isEmpty, "\(other)") }
     }
 
     @Test func secretsAreNotInProblems() {

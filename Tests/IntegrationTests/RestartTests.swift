@@ -210,7 +210,7 @@ struct RestartTests {
             admin: { port: 0 }
             databases: { main: {} }
             replicators:
-              - { name: wrong, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, authenticator: { username: ada, password: guess } }
+              - { name: wrong, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, authenticator: { username: ada, password: guess }, collections: { _default: { channels: [ x ] } } }
               - { name: unknown, database: main, target: "ws://127.0.0.1:\(port)/nothing", type: push, continuous: true, authenticator: { username: ada, password: secret } }
               - { name: nobody, database: main, target: "ws://127.0.0.1:\(nobody)/main", type: push, continuous: true, max_attempt_wait_time: 1 }
               - { name: right, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, authenticator: { username: ada, password: secret } }

@@ -11,7 +11,7 @@ struct ShippedPluginTests {
         let check = try await PluginCheck.run(folder: Self.folder, environment: .system)
         #expect(check.problems == [])
         #expect(check.plugins.map(\.name) == [
-            "by-owner", "by-type", "certificate-names", "latest-wins", "local-wins", "merge-fields", "no-deletes", "password-file", "remote-wins",
+            "by-owner", "by-type", "certificate-names", "latest-wins", "local-wins", "merge-fields", "no-deletes", "password-file", "redact", "remote-wins",
             "skip-drafts", "threshold",
         ])
         #expect(check.plugins.allSatisfy { $0.description != nil })

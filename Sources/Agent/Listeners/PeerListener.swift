@@ -36,6 +36,8 @@ public final class PeerListener: ListenerDelegate {
         var proof: PeerAuthentication.Proof
         /// What the peer showed in the TLS handshake, its own certificate first.
         var chain: [Certificate]
+        /// The session by which the peer logged in.
+        var login: PeerSessions.Key?
     }
 
     private struct State {
@@ -58,6 +60,7 @@ public final class PeerListener: ListenerDelegate {
         var proof: PeerAuthentication.Proof
         /// The authenticator's when it was asked.
         var generation: Int
+        var login: PeerSessions.Key?
     }
 
     public let settings: ListenerSettings
@@ -70,6 +73,8 @@ public final class PeerListener: ListenerDelegate {
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
     private let authentication: PeerAuthentication
+    private let loginCache: LoginCache?
+    let sessions: PeerSessions
     private let environment: Environment
     private let logger: Logger
     private let state = Mutex(State())
@@ -85,6 +90,10 @@ public final class PeerListener: ListenerDelegate {
         self.environment = environment
         self.settings = settings
         self.share = share
+        loginCache = policies.authenticator.map { LoginCache($0, environment: environment) }
+        sessions = PeerSessions(environment)
+        var policies = policies
+        policies.authenticator = loginCache
         self.policies = policies
         self.security = security
         self.databases = databases
@@ -196,16 +205,49 @@ public final class PeerListener: ListenerDelegate {
         guard isOpen else { return .refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]) }
         let principal: Principal
         let proof: PeerAuthentication.Proof
-        switch await authentication.authenticate(request) {
-        case .accepted(let accepted, let shown): (principal, proof) = (accepted, shown)
-        case .refused(let decision): return decision
+        var login: PeerSessions.Key?
+        if Self.isSameOrigin(request.headers), let found = sessions.find(request.headers.first("Cookie"), request.database),
+            let session = await admitted(by: found, remote: request.remoteAddress)
+        {
+            (principal, proof, login) = (session.principal, session.proof, found.key)
+        } else {
+            switch await authentication.authenticate(request) {
+            case .accepted(let accepted, let shown): (principal, proof) = (accepted, shown)
+            case .refused(let decision): return decision
+            }
         }
         // At an endpoint, which has no path, none need be named where there is one only.
         let name = request.database.isEmpty && settings.databases.count == 1 ? settings.databases[0].value : request.database
-        guard settings.databases.contains(where: { $0.value.utf8.elementsEqual(name.utf8) }), let database = databases(name) else {
+        guard serves(name), let database = databases(name) else {
             return .refuse(status: 404, reason: name.isEmpty ? "several databases are here: name one" : "there is no database \"\(name)\" here")
         }
-        return .accept(context: Admission(database: database, principal: principal, proof: proof, generation: generation))
+        return .accept(context: Admission(database: database, principal: principal, proof: proof, generation: generation, login: login))
+    }
+
+    // MARK: - Logins
+
+    /// How often the authenticator has changed.
+    var authenticatorGeneration: Int { state.withLock { $0.generation } }
+
+    func authenticate(_ request: UpgradeRequest) async -> PeerAuthentication.Outcome {
+        guard state.withLock({ $0.isOpen }) else {
+            return .refused(.refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]))
+        }
+        return await authentication.authenticate(request)
+    }
+
+    func wouldLetIn(_ proof: PeerAuthentication.Proof, as principal: Principal, remote: String) async -> Bool {
+        await authentication.accepts(proof, as: principal, remote: remote)
+    }
+
+    func serves(_ database: String) -> Bool { settings.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }
+
+    /// Ends the connections of a session that has ended.
+    func putOff(_ login: PeerSessions.Key) async {
+        for connection in state.withLock({ $0.connections.values.filter { $0.login == login } }) {
+            logger.notice("a peer is disconnected: its session has ended", metadata: ["peer": "\(connection.peer.address)"])
+            await connection.session.stop(code: 4001, reason: "log in again")
+        }
     }
 
     public func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
@@ -243,7 +285,8 @@ public final class PeerListener: ListenerDelegate {
             database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true, tls: request.securePeer?.summary,
             certificate: chain.first)
         let isStale = state.withLock { state in
-            state.connections[key] = Connection(peer: peer, session: session, principal: admission.principal, proof: admission.proof, chain: chain)
+            state.connections[key] = Connection(peer: peer, session: session, principal: admission.principal, proof: admission.proof, chain: chain,
+                login: admission.login)
             return state.generation != admission.generation
         }
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)"])
@@ -260,6 +303,7 @@ public final class PeerListener: ListenerDelegate {
     /// The authenticator, or what it goes by, is another one: whoever would not be let in any more, or as somebody else, has to log in
     /// again.
     private func judgeAgain() async {
+        loginCache?.forget()
         let keys = state.withLock { state in
             state.generation += 1
             return state.connections.keys.sorted()

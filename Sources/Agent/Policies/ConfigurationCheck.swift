@@ -61,6 +61,8 @@ public enum ConfigurationCheck {
             for collection in replicator.collections {
                 if let reference = collection.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
                 if let reference = collection.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
+                if let reference = collection.pushTransform { uses.append((reference, .transform, "\(name) push_transform")) }
+                if let reference = collection.pullTransform { uses.append((reference, .transform, "\(name) pull_transform")) }
                 if let reference = collection.conflictResolver { uses += resolvers(reference, name) }
             }
         }

@@ -61,6 +61,12 @@ package struct PolicySource: Sendable {
         }
     }
 
+    func transform(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any DocumentTransform {
+        try at(reference) { host, params throws(PluginError) in
+            try host.transform(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
     func syncFunction(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any SyncFunction {
         try at(reference) { host, params throws(PluginError) in
             try host.syncFunction(plugin: reference.plugin.value, params: params, usedBy: usedBy)

@@ -34,6 +34,14 @@ package enum ReplicatorBuilding {
                 pullFilter: try wanted.pullFilter.map { try policies.pullFilter($0, usedBy: "\(usedBy) pull_filter") },
                 resolver: conflicts.resolver)
             collection.shadow = conflicts.shadow
+            if let reference = wanted.pushTransform {
+                let transform = try policies.transform(reference, usedBy: "\(usedBy) push_transform")
+                collection.pushFilter = TransformingFilter(collection.pushFilter, transform, limits: limits)
+            }
+            if let reference = wanted.pullTransform {
+                let transform = try policies.transform(reference, usedBy: "\(usedBy) pull_transform")
+                collection.pullFilter = TransformingFilter(collection.pullFilter, transform, limits: limits)
+            }
             if !wanted.documentIDs.isEmpty {
                 collection.documentIDs = try wanted.documentIDs.map { id in
                     do { return try DocumentID(id.value) } catch { throw ConfigurationProblem(at: id.position, "\(error)") }

@@ -151,6 +151,10 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
     public var pushFilter: PluginReference?
     /// What may enter this database. Default: nil, everything.
     public var pullFilter: PluginReference?
+    /// What becomes of a document on its way out. Default: nil, it travels as it is.
+    public var pushTransform: PluginReference?
+    /// What becomes of a document on its way in. Default: nil, it is stored as it came.
+    public var pullTransform: PluginReference?
     /// Only these documents; empty: all.
     public var documentIDs: [Located<String>] = []
     /// Only documents in these channels are pulled; empty: all that the user may see.
@@ -170,6 +174,8 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
     static let keys: [Key<ReplicatedCollectionSettings>] = [
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what may leave this database."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what may enter this database."),
+        Key("push_transform", optional: \.pushTransform, .plugin, "Plugin that changes documents on their way out, behind the push filter."),
+        Key("pull_transform", optional: \.pullTransform, .plugin, "Plugin that changes documents on their way in, behind the pull filter."),
         Key("document_ids", \.documentIDs, Form.text("a document id").located.list(of: "document ids"), "Only these documents."),
         Key("channels", \.channels, Form.text(.channel).located.list(of: "channels"), "Pulls only documents in these channels."),
         Key("skip_deletions", \.skipDeletions, .boolean,

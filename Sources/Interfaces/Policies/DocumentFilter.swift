@@ -1,8 +1,18 @@
 /// What a filter says of one document.
 public enum FilterVerdict: Sendable, Equatable {
     case pass
+    /// The document passes with this body in the place of its own; checked as one from outside.
+    case replace([UInt8])
     case reject
     case failed(PolicyFailure)
+
+    /// The document passes, changed or not.
+    public var passes: Bool {
+        switch self {
+        case .pass, .replace: true
+        case .reject, .failed: false
+        }
+    }
 }
 
 /// Decides which documents may leave (push filter) or enter (pull filter) a database.
@@ -14,9 +24,16 @@ public protocol DocumentFilter: Sendable {
     func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict]
     /// Yields the new version each time another one comes into force.
     func versionChanges() -> AsyncStream<String>
+    /// The same of all that it is made of.
+    func allVersionChanges() -> [AsyncStream<String>]
+    /// It may answer ``FilterVerdict/replace(_:)``: what travels is not what is stored, and no base for deltas.
+    var changesBodies: Bool { get }
 }
 
 extension DocumentFilter {
+    public func allVersionChanges() -> [AsyncStream<String>] { [versionChanges()] }
+    public var changesBodies: Bool { false }
+
     /// What counts when a filter gives fewer verdicts than it was asked for.
     package var missingVerdict: FilterVerdict {
         .failed(

@@ -74,7 +74,8 @@ public enum PluginRunner {
         /// The document's id, where there are several.
         public var id: String?
         /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
-        /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. Nil where the
+        /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the
+        /// document as it would travel. Nil where the
         /// call failed.
         public var result: JSONValue?
         /// For resolve: local, remote, merged or delete. For sync: accepted or rejected.
@@ -208,7 +209,7 @@ struct PreparedInput: Sendable {
 
     init(_ request: PluginRunner.Request) throws(PluginRunner.InputProblem) {
         switch (request.hook, request.input) {
-        case (.pushFilter, .document(let bytes, nil)), (.pullFilter, .document(let bytes, nil)):
+        case (.pushFilter, .document(let bytes, nil)), (.pullFilter, .document(let bytes, nil)), (.transform, .document(let bytes, nil)):
             document = try Self.document(try Self.object(bytes, "the document"), "the document", revision: "1-0000")
         case (.resolve, .conflict(let bytes)):
             let object = try Self.object(bytes, "the conflict")
@@ -249,7 +250,7 @@ struct PreparedInput: Sendable {
             case .resolve: "a conflict"
             case .authenticatePassword: "a username and a password"
             case .authenticateCertificate: "a chain of certificates"
-            case .pushFilter, .pullFilter, .sync: "a document"
+            case .pushFilter, .pullFilter, .sync, .transform: "a document"
             }
             throw .init(description: "\(hook.rawValue) needs \(wanted)")
         }

@@ -18,6 +18,7 @@ public enum PluginTemplate {
         case .resolve: (resolver(name), resolverTests)
         case .authenticatePassword: (authenticator(name), authenticatorTests)
         case .authenticateCertificate: (ListenerTemplates.certificates(name), ListenerTemplates.certificateTests)
+        case .transform: (TransformTemplate.plugin(name), TransformTemplate.tests)
         case .sync: (ListenerTemplates.sync(name), ListenerTemplates.syncTests)
         }
     }

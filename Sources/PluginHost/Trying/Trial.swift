@@ -58,7 +58,7 @@ final class Trial {
             remote: "trial",
             user: request.user, plugin: source.name, version: prepared.version)
         switch request.hook {
-        case .pushFilter: (context.direction, context.replicator) = ("push", "trial")
+        case .pushFilter, .transform: (context.direction, context.replicator) = ("push", "trial")
         case .pullFilter, .resolve: (context.direction, context.replicator) = ("pull", "trial")
         default: context.listener = "trial"
         }
@@ -76,6 +76,9 @@ final class Trial {
             case .accepted(let assignment): (report.decision, report.result) = ("accepted", JSONValue(assignment))
             case .rejected(let reason): (report.decision, report.result) = ("rejected", ["rejected": .string(reason)])
             }
+        } else if let document = input.document, hook == .transform {
+            let body = try lua.callTransform(document: document, use: use, limits: limits.resolver)
+            (report.decision, report.result) = (body == nil ? "same" : "changed", try? JSONValue(parsing: body ?? document.body))
         } else if let chain = input.chain {
             switch try lua.callCertificate(chain: chain, use: use, limits: limits.authenticator) {
             case .refused: report.result = false

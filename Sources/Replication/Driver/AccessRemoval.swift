@@ -28,7 +28,7 @@ extension ReplicationSession {
                     guard document != nil, let verdict = verdicts.next() else { return TakenAway(removal: removal, end: .absent) }
                     guard purges else { return TakenAway(removal: removal, end: .kept) }
                     switch verdict {
-                    case .pass: return TakenAway(removal: removal, end: .purged)
+                    case .pass, .replace: return TakenAway(removal: removal, end: .purged)
                     case .reject: return TakenAway(removal: removal, end: .rejected(by: filter?.pluginName ?? ""))
                     case .failed(let failure): return TakenAway(removal: removal, end: .failed(failure))
                     }

@@ -76,7 +76,7 @@ struct PeerView: Sendable {
         }
         guard let filter, !documents.isEmpty else { return (documents, taken) }
         let verdicts = await filter.verdicts(documents, context)
-        return (zip(documents, verdicts).filter { $0.1 == .pass }.map(\.0), taken)
+        return (zip(documents, verdicts).filter { $0.1.passes }.map(\.0), taken)
     }
 }
 

@@ -219,16 +219,16 @@ extension ReplicationSession {
                 if link.push != nil, link.generation == generation { session.tell(link, push: .storeChanged(newest: newest)) }
             }
         }
-        if let filter = link.pushFilter {
-            watch(filter.versionChanges(), link) { if $1.push != nil { $0.tell($1, push: .filterChanged) } }
+        for changes in link.pushFilter?.allVersionChanges() ?? [] {
+            watch(changes, link) { if $1.push != nil { $0.tell($1, push: .filterChanged) } }
         }
         tell(link, push: .decided)
     }
 
     /// A pull filter or resolver that changed is asked again about what its old version kept back.
     private func watchPullPolicies(_ link: CollectionLink) {
-        if let filter = link.pullFilter {
-            watch(filter.versionChanges(), link) {
+        for changes in link.pullFilter?.allVersionChanges() ?? [] {
+            watch(changes, link) {
                 $0.tell($1, pull: .filterChanged)
                 $0.reviewOrphans($1)
             }

@@ -223,6 +223,11 @@ struct InsertionMachine {
         for (revision, verdict) in zip(revisions, verdicts) {
             switch verdict {
             case .pass: passed.append(revision)
+            case .replace(let body):
+                var changed = revision
+                changed.replaceBody(body)
+                batches.resize(by: changed.bytes - revision.bytes)
+                passed.append(changed)
             case .reject: kept.append(HeldRevision(revision, plugin: plugin, version: version, failure: nil))
             case .failed(let failure):
                 kept.append(HeldRevision(revision, plugin: failure.plugin, version: failure.version, failure: failure))

@@ -49,6 +49,10 @@ struct Judgement {
         for (index, document) in page.documents.enumerated() {
             switch document.news == .visible ? next.next() ?? .reject : .pass {
             case .pass: passed.append(document)
+            case .replace(let body):
+                var changed = document
+                changed.replaceBody(body)
+                passed.append(changed)
             case .reject: kept.append(KeptBack(document: document, failure: nil))
             case .failed(let failure) where style == .announce:
                 let found = Undecided(

@@ -51,7 +51,7 @@ extension Replicator {
                     let verdicts = await filter.evaluate(
                         open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) },
                         context)
-                    open = zip(open, verdicts).filter { $0.1 == .pass }.map(\.0)
+                    open = zip(open, verdicts).filter { $0.1.passes }.map(\.0)
                 }
                 if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
             }

@@ -47,7 +47,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
         switch hook {
         case .pushFilter, .pullFilter: if doc == nil, last == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE, or --last N DB") }
-        case .sync, .authenticateCertificate: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
+        case .sync, .transform, .authenticateCertificate: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
         case .resolve: if conflict == nil { throw ValidationError("resolve needs --conflict FILE") }
         case .authenticatePassword:
             if username == nil || password == nil { throw ValidationError("authenticate_password needs --username and --password") }

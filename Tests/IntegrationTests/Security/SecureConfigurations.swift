@@ -20,9 +20,12 @@ extension Configuration {
         _ replicators: [(name: String, target: String, more: String)], database: String = "{}", log: String = "info"
     ) -> String {
         var text = "data: data\nadmin: { port: 0 }\nlog: { level: \(log) }\ndatabases: { main: \(database) }\nreplicators:\n"
-        for replicator in replicators {
+        for (index, replicator) in replicators.enumerated() {
+            // Several to one target are told apart by what they pull: they would share a checkpoint.
+            let isAgain = replicators[..<index].contains { $0.target == replicator.target }
+            let collections = isAgain && !replicator.more.contains("collections:") ? ", collections: { _default: { channels: [ c\(index) ] } }" : ""
             text += "  - { name: \(replicator.name), database: main, target: \"\(replicator.target)\", continuous: true, max_attempt_wait_time: 1"
-            text += replicator.more.isEmpty ? " }\n" : ", \(replicator.more) }\n"
+            text += collections + (replicator.more.isEmpty ? " }\n" : ", \(replicator.more) }\n")
         }
         return text
     }

@@ -1,0 +1,126 @@
+import Digests
+import Encodings
+import Environment
+import Interfaces
+import Synchronization
+
+/// Sessions that peers of a listener opened with name and password, and that a cookie stands for (`POST /DATABASE/_session`).
+///
+/// Ids are 32 random bytes; what is kept is a keyed hash of each, so that how long a look takes says nothing of one.
+final class PeerSessions: Sendable {
+    enum Limits {
+        /// `session_seconds`: without a connection by it a session ends. Sync Gateway's default.
+        static let seconds: UInt64 = 86_400
+        /// `sessions_per_user`: a further one ends the user's oldest.
+        static let perUser = 100
+        /// `sessions`: of one listener; a further one ends the oldest of all.
+        static let count = 10_000
+    }
+
+    /// The name that Sync Gateway gives it, and Couchbase Lite's SessionAuthenticator uses by default.
+    static let cookie = "SyncGatewaySession"
+
+    struct Key: Hashable, Sendable {
+        fileprivate let bytes: [UInt8]
+    }
+
+    struct Session: Sendable {
+        var database: String
+        var principal: Principal
+        /// What was shown when it was opened: it is judged again when the authenticator may judge otherwise.
+        var proof: PeerAuthentication.Proof
+        /// The authenticator's when it was judged last.
+        var generation: Int
+        fileprivate var end: UInt64
+        fileprivate var number: UInt64
+    }
+
+    private struct State {
+        var sessions: [Key: Session] = [:]
+        var next: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+    private let time: any TimeSource
+    private let random: any RandomSource
+    private let secret: [UInt8]
+
+    init(_ environment: Environment) {
+        time = environment.time
+        random = environment.random
+        secret = environment.random.bytes(32)
+    }
+
+    var count: Int { state.withLock { $0.sessions.count } }
+
+    /// - Returns: the id, which is nowhere kept.
+    func open(_ database: String, _ principal: Principal, _ proof: PeerAuthentication.Proof, generation: Int) -> String {
+        let id = Hex.encode(random.bytes(32))
+        let now = time.monotonicNanoseconds()
+        state.withLock { state in
+            Self.removeEnded(&state, now)
+            let own = state.sessions.filter { Self.isSame($0.value.principal.name, principal.name) }
+            if own.count >= Limits.perUser, let oldest = own.min(by: { $0.value.number < $1.value.number }) {
+                state.sessions[oldest.key] = nil
+            }
+            if state.sessions.count >= Limits.count, let oldest = state.sessions.min(by: { $0.value.number < $1.value.number }) {
+                state.sessions[oldest.key] = nil
+            }
+            state.next += 1
+            state.sessions[key(id)] = Session(
+                database: database, principal: principal, proof: proof, generation: generation, end: Self.end(now), number: state.next)
+        }
+        return id
+    }
+
+    /// The session that a request's cookie stands for, and has the database.
+    func find(_ cookies: String?, _ database: String) -> (key: Key, session: Session)? {
+        guard let id = Self.id(cookies) else { return nil }
+        let (key, now) = (key(id), time.monotonicNanoseconds())
+        return state.withLock { state in
+            guard let session = state.sessions[key], session.end > now, session.database.utf8.elementsEqual(database.utf8) else { return nil }
+            return (key, session)
+        }
+    }
+
+    /// It was used, and judged by this generation of the authenticator: it lives on.
+    func use(_ key: Key, generation: Int) {
+        let end = Self.end(time.monotonicNanoseconds())
+        state.withLock { state in
+            state.sessions[key]?.end = end
+            state.sessions[key]?.generation = generation
+        }
+    }
+
+    func end(_ key: Key) {
+        state.withLock { $0.sessions[key] = nil }
+    }
+
+    /// The header that gives a peer its session, or takes it away.
+    static func setCookie(_ id: String?, path: String, isSecure: Bool) -> String {
+        "\(cookie)=\(id ?? ""); Path=\(path); Max-Age=\(id == nil ? 0 : Limits.seconds); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
+    }
+
+    private func key(_ id: String) -> Key { Key(bytes: hmacSHA256(key: secret, message: Array(id.utf8))) }
+
+    private static func end(_ now: UInt64) -> UInt64 { now + Limits.seconds * 1_000_000_000 }
+
+    private static func removeEnded(_ state: inout State, _ now: UInt64) {
+        guard state.sessions.contains(where: { $0.value.end <= now }) else { return }
+        state.sessions = state.sessions.filter { $0.value.end > now }
+    }
+
+    private static func isSame(_ a: String?, _ b: String?) -> Bool { (a ?? "").utf8.elementsEqual((b ?? "").utf8) }
+
+    /// The value of our cookie in a `Cookie` header.
+    private static func id(_ cookies: String?) -> String? {
+        for pair in (cookies ?? "").utf8.split(separator: UInt8(ascii: ";")) {
+            let text = pair.drop { $0 == 0x20 || $0 == 0x09 }
+            let wanted = Array("\(cookie)=".utf8)
+            guard text.starts(with: wanted) else { continue }
+            let id = text.dropFirst(wanted.count)
+            return id.isEmpty || id.count > 256 ? nil : String(Substring(id))
+        }
+        return nil
+    }
+}

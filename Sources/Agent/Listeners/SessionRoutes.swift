@@ -1,0 +1,101 @@
+import Documents
+import Encodings
+import HTTPServer
+import Interfaces
+import NIOCore
+import Replication
+import Transport
+
+/// `/DATABASE/_session` as Sync Gateway has it: POST opens a session for a name and a password, GET says whose it is, DELETE ends it.
+extension PeerListener {
+    /// `max_session_request`: bytes of a name and a password.
+    private static let maximumRequest = 16 << 10
+
+    public func respond(to request: HTTPRequest) async throws -> HTTPResponse {
+        let parts = request.path.utf8.split(separator: UInt8(ascii: "/"))
+        guard parts.count == 2, parts[1].elementsEqual("_session".utf8), let database = PercentEncoding.decode(parts[0]) else {
+            throw HTTPError(404, "there is nothing at \(request.path)")
+        }
+        guard Self.isSameOrigin(request.headers) else { throw HTTPError(403, "requests of other sites are refused") }
+        switch request.method {
+        case "POST": return try await openSession(request, database)
+        case "GET":
+            let found = sessions.find(request.headers.first("Cookie"), database)
+            let principal = await found.asyncFlatMap { await admitted(by: $0, remote: request.connection.remoteAddress)?.principal }
+            return Self.answer(principal)
+        case "DELETE":
+            if let found = sessions.find(request.headers.first("Cookie"), database) {
+                sessions.end(found.key)
+                await putOff(found.key)
+            }
+            var answer = HTTPResponse.json("{\"ok\":true}\n")
+            answer.headers.add("Set-Cookie", setCookie(nil, request))
+            return answer
+        default: throw HTTPError(405, "a session is opened by POST, looked at by GET and ended by DELETE", headers: ["Allow": "POST, GET, DELETE"])
+        }
+    }
+
+    private func openSession(_ request: HTTPRequest, _ database: String) async throws -> HTTPResponse {
+        var body = request.body
+        body.limit = NamedLimit("max_session_request", Self.maximumRequest)
+        let bytes = Array(try await body.collect().readableBytesView)
+        var credentials = request.basicCredentials
+        if !bytes.isEmpty {
+            guard case .object(let object)? = try? JSONValue(parsing: bytes), let name = object["name"]?.asString,
+                let password = object["password"]?.asString
+            else { throw HTTPError(400, "a session is opened with {\"name\": ..., \"password\": ...}") }
+            credentials = BasicCredentials(username: name, password: password)
+        }
+        let generation = authenticatorGeneration
+        let login = UpgradeRequest(login: request, database: database, credentials: credentials)
+        switch await authenticate(login) {
+        case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
+        case .refused(.accept): throw HTTPError(500, "the login was not decided")
+        case .accepted(let principal, let proof):
+            guard case .password = proof else { throw HTTPError(400, "this listener asks for no password, so there are no sessions") }
+            guard serves(database) else { throw HTTPError(404, "there is no database \"\(database)\" here") }
+            let id = sessions.open(database, principal, proof, generation: generation)
+            var answer = Self.answer(principal)
+            answer.headers.add("Set-Cookie", setCookie(id, request))
+            return answer
+        }
+    }
+
+    /// The session, if its user would be let in still, as the same. Else it ends.
+    func admitted(by found: (key: PeerSessions.Key, session: PeerSessions.Session), remote: String) async -> PeerSessions.Session? {
+        let generation = authenticatorGeneration
+        if found.session.generation != generation,
+            await !wouldLetIn(found.session.proof, as: found.session.principal, remote: remote)
+        {
+            sessions.end(found.key)
+            return nil
+        }
+        sessions.use(found.key, generation: generation)
+        return found.session
+    }
+
+    /// A browser sends cookies for the pages of others too; where it names another site as the origin, they count for nothing.
+    static func isSameOrigin(_ headers: HeaderList) -> Bool {
+        guard let origin = headers.first("Origin") else { return true }
+        guard let host = headers.first("Host") else { return false }
+        return ["http://\(host)", "https://\(host)", "ws://\(host)", "wss://\(host)"].contains { HeaderList.sameName($0, origin) }
+    }
+
+    private func setCookie(_ id: String?, _ request: HTTPRequest) -> String {
+        let path = request.path.utf8.dropLast("/_session".utf8.count)
+        return PeerSessions.setCookie(id, path: String(Substring(path)), isSecure: security != nil)
+    }
+
+    /// As Sync Gateway answers it.
+    private static func answer(_ principal: Principal?) -> HTTPResponse {
+        let name = principal?.name.map { JSONString.quoted($0) } ?? "null"
+        return .json("{\"authentication_handlers\":[\"default\",\"cookie\"],\"ok\":true,\"userCtx\":{\"channels\":{},\"name\":\(name)}}\n")
+    }
+}
+
+extension Optional {
+    fileprivate func asyncFlatMap<Result>(_ body: (Wrapped) async -> Result?) async -> Result? {
+        guard case .some(let value) = self else { return nil }
+        return await body(value)
+    }
+}

@@ -1,0 +1,19 @@
+import CLua
+
+extension LuaPluginState {
+    /// Asks `transform`.
+    ///
+    /// - Returns: the JSON of the document as it is to travel; nil where it stays as it is.
+    public func callTransform(
+        document: borrowing LuaDocument, use: LuaUse, limits: LuaCallLimits = .resolver
+    ) throws(LuaFailure) -> [UInt8]? {
+        var decision: Int32 = 0
+        let reference = reference(of: use)
+        let status = withDocument(document) { document in
+            var (document, budget) = (document, limits.budget)
+            return nj_call_transform(state, reference, &document, &budget, &decision)
+        }
+        try check(status, state)
+        return Int(decision) == NJ_CHANGED ? nj_output(state).array : nil
+    }
+}

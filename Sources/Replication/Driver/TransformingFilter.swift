@@ -1,0 +1,78 @@
+import Documents
+import Interfaces
+import NIOCore
+
+/// A filter, if there is one, and behind it a transform of what passes.
+///
+/// For the engine both are one filter: a document at which the transform fails is held like one at which the filter fails, and is tried again
+/// when a version of either comes into force.
+public struct TransformingFilter: DocumentFilter {
+    private let filter: (any DocumentFilter)?
+    private let transform: any DocumentTransform
+    private let limits: ReplicationLimits
+
+    public init(_ filter: (any DocumentFilter)?, _ transform: any DocumentTransform, limits: ReplicationLimits = .init()) {
+        self.filter = filter
+        self.transform = transform
+        self.limits = limits
+    }
+
+    public var pluginName: String { filter.map { "\($0.pluginName)+\(transform.pluginName)" } ?? transform.pluginName }
+    public var version: String { filter.map { "\($0.version)+\(transform.version)" } ?? transform.version }
+    public var changesBodies: Bool { true }
+    public func versionChanges() -> AsyncStream<String> { transform.versionChanges() }
+    public func allVersionChanges() -> [AsyncStream<String>] { (filter?.allVersionChanges() ?? []) + [transform.versionChanges()] }
+
+    public func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        var verdicts: [FilterVerdict] = await filter?.verdicts(documents, context) ?? documents.map { _ in .pass }
+        // That access is gone has no body.
+        let places = documents.indices.filter { verdicts[$0] == .pass && !documents[$0].accessRemoved }
+        guard !places.isEmpty else { return verdicts }
+        var results = (await transform.transform(places.map { documents[$0] }, context)).makeIterator()
+        for place in places {
+            switch results.next() {
+            case .same: break
+            case .changed(let body): verdicts[place] = checked(body, documents[place])
+            case .failed(let failure): verdicts[place] = .failed(failure)
+            case nil: verdicts[place] = failure("the transform gave no result for this document")
+            }
+        }
+        return verdicts
+    }
+
+    /// What a plugin makes is looked at like what a peer sends.
+    private func checked(_ body: [UInt8], _ document: PolicyDocument) -> FilterVerdict {
+        guard body.count <= limits.maximumDocumentBytes else {
+            return failure("the transformed document has \(body.count) bytes, max_document_bytes is \(limits.maximumDocumentBytes)")
+        }
+        let revision = ReceivedRevision(
+            replyTo: nil, id: document.id, revision: document.revision, history: [], isDeleted: document.isDeleted, sequence: nil,
+            body: ByteBuffer(bytes: body))
+        switch RevisionChecking.check([revision]).first {
+        case .checked(let checked) where checked.isRemoval: return failure("the transformed document has a member _removed")
+        case .checked(let checked): return .replace(checked.body)
+        case .refused(_, let error): return failure("what it made cannot travel: \(error.message)")
+        case nil: return failure("the transformed document was not checked")
+        }
+    }
+
+    private func failure(_ message: String) -> FilterVerdict {
+        .failed(PolicyFailure(plugin: transform.pluginName, version: transform.version, kind: "plugin_result", message: message))
+    }
+}
+
+extension OutgoingDocument {
+    /// It travels with another body than it is stored with.
+    mutating func replaceBody(_ new: [UInt8]) {
+        body = new
+        blobs = ((try? BlobReferences.find(in: new)) ?? []).map(\.digest)
+    }
+}
+
+extension CheckedRevision {
+    /// It is stored with another body than it came with.
+    mutating func replaceBody(_ new: [UInt8]) {
+        body = new
+        blobs = (try? BlobReferences.find(in: new)) ?? []
+    }
+}

@@ -1,0 +1,11 @@
+import HTTPServer
+
+extension UpgradeRequest {
+    /// A login that is no replication connection: its credentials are judged like those of one.
+    package init(login request: HTTPRequest, database: String, credentials: BasicCredentials?) {
+        self.init(
+            database: database, path: request.path, query: request.query, headers: request.headers,
+            remoteAddress: request.connection.remoteAddress, origin: request.connection.origin, offeredProtocols: [], selectedProtocol: "",
+            basicCredentials: credentials, securePeer: request.securePeer)
+    }
+}

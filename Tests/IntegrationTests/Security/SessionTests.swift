@@ -1,0 +1,118 @@
+import Documents
+import TestSupport
+import Testing
+
+/// Sessions that peers open with a password, and logins that are remembered.
+@Suite("Sessions")
+struct SessionTests {
+    private static let plugin = """
+        return { params = { file = { type = "file", required = true } },
+          authenticate_password = function(name, password, ctx)
+            if name == "broken" then error("no answer for this one") end
+            local kind = ctx.params.file:match(name .. "=(%a+)")
+            return kind and password == "x" and { name = name, read_only = kind == "reader" } or false
+          end }
+        """
+
+    private func agent(_ users: String) async throws -> AgentProcess {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("plugins")
+        try folder.write("plugins/users.lua", Self.plugin)
+        try folder.write("users.txt", users)
+        return try await AgentProcess.start(
+            Configuration.hub(listener: "authenticator: { plugin: users, params: { file: users.txt } }", plugins: true), in: folder)
+    }
+
+    private func http(_ agent: AgentProcess) throws -> HTTPProbe { .tcp(port: try agent.port("edge")) }
+
+    /// The cookie, as `NAME=ID`.
+    private func open(_ agent: AgentProcess, _ user: String) async throws -> String {
+        let answer = try await http(agent).post("/main/_session", "{\"name\":\"\(user)\",\"password\":\"x\"}")
+        try #require(answer.status == 200, "\(answer)")
+        let cookie = try #require(answer.header("Set-Cookie"))
+        for part in ["Path=/main", "HttpOnly", "SameSite=Strict", "Max-Age=86400"] { #expect(cookie.contains(part), "\(cookie)") }
+        return String(cookie.prefix { $0 != ";" })
+    }
+
+    private func connect(_ agent: AgentProcess, _ cookie: String, _ more: [(String, String)] = []) async throws -> WebSocketProbe {
+        try await WebSocketProbe.connect(port: try agent.port("edge"), path: "/main/_blipsync", headers: [("Cookie", "a=b; \(cookie)")] + more)
+    }
+
+    private func refusal(_ agent: AgentProcess, _ cookie: String, _ more: [(String, String)] = []) async throws -> Int? {
+        do {
+            _ = try await connect(agent, cookie, more)
+            return nil
+        } catch let refused as WebSocketProbe.Refused { return refused.answer.status }
+    }
+
+    @Test("a cookie stands for a login until it is given back; nothing else does")
+    func cookie() async throws {
+        let agent = try await agent("ada=writer bob=writer")
+        for body in ["{\"name\":\"ada\",\"password\":\"y\"}", "{\"name\":\"eve\",\"password\":\"x\"}", ""] {
+            let answer = try await http(agent).post("/main/_session", body)
+            #expect(answer.status == 401 && answer.header("Set-Cookie") == nil, "\(answer)")
+        }
+        #expect(try await http(agent).post("/main/_session", "[1]").status == 400)
+        #expect(try await http(agent).post("/main/_session", String(repeating: " ", count: 20_000)).status == 413)
+        let cookie = try await open(agent, "ada")
+        let shown = try await http(agent).get("/main/_session", headers: [("Cookie", cookie)])
+        #expect(shown.json["userCtx"]?["name"]?.asString == "ada", "\(shown)")
+        #expect(try await http(agent).get("/main/_session").json["userCtx"]?["name"] == .null)
+        let peer = try await connect(agent, cookie)
+        #expect(try await agent.listener("edge")["peers"]?.asArray?.first?["user"]?.asString == "ada")
+        // Another database, a made-up id, and the page of another site have nothing of it.
+        #expect(try await http(agent).get("/other/_session", headers: [("Cookie", cookie)]).json["userCtx"]?["name"] == .null)
+        #expect(try await refusal(agent, String(cookie.dropLast()) + (cookie.hasSuffix("0") ? "1" : "0")) == 401)
+        #expect(try await refusal(agent, cookie, [("Origin", "https://elsewhere.example")]) == 401)
+        let other = try await open(agent, "bob")
+        let gone = try await http(agent).request("DELETE", "/main/_session", headers: [("Cookie", cookie)])
+        #expect(gone.status == 200 && gone.header("Set-Cookie")?.contains("Max-Age=0") == true, "\(gone)")
+        #expect(try await peer.closeCode() == 4001)
+        #expect(try await refusal(agent, cookie) == 401)
+        #expect(try await refusal(agent, other) == nil)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a session ends with what its user may")
+    func userChanges() async throws {
+        let agent = try await agent("ada=writer bob=writer eve=writer")
+        var cookies: [String] = []
+        for user in ["ada", "bob", "eve"] { cookies.append(try await open(agent, user)) }
+        let eve = try await connect(agent, cookies[2])
+        try agent.folder.write("users.txt", "ada=writer bob=reader")
+        #expect(try await eve.closeCode() == 4001)
+        #expect(try await refusal(agent, cookies[2]) == 401)
+        #expect(try await refusal(agent, cookies[1]) == 401)
+        #expect(try await refusal(agent, cookies[0]) == nil)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a replicator logs in with a session")
+    func replicator() async throws {
+        let hub = try await agent("ada=writer")
+        let id = try await open(hub, "ada").split(separator: "=")[1]
+        let edge = try await AgentProcess.start(
+            Configuration.secureEdge([("hub", try hub.target("edge", scheme: "ws"), "authenticator: { session: \"\(id)\" }")]))
+        try await edge.connects("hub")
+        #expect(try await hub.listener("edge")["peers"]?.asArray?.first?["user"]?.asString == "ada")
+        #expect(try await edge.stop().status == 0)
+        #expect(try await hub.stop().status == 0)
+    }
+
+    @Test("who logs in again is known, until the users change; one for whom the authenticator fails does not matter to others")
+    func remembered() async throws {
+        let agent = try await agent("ada=writer")
+        func calls() async throws -> Int64 { try await agent.plugin("users")["calls"]?.asInt64 ?? -1 }
+        let first = try await Peer.connect(agent, login: "YWRhOng=")
+        let before = try await calls()
+        for _ in 0..<20 { #expect(try await http(agent).post("/main/_session", "{\"name\":\"broken\",\"password\":\"x\"}").status == 503) }
+        for _ in 0..<5 { _ = try await Peer.connect(agent, login: "YWRhOng=") }
+        #expect(try await calls() == before + 20)
+        // A wrong password is never known.
+        #expect(try await http(agent).post("/main/_session", "{\"name\":\"ada\",\"password\":\"xx\"}").status == 401)
+        try agent.folder.write("users.txt", "bob=writer")
+        #expect(try await first.socket.closeCode() == 4001)
+        await #expect(throws: WebSocketProbe.Refused.self) { try await Peer.connect(agent, login: "YWRhOng=") }
+        #expect(try await agent.stop().status == 0)
+    }
+}

@@ -1,0 +1,92 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import Replication
+import Testing
+
+/// Which documents a replicator asks for and takes, and what a listener serves.
+@Suite(.timeLimit(.minutes(10)))
+struct SelectionTests {
+    private func ids(_ database: TestDatabase, deleted: Bool = false) async throws -> [String] {
+        let collection = try database.collection()
+        return try await database.database.read {
+            try $0.changes(collection, since: 0, limit: 1000, includeBodies: false, includeDeleted: deleted).map(\.id.text).sorted()
+        }
+    }
+
+    @Test func aPeerThatDoesNotPickDocumentsContinuouslyListsAllAndThisSidePicks() async throws {
+        let listener = FakeListener { request in
+            switch request.profile {
+            case "getCollections": OutgoingReply(json: "[{}]")
+            // As Sync Gateway answers it.
+            case "subChanges" where request.body.readableBytes > 0:
+                OutgoingReply(error: "HTTP", 400, "DocIDs filter not supported for continuous subChanges")
+            case "proposeChanges": OutgoingReply(json: "[]")
+            default: OutgoingReply()
+            }
+        }
+        let device = try TestDatabase("device")
+        try await device.put("c", "{}")
+        let replicator = Replicator(
+            ReplicatorConfiguration(device, .pushAndPull, continuous: true) { $0.only { $0.documentIDs = [doc("a"), doc("mine")] } }, listener)
+        await replicator.start()
+        var peers = listener.peers.makeAsyncIterator()
+        let peer = try #require(await peers.next())
+        var subscriptions: [Int] = []
+        for await request in peer.requests where request.profile == "subChanges" {
+            #expect(request.properties["continuous"] == "true" && request.properties["collection"] == "0")
+            subscriptions.append(request.body.readableBytes)
+            if subscriptions.count == 2 { break }
+        }
+        #expect(subscriptions[0] > 0 && subscriptions[1] == 0)
+        let rows = "[[1,\"a\",\"1-aa\",0,2],[2,\"b\",\"1-bb\",0,2],[3,\"c\",\"2-cc\",2,2]]"
+        let reply = await peer.ask("changes", [("collection", "0")], rows)
+        #expect(reply.map { String(buffer: $0.body) } == "[[]]" || reply.map { String(buffer: $0.body) } == "[[],0,0]")
+        #expect(await peer.ask("rev", [("collection", "0"), ("id", "a"), ("rev", "1-aa"), ("sequence", "1")], "{}")?.error == nil)
+        // What was not asked for is neither taken nor taken away.
+        #expect(try await ids(device) == ["a", "c"])
+        // The push goes on as well.
+        try await device.put("mine", "{}")
+        for await request in peer.requests where request.profile == "proposeChanges" && request.body.readableBytes > 2 {
+            #expect(String(buffer: request.body).contains("\"mine\""))
+            break
+        }
+        await replicator.stop()
+    }
+
+    @Test func deletionsOfWhatTheOtherSideNeverHadStayWhereTheyAre() async throws {
+        let (device, other) = (try TestDatabase("device"), try TestDatabase("other"))
+        let hub = Hub(other)
+        func settings(_ configuration: inout ReplicatorConfiguration) { configuration.only { $0.skipsDeletions = true } }
+        try await other.put("shared", "{}")
+        try await other.put("theirs", "{}")
+        try await other.put("theirs", "{}", deleted: true)
+        // Not the first pull of an empty database, which leaves deletions out anyway.
+        try await device.put("ours", "{}")
+        try await device.put("ours", "{}", deleted: true)
+        try await device.put("here", "{}")
+        var status = await replicate(device, hub, .pushAndPull, settings)
+        #expect(status.error == nil && status.counts.completed == status.counts.total)
+        #expect(try await ids(device, deleted: true) == ["here", "ours", "shared"])
+        #expect(try await ids(other, deleted: true) == ["here", "shared", "theirs"])
+        // A document that is on both sides is deleted on both.
+        try await other.put("shared", "{}", deleted: true)
+        try await device.put("here", "{}", deleted: true)
+        status = await replicate(device, hub, .pushAndPull, settings)
+        #expect(status.error == nil && status.counts.pushed == 1 && status.counts.pulled == 1)
+        #expect(try await ids(device) == [])
+        #expect(try await ids(other) == [])
+    }
+
+    @Test func aListenerServesItsCollectionsOnly() async throws {
+        let database = try TestDatabase("hub", collections: ["s.open", "s.closed"])
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        configuration.collections = [try CollectionName(parsing: "s.open")]
+        for (wanted, answer) in [("s.open", "[{}]"), ("s.closed", "[null]"), ("_default", "[null]")] {
+            let peer = try await Peer(Hub(configuration, owner: database))
+            let reply = await peer.begin([wanted])
+            #expect(reply.map { String(buffer: $0.body) } == answer, "\(wanted)")
+        }
+    }
+}

@@ -1,0 +1,19 @@
+-- redact: fields that do not leave this database (push_transform), or do not enter it (pull_transform).
+return {
+  description = "Takes fields out of documents on their way",
+
+  params = {
+    fields = { type = "array", required = true, doc = "names of the fields that stay behind" },
+  },
+
+  transform = function(doc, ctx)
+    local changed
+    for _, field in ipairs(ctx.params.fields) do
+      if doc[field] ~= nil then
+        changed = changed or nightjar.copy(doc)
+        changed[field] = nil
+      end
+    end
+    return changed or doc
+  end,
+}
