@@ -20,7 +20,6 @@ extension Agent {
                 reasons.append("plugin \(plugin.name): \(refused.error); the version before serves")
             }
             for problem in plugin.parameterProblems { reasons.append("plugin \(plugin.name): \(problem); its last text stays in force") }
-            if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
         }
         return reasons
     }

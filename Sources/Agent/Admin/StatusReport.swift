@@ -231,6 +231,7 @@ extension Agent {
             // One that is refused with a version before it is no matter of health: that one serves.
             if plugin.version == nil, let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
             for failing in plugin.failing { reasons.append("plugin \(plugin.name): \(failing.usedBy) keeps failing: \(failing.error)") }
+            if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
             for failure in plugin.loginFailures { reasons.append("plugin \(plugin.name): a login could not be judged: \(failure)") }
         }
         return reasons

@@ -14,7 +14,7 @@ struct ReplicatorRecord: Sendable, Equatable {
     /// Seconds since 1970.
     var lastSuccess: Int64?
 
-    private static let counters: [(String, WritableKeyPath<ReplicationCounts, UInt64> & Sendable)] = [
+    private static let counters: [(String, any WritableKeyPath<ReplicationCounts, UInt64> & Sendable)] = [
         ("pushed", \.pushed), ("pulled", \.pulled), ("rejected", \.rejected), ("failed", \.failed), ("held", \.held), ("resolved", \.resolved),
         ("bytes_sent", \.bytesSent), ("bytes_received", \.bytesReceived),
     ]
