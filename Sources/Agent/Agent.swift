@@ -53,9 +53,12 @@ public actor Agent {
     private var securityWatch: Task<Void, Never>?
     private var logWatch: Task<Void, Never>?
     private var networkWatch: NetworkWatch?
+    private var remembering: Task<Void, Never>?
     private let channels: ChannelKeeper
     /// Of all listeners: one password hash at a time.
     private nonisolated let logins = LoginQueue()
+
+    nonisolated let records: ReplicatorRecords
 
     /// What is held in memory for peers, over all connections.
     nonisolated let memory: MemoryBudget
@@ -69,6 +72,7 @@ public actor Agent {
         group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, min(System.coreCount, 4)))
         startedAt = environment.time.wallSeconds()
         channels = ChannelKeeper(time: environment.time)
+        records = ReplicatorRecords(dataFolder: settings.data.value)
         shared = Mutex(Shared(settings: settings))
         memory = MemoryBudget(limit: settings.limits.memory, time: environment.time)
         log = logs.logger(.database)
@@ -102,6 +106,7 @@ public actor Agent {
             logWatch = Task { [logs] in await logs.watchFolded() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             networkWatch = watchNetwork()
+            remembering = Task { [weak self] in await self?.rememberNowAndThen() }
             shared.withLock { $0.isReady = true }
         } catch {
             await stop()
@@ -131,6 +136,7 @@ public actor Agent {
         securityWatch?.cancel()
         logWatch?.cancel()
         networkWatch?.stop()
+        remembering?.cancel()
         defer { logs.reportFolded(all: true) }
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
@@ -140,6 +146,7 @@ public actor Agent {
                 for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }
             }
         }
+        remember(state.replicators)
         for shadow in state.conflictPolicies.values.map(\.shadow) + state.replicators.flatMap({ $0.configuration.collections.map(\.shadow) }) {
             shadow?.stop()
         }
@@ -259,7 +266,7 @@ public actor Agent {
             $0.replicators.append(replicator)
             $0.replicatorSecurity[settings.name.value] = security
         }
-        await replicator.start()
+        await startRemembered(replicator)
     }
 
     /// Not started yet.
@@ -372,6 +379,7 @@ public actor Agent {
         await withTaskGroup(of: Void.self) { tasks in
             for replicator in gone { tasks.addTask { await replicator.stop() } }
         }
+        remember(gone)
         return gone.map { "replicator \($0.configuration.name) stopped" }
     }
 

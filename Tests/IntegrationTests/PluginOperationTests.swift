@@ -122,7 +122,8 @@ struct PluginOperationTests {
         #expect(plugin["version"]?.asString == version)
         #expect(plugin["state"]?.asString == "refused")
         #expect(plugin["refused"]?["error"]?.asString?.hasPrefix("gate.lua:2:") == true, "\(plugin.text)")
-        #expect(try await again.admin.get("/health").status == 503)
+        #expect(try await again.status()["problems"]?.text.contains("gate.lua:2:") == true)
+        #expect(try await again.isWell())
         #expect(try await again.stop().status == 0)
     }
 

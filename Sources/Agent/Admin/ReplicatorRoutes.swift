@@ -14,6 +14,7 @@ struct ReplicatorRoutes: Sendable {
             .post("api/replicators/:name/start") { request in
                 let replicator = try replicator(request)
                 let resets = try request.queryValue("reset") == "true"
+                try agent.remember(replicator, isStopped: false)
                 if resets, replicator.status.activity != .stopped {
                     // A running one cannot forget its checkpoint on the way: it stops and begins anew, which may take a while.
                     Task {
@@ -27,6 +28,7 @@ struct ReplicatorRoutes: Sendable {
             },
             .post("api/replicators/:name/stop") { request in
                 let replicator = try replicator(request)
+                if try request.queryValue("keep") == "true" { try agent.remember(replicator, isStopped: true) }
                 // Answered at once; the stop may take as long as the peer's answer to our CLOSE.
                 Task { await replicator.stop() }
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
@@ -36,9 +38,23 @@ struct ReplicatorRoutes: Sendable {
                 return Answer.rows { rows in
                     try await replicator.eachPending { page in
                         try await rows.write(
-                            page.map { JSONOutput.object(["collection": .string($0.0.description), "id": .string($0.1.text)]) })
+                            page.map { Self.report($0.0, $0.1, replicator.waiting.find($0.0, $0.1, .push)) })
                     }
+                    let pulled = replicator.waiting.all.filter { $0.direction == .pull }
+                    if !pulled.isEmpty { try await rows.write(pulled.map { Self.report($0.collection, $0.id, $0) }) }
                 }
+            },
+            .get("api/replicators/:name/pending/:id") { request in
+                let replicator = try replicator(request)
+                let id = try DocumentID(try request.parameters.require("id"))
+                let collection = try request.queryValue("collection").map { try CollectionName(parsing: $0) } ?? .default
+                let waiting = replicator.waiting.find(collection, id, .push) ?? replicator.waiting.find(collection, id, .pull)
+                let isPending = try await replicator.isPending(id, in: collection) || waiting?.direction == .pull
+                return Answer.json(
+                    JSONOutput.object([
+                        "collection": .string(collection.description), "id": .string(id.text), "pending": .bool(isPending),
+                        "reason": JSONOutput.text(isPending ? waiting.map { "\($0.error)" } : nil),
+                    ]))
             },
             .get("api/replicators/:name/held") { request in
                 let replicator = try replicator(request)
@@ -60,6 +76,15 @@ struct ReplicatorRoutes: Sendable {
             "collection": .string(collection.description), "id": .string(row.id.text), "rev": JSONOutput.text(row.revision?.text),
             "since": .string(Timestamp.format(row.since)), "plugin": .string(row.plugin), "version": .string(row.version),
             "reason": .string(row.error),
+        ])
+    }
+
+    /// A document that is to be pushed, or could not be had, with the reason if it was tried.
+    private static func report(_ collection: CollectionName, _ id: DocumentID, _ waiting: WaitingDocument?) -> JSONValue {
+        guard let waiting else { return JSONOutput.object(["collection": .string(collection.description), "id": .string(id.text)]) }
+        return JSONOutput.object([
+            "collection": .string(collection.description), "id": .string(id.text), "direction": .string(waiting.direction.rawValue),
+            "tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since)), "reason": .string("\(waiting.error)"),
         ])
     }
 

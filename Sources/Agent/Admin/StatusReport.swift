@@ -34,12 +34,17 @@ extension Agent {
     public nonisolated func replicatorReports() async -> [JSONValue] {
         var reports: [JSONValue] = []
         let security = shared.withLock { $0.replicatorSecurity }
-        for replicator in replicators { reports.append(await Self.report(replicator, security[replicator.configuration.name])) }
+        for replicator in replicators { reports.append(await report(replicator, security[replicator.configuration.name])) }
         return reports
     }
 
     nonisolated func report(_ replicator: Replicator) async -> JSONValue {
-        await Self.report(replicator, shared.withLock { $0.replicatorSecurity[replicator.configuration.name] })
+        await report(replicator, shared.withLock { $0.replicatorSecurity[replicator.configuration.name] })
+    }
+
+    private nonisolated func report(_ replicator: Replicator, _ security: ReplicatorSecurity?) async -> JSONValue {
+        await Self.report(
+            replicator, security, isKeptStopped: records.read(replicator.configuration.name).isStopped, now: environment.time.wallSeconds())
     }
 
     private static func report(_ database: Database) async -> JSONValue {
@@ -76,9 +81,9 @@ extension Agent {
     }
 
     /// Logins that its authenticator could not judge. A stranger can bring that about by a name, so it is told, and no matter of health.
-    private nonisolated func attention(of listener: PeerListener) -> [String] {
+    nonisolated func attention(of listener: PeerListener) -> [String] {
         let place = "listener \(listener.settings.name.value) authenticator: "
-        return (plugins?.status() ?? []).flatMap { plugin in
+        return listener.attention + (plugins?.status() ?? []).flatMap { plugin in
             plugin.loginFailures.filter { $0.utf8.starts(with: place.utf8) }.map {
                 "plugin \(plugin.name): a login could not be judged: \($0.dropFirst(place.count))"
             }
@@ -126,7 +131,9 @@ extension Agent {
         ])
     }
 
-    package static func report(_ replicator: Replicator, _ security: ReplicatorSecurity? = nil) async -> JSONValue {
+    package static func report(
+        _ replicator: Replicator, _ security: ReplicatorSecurity? = nil, isKeptStopped: Bool = false, now: Int64 = 0
+    ) async -> JSONValue {
         let configuration = replicator.configuration
         let status = replicator.status
         let held = (try? await replicator.heldCount()) ?? 0
@@ -138,6 +145,9 @@ extension Agent {
             "type": .string(configuration.type.rawValue),
             "continuous": .bool(configuration.isContinuous),
             "activity": .string(status.activity.rawValue),
+            "stopped_by_operator": .bool(isKeptStopped),
+            // What somebody should look at, also while it is connected and idle.
+            "attention": .array(await replicator.attention(held: held).map { .string($0) }),
             "progress": JSONOutput.object([
                 "completed": JSONOutput.number(status.counts.completed), "total": JSONOutput.number(status.counts.total),
             ]),
@@ -153,6 +163,12 @@ extension Agent {
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
             "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),
+            // How long ago both sides were last known to hold the same.
+            "lag_seconds": status.lag(now: now).map { JSONOutput.number($0) } ?? .null,
+            "bytes_sent": JSONOutput.number(status.counts.bytesSent),
+            "bytes_received": JSONOutput.number(status.counts.bytesReceived),
+            // Of all runs, those before a restart included.
+            "lifetime": ReplicatorRecord.report(replicator.lifetime),
             "delta": report(status.counts.deltas),
             "tls": security.map { report($0) } ?? .null,
             "error": status.error.map { report($0) } ?? .null,
@@ -185,8 +201,7 @@ extension Agent {
         let refused = shared.withLock { $0.refusedReload }.map {
             ["the configuration that was to be loaded was refused, and the one before is in force: \($0)"]
         }
-        let logins = listeners.flatMap { listener in attention(of: listener).map { "listener \(listener.settings.name.value): \($0)" } }
-        return (refused ?? []) + logins + (await healthProblems())
+        return (refused ?? []) + (await healthProblems()) + (await attention())
     }
 
     /// Why the agent is not healthy, a reason each; empty when it is.
@@ -218,6 +233,9 @@ extension Agent {
                 reasons.append("replicator \(replicator.configuration.name) gets no further: \(error)\(remedy)")
             }
         }
+        for replicator in replicators {
+            reasons += replicator.waiting.summary().map { "replicator \(replicator.configuration.name): \($0)" }
+        }
         for listener in listeners {
             var told: Set<String> = []
             for peer in listener.peers {
@@ -229,9 +247,9 @@ extension Agent {
             }
         }
         for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
-            if let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
+            // One that is refused with a version before it is no matter of health: that one serves.
+            if plugin.version == nil, let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
             for failing in plugin.failing { reasons.append("plugin \(plugin.name): \(failing.usedBy) keeps failing: \(failing.error)") }
-            for problem in plugin.parameterProblems { reasons.append("plugin \(plugin.name): \(problem); its last text stays in force") }
             if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
         }
         return reasons

@@ -77,6 +77,8 @@ public final class PeerListener: ListenerDelegate {
     let sessions: PeerSessions
     private let environment: Environment
     private let logger: Logger
+    /// What peers pushed and could not be taken for the moment.
+    let waiting = DocumentTroubles(notesPolicies: true)
     private let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
     /// Instead of a socket, where the settings have an endpoint.
@@ -179,6 +181,8 @@ public final class PeerListener: ListenerDelegate {
 
     // MARK: - Status
 
+    var time: any TimeSource { environment.time }
+
     /// Connections that it takes.
     public var maxConnections: Int { share.connections }
 
@@ -277,6 +281,7 @@ public final class PeerListener: ListenerDelegate {
                 activityChanged: { [weak self] level in
                     self?.state.withLock { $0.connections[key]?.peer.isActive = level == .busy }
                 },
+                documents: { [waiting, environment] in waiting.note($0.filter { $0.direction == .pull }, at: environment.time.wallSeconds()) },
                 ended: { [weak self] end in self?.forget(key, end) }),
             environment: environment, memory: memory, logger: logger)
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }

@@ -48,12 +48,19 @@ extension Agent {
         text.add(.gauge, "nightjar_replicator_activity", "1 for what it does now.", labels + [("activity", status.activity.rawValue)], 1)
         text.add(.gauge, "nightjar_replicator_attempt", "Failed attempts to connect in a row.", labels, status.attempt)
         text.add(.gauge, "nightjar_replicator_error", "1 while the last attempt's error stands.", labels, status.error == nil ? 0 : 1)
-        text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent.", labels, status.counts.pushed)
-        text.add(.counter, "nightjar_replicator_pulled_total", "Documents received.", labels, status.counts.pulled)
-        text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter said no to.", labels, status.counts.rejected)
-        text.add(.counter, "nightjar_replicator_held_total", "Documents held because a filter failed.", labels, status.counts.held)
-        text.add(.counter, "nightjar_replicator_failed_total", "Documents that could not be moved.", labels, status.counts.failed)
-        text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided.", labels, status.counts.resolved)
+        let lifetime = replicator.lifetime
+        text.add(.gauge, "nightjar_replicator_waiting", "Documents that the peer cannot take or give for the moment.", labels, replicator.waiting.all.count)
+        if let last = status.lastSuccess {
+            text.add(.gauge, "nightjar_replicator_last_success_seconds", "When it was last done or idle, since 1970.", labels, last)
+        }
+        text.add(.counter, "nightjar_replicator_sent_bytes_total", "Bytes of messages sent.", labels, lifetime.bytesSent)
+        text.add(.counter, "nightjar_replicator_received_bytes_total", "Bytes of messages received.", labels, lifetime.bytesReceived)
+        text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent.", labels, lifetime.pushed)
+        text.add(.counter, "nightjar_replicator_pulled_total", "Documents received.", labels, lifetime.pulled)
+        text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter said no to.", labels, lifetime.rejected)
+        text.add(.counter, "nightjar_replicator_held_total", "Documents held because a filter failed.", labels, lifetime.held)
+        text.add(.counter, "nightjar_replicator_failed_total", "Documents that could not be moved.", labels, lifetime.failed)
+        text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided.", labels, lifetime.resolved)
         add(status.counts.deltas, labels, to: &text)
         text.add(
             .gauge, "nightjar_unsafe_skip_server_certificate_verification", "1 where any server certificate is accepted.", labels,

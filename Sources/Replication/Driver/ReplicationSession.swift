@@ -121,7 +121,7 @@ public actor ReplicationSession: MessageReceiver {
     // MARK: - From the transport
 
     public nonisolated func received(_ messages: [ByteBuffer]) {
-        assumeIsolated { session in session.turn { $0.frames += messages } }
+        assumeIsolated { session in session.turn { $0.frames += session.counters.received(messages) } }
     }
 
     public nonisolated func holds(unfinishedBytes: Int) {
@@ -253,7 +253,7 @@ public actor ReplicationSession: MessageReceiver {
                 bytes += frame.readableBytes
                 frames.append(frame)
             }
-            if !frames.isEmpty { transport.write(frames) }
+            if !frames.isEmpty { transport.write(counters.sent(frames, bytes)) }
             for event in events { handle(event) }
             events.removeAll(keepingCapacity: true)
             if frames.isEmpty { break }

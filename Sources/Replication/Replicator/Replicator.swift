@@ -27,11 +27,15 @@ public actor Replicator {
         var missing = MissingRevisions()
         /// Something was replicated on this connection, or there was nothing to replicate.
         var hasFlowed = false
+        /// Of runs before the present start.
+        var past = ReplicationCounts()
 
         /// The status with the counts as they are now.
         var current: ReplicatorStatus {
             var status = status
             status.counts = counters.snapshot
+            // Counts of several documents at once are taken between two of them.
+            status.counts.total = max(status.counts.total, status.counts.completed)
             return status
         }
     }
@@ -44,6 +48,8 @@ public actor Replicator {
     private var speaksLegacy = false
     private var retry: RetryMachine
     private nonisolated let pause = RetryPause()
+    /// Documents that wait although the connection is up.
+    public nonisolated let waiting = DocumentTroubles(notesPolicies: false)
     /// When the first of the attempts failed that have failed since data flowed (seconds since 1970).
     private nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
 
@@ -75,8 +81,9 @@ public actor Replicator {
         pause.forget()
         let now = environment.time.wallSeconds()
         shared.withLock {
+            $0.past = $0.past + $0.counters.snapshot
             $0.counters = ReplicationCounters()
-            $0.status = ReplicatorStatus(activity: .connecting, since: now)
+            $0.status = ReplicatorStatus(activity: .connecting, since: now, lastSuccess: $0.status.lastSuccess)
         }
         publish()
         runner = environment.task { await self.run(reset: reset) }
@@ -121,6 +128,14 @@ public actor Replicator {
     /// The status now.
     public nonisolated var status: ReplicatorStatus {
         shared.withLock { $0.current }
+    }
+
+    /// What was counted in all runs, those before a restart included.
+    public nonisolated var lifetime: ReplicationCounts { shared.withLock { $0.past + $0.counters.snapshot } }
+
+    /// Goes on from what was counted before a restart.
+    public nonisolated func restore(_ counts: ReplicationCounts, lastSuccess: Int64?) {
+        shared.withLock { ($0.past, $0.status.lastSuccess) = (counts, lastSuccess) }
     }
 
     /// The status after each change, beginning with the present one.
@@ -185,6 +200,7 @@ public actor Replicator {
 
     private nonisolated func tell(_ events: [DocumentEvent]) {
         log(events)
+        waiting.note(events, at: environment.time.wallSeconds())
         let (listeners, isAnyMissing) = shared.withLock { shared in
             if configuration.type == .pushAndPull { shared.missing.note(events) }
             return (Array(shared.eventListeners.values), !shared.missing.isEmpty)
@@ -217,6 +233,7 @@ public actor Replicator {
                     $0.error = nil
                     $0.lastSuccess = environment.time.wallSeconds()
                 }
+                waiting.lookedAtAll()
                 // What was fetched meanwhile may have been decided into something to push.
                 guard await hasFetchedMissing() else { break }
                 resets = false
@@ -277,6 +294,7 @@ public actor Replicator {
             return SessionEnd(error: nil, wantsLegacy: false)
         }
         pause.forget()
+        waiting.connected()
         shared.withLock { $0.hasFlowed = false }
         // A peer that accepts and drops is no news each time.
         logger.log(level: retry.retries == 0 ? .info : .debug, "connected", metadata: ["peer": "\(transport.peerDescription)"])
@@ -287,7 +305,10 @@ public actor Replicator {
             shared.withLock { $0.counters }
         ) { [weak self, environment] level in
             guard level != .stopped else { return }
-            if level == .idle { self?.noteFlow() }
+            if level == .idle {
+                self?.noteFlow()
+                self?.waiting.lookedAtAll()
+            }
             self?.update {
                 $0.activity = level
                 if level == .idle { $0.lastSuccess = environment.time.wallSeconds() }

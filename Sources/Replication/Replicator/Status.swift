@@ -1,5 +1,6 @@
 import Documents
 import Interfaces
+import NIOCore
 import Synchronization
 
 /// What a replicator is doing, in the field's terms.
@@ -49,15 +50,20 @@ public struct ReplicationCounts: Sendable, Equatable {
     /// Documents known to need a look.
     public var total: UInt64 = 0
     public var deltas = DeltaCounts()
+    /// Of the protocol's frames, without WebSocket's and TLS'.
+    public var bytesSent: UInt64 = 0
+    public var bytesReceived: UInt64 = 0
 
     public init() {}
 
-    static func + (a: Self, b: Self) -> Self { combine(a, b, &+) }
+    package static func + (a: Self, b: Self) -> Self { combine(a, b, &+) }
     static func - (a: Self, b: Self) -> Self { combine(a, b, &-) }
 
     private static func combine(_ a: Self, _ b: Self, _ operation: (UInt64, UInt64) -> UInt64) -> Self {
         var result = Self()
-        for path in [\Self.pushed, \.pulled, \.rejected, \.failed, \.held, \.resolved, \.completed, \.total] {
+        for path in [
+            \Self.pushed, \.pulled, \.rejected, \.failed, \.held, \.resolved, \.completed, \.total, \.bytesSent, \.bytesReceived,
+        ] {
             result[keyPath: path] = operation(a[keyPath: path], b[keyPath: path])
         }
         result.deltas = DeltaCounts.combine(a.deltas, b.deltas, operation)
@@ -93,6 +99,18 @@ public final class ReplicationCounters: Sendable {
         if difference != ReplicationCounts() { update { $0 = $0 + difference } }
     }
 
+    /// Counts the bytes, and passes the messages on.
+    func sent(_ messages: [ByteBuffer], _ bytes: Int) -> [ByteBuffer] {
+        update { $0.bytesSent += UInt64(bytes) }
+        return messages
+    }
+
+    func received(_ messages: [ByteBuffer]) -> [ByteBuffer] {
+        let bytes = messages.reduce(0) { $0 + UInt64($1.readableBytes) }
+        update { $0.bytesReceived += bytes }
+        return messages
+    }
+
     func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0) } }
 }
 
@@ -111,7 +129,13 @@ public struct ReplicatorStatus: Sendable {
     /// Runs that ended well, or reached idle, at this time (seconds since 1970).
     public var lastSuccess: Int64?
 
-    public init(activity: ActivityLevel = .stopped, since: Int64 = 0) {
+    /// Seconds since both sides were last known to hold the same; nil where they never were.
+    public func lag(now: Int64) -> Int64? {
+        activity == .idle ? 0 : lastSuccess.map { max(0, now - $0) }
+    }
+
+    public init(activity: ActivityLevel = .stopped, since: Int64 = 0, lastSuccess: Int64? = nil) {
+        self.lastSuccess = lastSuccess
         self.activity = activity
         counts = ReplicationCounts()
         attempt = 0

@@ -10,14 +10,16 @@ struct ReplicatorCommand: AsyncParsableCommand {
         usage: """
             nightjar replicator list
             nightjar replicator NAME start [--reset]
-            nightjar replicator NAME stop
-            nightjar replicator NAME pending
+            nightjar replicator NAME stop [--keep]
+            nightjar replicator NAME pending [ID]
             nightjar replicator NAME held
             nightjar replicator NAME orphaned
             """,
         discussion: """
-            pending: documents that wait to be pushed. held: documents whose filter failed. orphaned: documents \
-            that the remote took away and that stayed here, by enable_auto_purge or a pull filter.
+            start: also makes one that waits for its next attempt try now. pending: documents that wait to be pushed, \
+            with the reason where the peer could not take them; with ID: whether that one waits. held: documents \
+            whose filter failed. orphaned: documents that the remote took away and that stayed here, by \
+            enable_auto_purge or a pull filter.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable { case start, stop, pending, held, orphaned }
@@ -25,6 +27,9 @@ struct ReplicatorCommand: AsyncParsableCommand {
     @OptionGroup var location: LocationOptions
     @Argument(help: "The replicator's name, or \"list\".") var name: String
     @Argument(help: "start, stop, pending, held or orphaned.") var action: Action?
+    @Argument(help: "With pending: only this document.") var id: String?
+    @Option(help: "With pending ID: its collection (default: the default collection).") var collection: String?
+    @Flag(help: "With stop: stay stopped when the agent starts again.") var keep = false
     @Flag(help: "With start: forget the checkpoint and look at every document again.") var reset = false
     @Flag(help: "Print JSON.") var json = false
 
@@ -32,6 +37,9 @@ struct ReplicatorCommand: AsyncParsableCommand {
         if action == nil, name != "list" {
             throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending, held or orphaned")
         }
+        if keep, action != .stop { throw ValidationError("--keep goes with stop") }
+        if id != nil, action != .pending { throw ValidationError("a document's ID goes with pending") }
+        if collection != nil, id == nil { throw ValidationError("--collection goes with pending ID") }
         if reset, action != .start { throw ValidationError("--reset goes with start") }
     }
 
@@ -46,9 +54,16 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .start:
                 show(try await agent.request("POST", "\(path)/start\(reset ? "?reset=true" : "")"), "started")
             case .stop:
-                show(try await agent.request("POST", "\(path)/stop"), "stopping")
+                show(try await agent.request("POST", "\(path)/stop\(keep ? "?keep=true" : "")"), "stopping")
             case .pending:
-                try await list("\(path)/pending", at: agent, ["collection", "id"], none: "nothing is pending")
+                guard let id else {
+                    return try await list("\(path)/pending", at: agent, ["collection", "id", "reason"], none: "nothing is pending")
+                }
+                let query = collection.map { "?collection=\(PercentEncoding.encode($0))" } ?? ""
+                let answer = try await agent.request("GET", "\(path)/pending/\(PercentEncoding.encode(id))\(query)")
+                if json { return Output.json(answer) }
+                let reason = answer["reason"]?.asString.map { ": \(TextTable.printable($0))" } ?? ""
+                Output.line("\(TextTable.printable(id)): \(answer["pending"]?.asBool == true ? "pending" : "not pending")\(reason)")
             case .held:
                 try await list(
                     "\(path)/held", at: agent, ["collection", "id", "direction", "plugin", "tries", "since", "error"], none: "nothing is held")

@@ -90,7 +90,7 @@ enum StatusText {
             table.add([
                 string(replicator["name"]), string(replicator["database"]),
                 string(replicator["type"]) + (replicator["continuous"]?.asBool == true ? ", continuous" : ""),
-                string(replicator["activity"]), "\(string(progress?["completed"]))/\(string(progress?["total"]))",
+                string(replicator["activity"]) + (rows(replicator, "attention").isEmpty ? "" : ", attention"), "\(string(progress?["completed"]))/\(string(progress?["total"]))",
                 string(replicator["pushed"]), string(replicator["pulled"]), string(replicator["rejected"]), string(replicator["failed"]),
                 string(replicator["pending"]) + (replicator["pending_is_capped"]?.asBool == true ? "+" : ""), string(replicator["held"]), string(replicator["target"]),
             ])
@@ -104,6 +104,13 @@ enum StatusText {
                     notes += "; once this is mended: nightjar replicator \(string(replicator["name"])) start"
                 }
                 notes += "\n"
+            }
+            // The error above is one of them.
+            for reason in rows(replicator, "attention").dropFirst(replicator["error"]?["transient"]?.asBool == false ? 1 : 0) {
+                notes += "\(string(replicator["name"])): attention: \(string(reason))\n"
+            }
+            if replicator["stopped_by_operator"]?.asBool == true {
+                notes += "\(string(replicator["name"])): stopped by an operator, also for the next start of the agent (stop --keep)\n"
             }
             if replicator["tls"]?["unsafe"]?.asBool == true {
                 notes += "\(string(replicator["name"])): WARNING: takes any server certificate (unsafe_skip_server_certificate_verification)\n"

@@ -1,0 +1,45 @@
+import Logging
+import Replication
+
+/// What outlives a restart: an operator's stop, and counts.
+extension Agent {
+    /// Starts a replicator where its record lets it.
+    func startRemembered(_ replicator: Replicator) async {
+        let name = replicator.configuration.name
+        let record = records.read(name)
+        replicator.restore(record.counts, lastSuccess: record.lastSuccess)
+        guard !record.isStopped else {
+            logs.logger(.replicator).notice(
+                "stays stopped, as an operator wanted (stop --keep); nightjar replicator \(name) start ends that", metadata: ["replicator": "\(name)"])
+            return
+        }
+        await replicator.start()
+    }
+
+    /// - Parameter isStopped: whether it stays stopped at the next start; nil: as before.
+    nonisolated func remember(_ replicator: Replicator, isStopped: Bool? = nil) throws {
+        let name = replicator.configuration.name
+        var record = records.read(name)
+        if let isStopped { record.isStopped = isStopped }
+        record.counts = replicator.lifetime
+        record.lastSuccess = replicator.status.lastSuccess
+        try records.write(name, record)
+    }
+
+    nonisolated func remember(_ replicators: [Replicator]) {
+        for replicator in replicators {
+            do { try remember(replicator) } catch {
+                logs.logger(.replicator).warning(
+                    "its counts cannot be kept: \(error)", metadata: ["replicator": "\(replicator.configuration.name)"])
+            }
+        }
+    }
+
+    /// Runs until the task is cancelled.
+    nonisolated func rememberNowAndThen() async {
+        while !Task.isCancelled {
+            try? await environment.time.sleep(seconds: ReplicatorRecords.seconds)
+            if !Task.isCancelled { remember(replicators) }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+import Documents
+import Encodings
+import Environment
+import Glibc
+import Replication
+import Synchronization
+
+/// What is remembered of a replicator beyond a restart.
+struct ReplicatorRecord: Sendable, Equatable {
+    /// An operator stopped it, and wants it to stay so.
+    var isStopped = false
+    /// Of all runs.
+    var counts = ReplicationCounts()
+    /// Seconds since 1970.
+    var lastSuccess: Int64?
+
+    private static let counters: [(String, any WritableKeyPath<ReplicationCounts, UInt64> & Sendable)] = [
+        ("pushed", \.pushed), ("pulled", \.pulled), ("rejected", \.rejected), ("failed", \.failed), ("held", \.held), ("resolved", \.resolved),
+        ("bytes_sent", \.bytesSent), ("bytes_received", \.bytesReceived),
+    ]
+
+    init() {}
+
+    /// What is no record, or none of this version, counts as nothing.
+    init(json: JSONValue) {
+        isStopped = json["stopped"]?.asBool ?? false
+        lastSuccess = json["last_success"]?.asInt64
+        for (name, path) in Self.counters { counts[keyPath: path] = UInt64(clamping: json["counts"]?[name]?.asInt64 ?? 0) }
+    }
+
+    var json: JSONValue {
+        JSONOutput.object([
+            "stopped": .bool(isStopped), "last_success": lastSuccess.map { JSONOutput.number($0) } ?? .null, "counts": Self.report(counts),
+        ])
+    }
+
+    static func report(_ counts: ReplicationCounts) -> JSONValue {
+        .object(JSONObject(counters.map { JSONObject.Member(key: $0.0, value: JSONOutput.number(counts[keyPath: $0.1])) }))
+    }
+}
+
+/// The records of all replicators: a small file each in the data folder, written now and then and at the end. What a crash loses is a few
+/// minutes of counts.
+final class ReplicatorRecords: Sendable {
+    /// `replicator_record_interval`: seconds between two looks whether something is to be written.
+    static let seconds = 300
+    /// `replicator_record_bytes`.
+    private static let maximumBytes = 4_096
+
+    private let folder: String
+    private let written = Mutex([String: ReplicatorRecord]())
+
+    init(dataFolder: String) {
+        folder = "\(dataFolder)/replicators"
+    }
+
+    func read(_ name: String) -> ReplicatorRecord {
+        if let known = written.withLock({ $0[name] }) { return known }
+        let record = Self.bytes(of: path(name)).flatMap { try? JSONValue(stored: $0) }.map { ReplicatorRecord(json: $0) } ?? ReplicatorRecord()
+        written.withLock { $0[name] = record }
+        return record
+    }
+
+    /// - Throws: why it cannot be written; the old one stays then.
+    func write(_ name: String, _ record: ReplicatorRecord) throws {
+        guard read(name) != record else { return }
+        try Folders.make(folder)
+        try DurableFile.write(path(name), record.json.serialize(), writers: .thisProcess)
+        written.withLock { $0[name] = record }
+    }
+
+    private func path(_ name: String) -> String { "\(folder)/\(PercentEncoding.encode(name)).json" }
+
+    private static func bytes(of path: String) -> [UInt8]? {
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: maximumBytes)
+        let count = bytes.withUnsafeMutableBytes { Glibc.read(file, $0.baseAddress, $0.count) }
+        return count > 0 ? Array(bytes[..<count]) : nil
+    }
+}

@@ -1,0 +1,37 @@
+import Documents
+import Interfaces
+import Replication
+import Testing
+
+/// A replicator that is connected and idle, and still needs somebody.
+@Suite(.timeLimit(.minutes(1)))
+struct AttentionTests {
+    @Test func documentsThatTheHubCannotTakeAreNamedUntilItTakesThem() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let filter = TestFilter { document, _ in document.id.text == "bad" ? .failed(PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "broken")) : .pass }
+        var configuration = PassiveConfiguration(listener: "hub", database: b.database)
+        configuration.pullFilter = filter
+        try await a.put("bad", "{}")
+        try await a.put("good", "{}")
+        let replicator = Replicator(ReplicatorConfiguration(a, .push, continuous: true), Hub(configuration, owner: b))
+        await replicator.start()
+        try await b.wait { try await $0.get("good") != nil }
+        await replicator.wait { $0.activity == .idle && $0.counts.failed > 0 }
+        let bad = try DocumentID("bad")
+        #expect(replicator.waiting.find(.default, bad, .push)?.error.code == 503)
+        #expect(await replicator.attention(held: 0).count == 1)
+        #expect(try await replicator.isPending(bad, in: .default))
+        #expect(try await !replicator.isPending(DocumentID("good"), in: .default))
+        await replicator.stop()
+
+        filter.become("2") { _, _ in .pass }
+        await replicator.start()
+        try await b.wait { try await $0.get("bad") != nil }
+        await replicator.wait { $0.activity == .idle }
+        #expect(await replicator.attention(held: 0).isEmpty)
+        #expect(try await !replicator.isPending(bad, in: .default))
+        await replicator.stop()
+        // Both runs.
+        #expect(replicator.lifetime.pushed == 2 && replicator.lifetime.bytesSent > 0)
+    }
+}
