@@ -221,7 +221,7 @@ public actor Agent {
                 pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
-                conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver),
+                conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver, wireLog: logs.wireLog),
             security: settings.disableTLS.value
                 ? nil : try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)),
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits), memory: memory,
@@ -249,7 +249,7 @@ public actor Agent {
             settings, dataFolder: source.settings.data.value, environment: environment, logger: logger)
         let replicator = try ReplicatorBuilding.make(
             settings, database: database, policies: source, security: security, group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
-            environment: environment, logger: logger, conflictObserver: conflictObserver)
+            environment: environment, logger: logger, conflictObserver: conflictObserver, wireLog: logs.wireLog)
         return (replicator, security)
     }
 

@@ -68,6 +68,8 @@ public struct ReplicationLimitValues: Sendable {
     public var rowsReadAgain = 10
     /// `offers_per_document`: how often one revision is offered to a peer that names another one each time.
     public var offersPerDocument = 5
+    /// `refused_documents`: documents of a collection on the list of what the peer refused; of those beyond, the log tells.
+    public var refusedDocuments = 10_000
     /// `unsaved_marks`: acknowledgements that are noted in the store together.
     public var unsavedMarks = 1_000
     /// `conflicts_at_once`: conflicts that are decided in one go.

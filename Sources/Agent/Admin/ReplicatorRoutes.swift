@@ -46,7 +46,30 @@ struct ReplicatorRoutes: Sendable {
                     try await replicator.eachHeld { page in try await rows.write(page.map { Self.report($0.0, $0.1) }) }
                 }
             },
+            .get("api/replicators/:name/rejected") { request in
+                let replicator = try replicator(request)
+                return Answer.rows { rows in
+                    try await replicator.eachRefused { page in try await rows.write(page.map { Self.report($0) }) }
+                }
+            },
+            .post("api/replicators/:name/retry-rejected") { request in
+                let replicator = try replicator(request)
+                guard replicator.status.activity != .stopped else {
+                    throw AgentError(.conflict, "replicator \"\(replicator.configuration.name)\" is stopped; its next start offers them again")
+                }
+                let isNow = await replicator.retryRefused()
+                return Answer.json(JSONOutput.object(["ok": .bool(true), "now": .bool(isNow)]), status: 202)
+            },
         ]
+    }
+
+    private static func report(_ refusal: Replicator.Refusal) -> JSONValue {
+        JSONOutput.object([
+            "collection": .string(refusal.collection.description), "id": .string(refusal.id.text),
+            "rev": JSONOutput.text(refusal.revision?.text), "domain": .string(refusal.domain), "status": JSONOutput.number(refusal.code),
+            "reason": .string(refusal.reason), "tries": JSONOutput.number(refusal.tries),
+            "since": .string(Timestamp.format(refusal.since)),
+        ])
     }
 
     private static func report(_ collection: CollectionName, _ exclusion: Exclusion) -> JSONValue {

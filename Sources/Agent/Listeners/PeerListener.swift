@@ -46,6 +46,7 @@ public final class PeerListener: ListenerDelegate {
         /// How often the authenticator has changed.
         var generation = 0
         var watch: Task<Void, Never>?
+        var refused = RefusedByPeers()
     }
 
     /// What an accepted request carries from the decision to the session.
@@ -169,6 +170,14 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
+    /// Documents that peers could not take.
+    var refusedByPeers: RefusedByPeers { state.withLock { $0.refused } }
+
+    private func note(_ events: [DocumentEvent], from peer: String, database: String) {
+        let now = environment.time.wallSeconds()
+        state.withLock { $0.refused.note(events, peer: peer, database: database, now: now) }
+    }
+
     // MARK: - Connections
 
     public func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
@@ -207,12 +216,16 @@ public final class PeerListener: ListenerDelegate {
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow
         configuration.conflictObserver = policies.conflictObserver
+        configuration.wireLog = policies.wireLog
+        let host = String(request.remoteAddress[..<(request.remoteAddress.lastIndex(of: ":") ?? request.remoteAddress.endIndex)])
+        let who = admission.principal.name ?? host
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
             observer: SessionObserver(
                 activityChanged: { [weak self] level in
                     self?.state.withLock { $0.connections[key]?.peer.isActive = level == .busy }
                 },
+                documents: { [weak self, name = admission.database.name] in self?.note($0, from: who, database: name) },
                 ended: { [weak self] end in self?.forget(key, end) }),
             environment: environment, memory: memory, logger: logger)
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
@@ -313,4 +326,6 @@ public struct ListenerPolicies: Sendable {
     /// Who decides what peers push into conflict, by database.
     var conflicts: @Sendable (String) -> ConflictPolicy = { _ in ConflictPolicy() }
     var conflictObserver: ConflictObserver = { _ in }
+    /// Told of what crosses the wire.
+    var wireLog: WireLog?
 }

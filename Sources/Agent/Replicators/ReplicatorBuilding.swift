@@ -14,7 +14,8 @@ package enum ReplicatorBuilding {
     static func make(
         _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?,
         group: any EventLoopGroup,
-        limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver
+        limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver,
+        wireLog: WireLog? = nil
     ) throws -> Replicator {
         let target = settings.target.value
         guard target.scheme == .ws || target.scheme == .wss else {
@@ -49,6 +50,7 @@ package enum ReplicatorBuilding {
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge, limits: limits)
         configuration.conflictObserver = conflictObserver
+        configuration.wireLog = wireLog
         return Replicator(configuration: configuration, connector: try connector(settings, security, group: group, environment), environment: environment,
             memory: memory, logger: logger)
     }

@@ -92,7 +92,7 @@ public actor ReplicationSession: MessageReceiver {
             limits = passive.limits
             isPassive = true
         }
-        dialect = BLIPDialect(isPassive: isPassive, limits: limits)
+        dialect = BLIPDialect(isPassive: isPassive, limits: limits, wire: role.wireLog(transport))
         blobs = BlobMachine(limits)
     }
 
@@ -387,7 +387,7 @@ public actor ReplicationSession: MessageReceiver {
     }
 
     func report(_ event: DocumentEvent) {
-        documentEvents.append(event)
+        documentEvents.append(noted(event))
         if documentEvents.count >= 100 { flushDocumentEvents() }
     }
 

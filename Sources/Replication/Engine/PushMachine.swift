@@ -9,18 +9,20 @@ import Interfaces
 /// peer always gets the newest, and its acknowledgements of one document come in order.
 struct PushMachine {
     let settings: PushSettings
-    private(set) var ledger: PushLedger
+    var ledger: PushLedger
     private(set) var feed: FeedReader
     private var lists: OfferedLists
-    private var acknowledged = AcknowledgedVersions()
+    var acknowledged = AcknowledgedVersions()
     private var retry: RetryDelay
-    private var echoes: EchoMemory
+    var echoes: EchoMemory
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     private var nextPage: PushPage?
     private var announcedCaughtUp = false
     private var review: KeptBackReview
-    private var hasKeptBack = false
+    var hasKeptBack = false
+    /// Put on the list on this connection because the peer refused them.
+    var refused: Set<DocumentID> = []
     private var isPullComplete: Bool
     private var isThrottled = false
 
@@ -72,7 +74,11 @@ struct PushMachine {
         case .readAgain(let asked, let found): acceptAgain(asked, found)
         case .keptBackRead(let page): accept(page, &actions)
         case .judged(let verdicts): accept(verdicts, &actions)
-        case .listed(let ids): for id in ids { ledger.finish(id) }
+        case .retryRefused:
+            if settings.style == .propose { review.restart() }
+            ledger.wakeDeferred()
+        // What the peer refused may be on its way again already.
+        case .listed(let ids): for id in ids { if case .listing? = ledger.phase(of: id) { ledger.finish(id) } }
         case .answered(let list, let answers): accept(answers, to: list, &actions)
         case .listRefused(let list): for id in lists.take(list) { ledger.finish(id) }
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
@@ -81,7 +87,7 @@ struct PushMachine {
         case .refused(let id, let error): refuse(id, error, &actions)
         case .noted(let batch): acknowledged.noted(batch)
         case .noteNow: note(&actions)
-        case .pulled(let revisions): accept(pulled: revisions)
+        case .pulled(let revisions): accept(pulled: revisions, &actions)
         case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
@@ -137,7 +143,7 @@ struct PushMachine {
         actions.append(.offer(list, documents))
     }
 
-    private mutating func note(_ actions: inout [PushAction]) {
+    mutating func note(_ actions: inout [PushAction]) {
         if let batch = takeUnnoted() { actions.append(.note(batch)) }
     }
 
@@ -355,7 +361,8 @@ struct PushMachine {
     private mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard var document = ledger.phase(of: id)?.document else { return }
         if settings.style == .announce {
-            // The peer's own affair: it knows what it gave up, and its checkpoint says so.
+            // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
+            if !error.isTransient { report(document, error, &actions) }
             ledger.finish(id)
         } else if error.domain == .http, error.code == 409 {
             lose(document, to: nil, &actions)
@@ -371,17 +378,13 @@ struct PushMachine {
     private mutating func fail(_ document: OutgoingDocument, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PushAction]) {
         ledger.count { $0.failed += 1 }
         report(document, error, &actions)
-        if isFinal { return ledger.finish(document.id) }
+        if isFinal {
+            list(document, error, &actions)
+            return ledger.move(document.id, to: .listing(document))
+        }
+        if !error.isTransient { list(document, error, &actions) }
         ledger.park(document.id, { .deferred($0) })
         if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
-    }
-
-    private mutating func accept(pulled revisions: [(DocumentID, Version)]) {
-        for (id, version) in revisions {
-            guard settings.style == .propose else { echoes.add(id, version); continue }
-            acknowledged.supersede(id, by: version)
-            if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
-        }
     }
 
     private func report(_ document: OutgoingDocument, _ error: ReplicationError?, _ actions: inout [PushAction]) {

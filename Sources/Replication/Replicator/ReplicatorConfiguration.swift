@@ -52,6 +52,8 @@ public struct ReplicatorConfiguration: Sendable {
     /// Documents that the peer took away are purged here.
     public var autoPurge: Bool
     public var conflictObserver: ConflictObserver = { _ in }
+    /// Told of what crosses the wire.
+    public var wireLog: WireLog?
     public var limits: ReplicationLimits
 
     public init(

@@ -13,20 +13,28 @@ struct ReplicatorCommand: AsyncParsableCommand {
             nightjar replicator NAME stop
             nightjar replicator NAME pending
             nightjar replicator NAME held
+            nightjar replicator NAME rejected
+            nightjar replicator NAME retry-rejected
             """,
-        discussion: "pending: documents that wait to be pushed. held: documents whose filter failed.")
+        discussion: """
+            pending: documents that wait to be pushed. held: documents whose filter failed. rejected: documents that the peer refused; \
+            each new connection offers them again, and retry-rejected does it now.
+            """)
 
-    enum Action: String, ExpressibleByArgument, CaseIterable { case start, stop, pending, held }
+    enum Action: String, ExpressibleByArgument, CaseIterable {
+        case start, stop, pending, held, rejected
+        case retryRejected = "retry-rejected"
+    }
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The replicator's name, or \"list\".") var name: String
-    @Argument(help: "start, stop, pending or held.") var action: Action?
+    @Argument(help: "start, stop, pending, held, rejected or retry-rejected.") var action: Action?
     @Flag(help: "With start: forget the checkpoint and look at every document again.") var reset = false
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
         if action == nil, name != "list" {
-            throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending or held")
+            throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending, held, rejected or retry-rejected")
         }
         if reset, action != .start { throw ValidationError("--reset goes with start") }
     }
@@ -48,6 +56,13 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .held:
                 try await list(
                     "\(path)/held", at: agent, ["collection", "id", "direction", "plugin", "tries", "since", "error"], none: "nothing is held")
+            case .rejected:
+                try await list(
+                    "\(path)/rejected", at: agent, ["collection", "id", "rev", "status", "tries", "since", "reason"],
+                    none: "the peer refuses nothing")
+            case .retryRejected:
+                let answer = try await agent.request("POST", "\(path)/retry-rejected")
+                show(answer, answer["now"]?.asBool == true ? "offering what the peer refused" : "not connected; the next connection offers it")
             }
         }
     }
