@@ -10,20 +10,16 @@ import Testing
     private func logs(_ log: String) async throws -> (hub: [String], edge: [String]) {
         let folder = try TemporaryFolder()
         try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
-        let hash = try await NightjarExecutable.run("password", input: .text(Self.password + "
-")).output
+        let hash = try await NightjarExecutable.run("password", input: .text(Self.password + "\n")).output
         try folder.write("users.txt", "ann:\(hash)")
         let hub = try await AgentProcess.start(
             Configuration.plain.replacing(
                 "disable_tls: true", with: "disable_tls: true, authenticator: { plugin: password-file, params: { file: users.txt } }")
-                + "log: \(log)
-", in: folder)
+                + "log: \(log)\n", in: folder)
         let target = "ws://127.0.0.1:\(try hub.port("edge"))/main"
         let edge = try await AgentProcess.start(
             Configuration.plain.replacing("admin: { port: 0 }", with: "admin: { port: 0, token: \(Self.adminToken) }")
-                + "log: \(log)
-replicators:
-"
+                + "log: \(log)\nreplicators:\n"
                 + Configuration.replicator("hub", to: target, more: "authenticator: { username: ann, password: \(Self.password) }"))
         #expect(try await edge.command("doc", "put", "main", "visible", #"{"body":"inside of the document"}"#).status == 0)
         try await eventually("it arrives") { try await hub.get("main", "visible").status == 200 }
