@@ -170,11 +170,7 @@ public actor Agent {
     }
 
     nonisolated func makeDatabase(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws -> Database {
-        var options = DatabaseOptions()
-        options.historyDepth = wanted.history.revisions
-        options.conflictHistory = wanted.history.conflicts
-        options.unusualKeys = wanted.unusualKeys
-        options.deltaBases = DeltaBaseBounds(wanted.deltaSync)
+        var options = DatabaseOptions(wanted)
         options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let database = try Database.open(
@@ -249,7 +245,7 @@ public actor Agent {
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
-                usesDeltas: { source.settings.database(named: $0)?.deltaSync.enabled ?? true }),
+                usesDeltas: { source.settings.database(named: $0)?.deltaSync.enabled ?? true }, wireLog: logs.wireLog),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits), memory: memory,
@@ -279,18 +275,8 @@ public actor Agent {
             settings, database: database, policies: source, security: security,
             local: LocalDatabases(find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }),
             group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
-            environment: environment, logger: logger, conflictObserver: conflictObserver)
+            environment: environment, logger: logger, conflictObserver: conflictObserver, wireLog: logs.wireLog)
         return (replicator, security)
-    }
-
-    /// Everything whose TLS files may change while it runs.
-    nonisolated var tlsFiles: SecurityWatch {
-        SecurityWatch(
-            time: environment.time,
-            listeners: { [weak self] in self?.listeners ?? [] },
-            replicators: { [weak self, logger = logs.logger(.replicator)] in
-                self?.shared.withLock { $0.replicatorSecurity.map { ($0.value, logger.with("replicator", $0.key)) } } ?? []
-            }, changed: { [weak self] in self?.retryNow($0) })
     }
 
     // MARK: - Maintenance

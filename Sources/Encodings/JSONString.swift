@@ -3,19 +3,32 @@
 public enum JSONString {
     /// The text in quotes.
     ///
-    /// - Parameter forTerminals: escapes U+0080 to U+009F too, which a terminal may take for commands.
+    /// - Parameter forTerminals: escapes all that ``isUnprintable(_:)`` too.
     public static func quoted(_ text: String, forTerminals: Bool = false) -> String {
         var bytes: [UInt8] = []
         append(text.utf8, to: &bytes)
-        guard forTerminals, text.unicodeScalars.contains(where: isTerminalControl) else { return String(decoding: bytes, as: UTF8.self) }
+        guard forTerminals, text.unicodeScalars.contains(where: isUnprintable) else { return String(decoding: bytes, as: UTF8.self) }
         var quoted = ""
         for scalar in String(decoding: bytes, as: UTF8.self).unicodeScalars {
-            if isTerminalControl(scalar) { quoted += "\\u00\(String(scalar.value, radix: 16))" } else { quoted.unicodeScalars.append(scalar) }
+            if isUnprintable(scalar) { quoted += escape(scalar) } else { quoted.unicodeScalars.append(scalar) }
         }
         return quoted
     }
 
-    private static func isTerminalControl(_ scalar: Unicode.Scalar) -> Bool { (0x80...0x9F).contains(scalar.value) }
+    /// What makes a line look like something else: control characters, which a terminal may take for commands, line separators, and marks
+    /// that turn the direction of writing.
+    public static func isUnprintable(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0..<0x20, 0x7F...0x9F, 0x61C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF: true
+        default: false
+        }
+    }
+
+    /// `\uXXXX`.
+    public static func escape(_ scalar: Unicode.Scalar) -> String {
+        let digits = String(scalar.value, radix: 16)
+        return "\\u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits
+    }
 
     /// Appends a string in quotes; its bytes are UTF-8.
     @inlinable

@@ -71,6 +71,8 @@ public struct ReplicationLimitValues: Sendable {
     /// `held_documents`: documents that a peer's feed goes on behind because the filter fails on them. A filter that fails on more is broken, and
     /// the feed stands still.
     public var heldDocuments = 1_000
+    /// `refused_documents`: documents of a collection on the list of what the peer refused; of those beyond, the log tells.
+    public var refusedDocuments = 10_000
     /// `unsaved_marks`: acknowledgements that are noted in the store together.
     public var unsavedMarks = 1_000
     /// `conflicts_at_once`: conflicts that are decided in one go.

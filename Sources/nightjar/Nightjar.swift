@@ -9,7 +9,7 @@ struct Nightjar: AsyncParsableCommand {
         abstract: "An edge sync agent: stores JSON documents, replicates them, and lets Lua plugins decide.",
         version: AgentVersion.number,
         subcommands: [
-            RunCommand.self, CheckCommand.self, StatusCommand.self, ReloadCommand.self, DocCommand.self, ImportCommand.self, ExportCommand.self,
+            RunCommand.self, CheckCommand.self, StatusCommand.self, ReloadCommand.self, DocCommand.self, BlobCommand.self, ImportCommand.self, ExportCommand.self,
             ReplicateCommand.self, ReplicatorCommand.self, DisconnectCommand.self, PipeCommand.self, PluginCommand.self, ConflictsCommand.self, IdentityCommand.self,
             PasswordCommand.self, ConfigCommand.self,
         ])

@@ -85,6 +85,41 @@ import Testing
         #expect(try await edge.command("replicator", "hub", "held", "--json").json.asArray?.first?["id"] == "x")
     }
 
+    @Test func whatThePeerRefusesIsListedAndOfferedAgain() async throws {
+        let hubFolder = try TemporaryFolder()
+        let strict = "return {\n  pull_filter = function(doc) return not doc.bad end\n}\n"
+        try hubFolder.write("plugins/strict.lua", strict)
+        let hub = try await AgentProcess.start(
+            Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, pull_filter: strict"), in: hubFolder)
+        let configuration =
+            Configuration.plain + "replicators:\n" + Configuration.replicator("hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main")
+        let first = try await AgentProcess.start(configuration)
+        var edge = first
+        #expect(try await edge.put("main", "x", #"{"bad":true}"#).status == 201)
+        try await eventually("it is refused") { try await first.replicator("hub")["rejected_by_peer"] == 1 }
+        let list = try await edge.command("replicator", "hub", "rejected", "--json")
+        let row = try #require(try list.json.asArray?.first)
+        #expect(row["id"] == "x" && row["status"] == 403 && row["rev"]?.asString?.hasPrefix("1-") == true, "\(list)")
+        #expect(row["reason"]?.asString?.isEmpty == false && row["since"]?.asString?.isEmpty == false)
+        #expect(try await edge.command("replicator", "hub", "rejected").output.contains("403"))
+        #expect(try await edge.command("status").output.contains("needs attention: replicator hub: the peer refuses 1 document"))
+        // No restart would mend it.
+        let health = try await edge.admin.get("/health")
+        #expect(try health.status == 200 && health.json["rejected_documents"] == 1)
+
+        // A restart forgets nothing; the peer's rule changes, and the operator asks for another try.
+        _ = try await edge.stop()
+        edge = try await AgentProcess.start(configuration, in: first.folder)
+        #expect(try await edge.command("replicator", "hub", "rejected", "--json").json.asArray?.first?["since"] == row["since"])
+        try hubFolder.write("plugins/strict.lua", strict.replacing("not doc.bad", with: "true"))
+        let second = edge
+        try await eventually("it is taken") {
+            _ = try await second.command("replicator", "hub", "retry-rejected")
+            return try await hub.get("main", "x").status == 200
+        }
+        try await eventually("nothing is listed") { try await second.command("replicator", "hub", "rejected").output == "the peer refuses nothing\n" }
+    }
+
     @Test func wrongNamesAndWordsAreRefused() async throws {
         let agent = try await AgentProcess.start(Configuration.plain)
         let unknown = try await agent.command("replicator", "bhu", "start")

@@ -85,6 +85,7 @@ public struct AdminServer: Sendable {
                 return Answer.json(
                     JSONOutput.object([
                         "status": .string(problems.isEmpty ? "ok" : "failing"), "reasons": .array(problems.map { .string($0) }),
+                        "rejected_documents": JSONOutput.number(await agent.refusedDocuments()),
                     ]), status: problems.isEmpty ? 200 : 503)
             },
             .get("api/status") { _ in Answer.json(await agent.statusReport()) },
@@ -105,7 +106,7 @@ public struct AdminServer: Sendable {
                     body: .buffer(ByteBuffer(string: await agent.metrics())))
             },
         ] + ReplicatorRoutes(agent: agent).routes + ConflictRoutes(agent: agent).routes + PluginRoutes(agent: agent).routes
-            + EventRoutes(agent: agent).routes + DocumentRoutes(agent: agent).routes
+            + EventRoutes(agent: agent).routes + DocumentRoutes(agent: agent).routes + BlobRoutes(agent: agent).routes
     }
 }
 

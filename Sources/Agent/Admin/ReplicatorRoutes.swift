@@ -68,6 +68,20 @@ struct ReplicatorRoutes: Sendable {
                     try await replicator.eachOrphaned { page in try await rows.write(page.map { Self.orphan($0.0, $0.1) }) }
                 }
             },
+            .get("api/replicators/:name/rejected") { request in
+                let replicator = try replicator(request)
+                return Answer.rows { rows in
+                    try await replicator.eachRefused { page in try await rows.write(page.map { Self.report($0) }) }
+                }
+            },
+            .post("api/replicators/:name/retry-rejected") { request in
+                let replicator = try replicator(request)
+                guard replicator.status.activity != .stopped else {
+                    throw AgentError(.conflict, "replicator \"\(replicator.configuration.name)\" is stopped; its next start offers them again")
+                }
+                let isNow = await replicator.retryRefused()
+                return Answer.json(JSONOutput.object(["ok": .bool(true), "now": .bool(isNow)]), status: 202)
+            },
         ]
     }
 
@@ -85,6 +99,15 @@ struct ReplicatorRoutes: Sendable {
         return JSONOutput.object([
             "collection": .string(collection.description), "id": .string(id.text), "direction": .string(waiting.direction.rawValue),
             "tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since)), "reason": .string("\(waiting.error)"),
+        ])
+    }
+
+    private static func report(_ refusal: Replicator.Refusal) -> JSONValue {
+        JSONOutput.object([
+            "collection": .string(refusal.collection.description), "id": .string(refusal.id.text),
+            "rev": JSONOutput.text(refusal.revision?.text), "domain": .string(refusal.domain), "status": JSONOutput.number(refusal.code),
+            "reason": .string(refusal.reason), "tries": JSONOutput.number(refusal.tries),
+            "since": .string(Timestamp.format(refusal.since)),
         ])
     }
 

@@ -93,6 +93,7 @@ extension Agent {
     nonisolated func report(_ listener: PeerListener) -> JSONValue {
         let attention = attention(of: listener)
         let peers = listener.peers
+        let refused = listener.refusedByPeers
         let names = listener.settings.databases.map(\.value)
         return JSONOutput.object([
             "name": .string(listener.settings.name.value),
@@ -106,6 +107,14 @@ extension Agent {
             "max_connections": JSONOutput.number(listener.maxConnections),
             "active_connections": JSONOutput.number(peers.count { $0.isActive }),
             "attention": .array(attention.map { .string($0) }),
+            "rejected_by_peers": .array(
+                refused.refusals.sorted { $0.key < $1.key }.map { key, refusal in
+                    JSONOutput.object([
+                        "peer": .string(key.peer), "database": .string(key.database), "collection": .string(key.collection.description),
+                        "id": .string(key.id.text), "error": report(refusal.error), "since": .string(Timestamp.format(refusal.since)),
+                    ])
+                }),
+            "more_rejected_by_peers": JSONOutput.number(refused.more),
             "peers": .array(
                 peers.map { peer in
                     JSONOutput.object([
@@ -138,6 +147,7 @@ extension Agent {
         let status = replicator.status
         let held = (try? await replicator.heldCount()) ?? 0
         let pending = (try? await replicator.pendingEstimate()) ?? Replicator.Pending()
+        let refused = (try? await replicator.refusedCount()) ?? 0
         return JSONOutput.object([
             "name": .string(configuration.name),
             "database": .string(configuration.database.name),
@@ -160,6 +170,8 @@ extension Agent {
             // Counting has stopped there; the true number is greater.
             "pending_is_capped": .bool(pending.isCapped),
             "held": JSONOutput.number(held),
+            // Documents that the peer refused.
+            "rejected_by_peer": JSONOutput.number(refused),
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
             "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),
@@ -201,7 +213,30 @@ extension Agent {
         let refused = shared.withLock { $0.refusedReload }.map {
             ["the configuration that was to be loaded was refused, and the one before is in force: \($0)"]
         }
-        return (refused ?? []) + (await healthProblems()) + (await attention())
+        var reasons = (refused ?? []) + (await healthProblems()) + (await attention())
+        for replicator in replicators {
+            let (name, count) = (replicator.configuration.name, (try? await replicator.refusedCount()) ?? 0)
+            if count > 0 {
+                reasons.append(
+                    "replicator \(name): the peer refuses \(count) \(count == 1 ? "document" : "documents") (nightjar replicator \(name) rejected)")
+            }
+        }
+        for listener in listeners {
+            let refused = listener.refusedByPeers
+            guard let (key, first) = refused.refusals.min(by: { $0.key < $1.key }) else { continue }
+            let count = refused.refusals.count + refused.more
+            reasons.append(
+                "listener \(listener.settings.name.value): \(count) \(count == 1 ? "document" : "documents") that peers could not store, such as "
+                    + "\(key.id) of \(key.database) at \(key.peer): \(first.error)")
+        }
+        return reasons
+    }
+
+    /// Documents that peers refused, of all replicators. Told with the health, and no matter of it: a restart changes nothing.
+    nonisolated func refusedDocuments() async -> Int {
+        var count = 0
+        for replicator in replicators { count += (try? await replicator.refusedCount()) ?? 0 }
+        return count
     }
 
     /// Why the agent is not healthy, a reason each; empty when it is.

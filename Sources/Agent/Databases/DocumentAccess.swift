@@ -107,7 +107,21 @@ public struct DocumentAccess: Sendable {
         if let parent {
             do { revision = try RevisionID(known: parent) } catch { throw AgentError(.invalid, "\(error)") }
         }
+        if !parts.isDeleted { try await requireBlobs(of: parts.body, id) }
         return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision)
+    }
+
+    /// A document whose bytes are nowhere could be sent to nobody. What it names already is no matter of this save.
+    private func requireBlobs(of body: [UInt8], _ id: DocumentID) async throws {
+        let named = try BlobReferences.find(in: body).map(\.digest)
+        guard !named.isEmpty else { return }
+        let missing = try await database.blobs.perform { blobs in named.filter { !blobs.contains($0) } }
+        guard !missing.isEmpty else { return }
+        let current = try await database.read { [collection] in try $0.document(collection, id) }
+        let known = Set(((try? BlobReferences.find(in: current?.body ?? [])) ?? []).map(\.digest))
+        guard let unknown = missing.first(where: { !known.contains($0) }) else { return }
+        throw AgentError(
+            .invalid, "the blob \(unknown) that the document names is not here; store its bytes first (nightjar blob put \(database.name) FILE)")
     }
 
     private func save(_ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?) async throws -> SavedRevision {
@@ -343,8 +357,8 @@ extension StoreError {
     var kind: AgentError.Kind {
         switch self {
         case .conflict, .conflictMoved, .checkpointConflict: .conflict
-        case .notFound, .unknownCollection: .notFound
-        case .bodyTooLarge: .tooLarge
+        case .notFound, .unknownCollection, .blobMissing: .notFound
+        case .bodyTooLarge, .blobTooLarge: .tooLarge
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: .invalid
         default: .failed
         }

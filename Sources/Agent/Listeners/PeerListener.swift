@@ -51,6 +51,7 @@ public final class PeerListener: ListenerDelegate {
         /// How often the authenticator has changed.
         var generation = 0
         var watch: Task<Void, Never>?
+        var refused = RefusedByPeers()
     }
 
     /// What an accepted request carries from the decision to the session.
@@ -202,6 +203,14 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
+    /// Documents that peers could not take.
+    var refusedByPeers: RefusedByPeers { state.withLock { $0.refused } }
+
+    private func note(_ events: [DocumentEvent], from peer: String, database: String) {
+        let now = environment.time.wallSeconds()
+        state.withLock { $0.refused.note(events, peer: peer, database: database, now: now) }
+    }
+
     // MARK: - Connections
 
     public func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
@@ -275,13 +284,19 @@ public final class PeerListener: ListenerDelegate {
         configuration.shadow = conflicts.shadow
         configuration.conflictObserver = policies.conflictObserver
         configuration.usesDeltas = settings.deltaSync && policies.usesDeltas(admission.database.name)
+        configuration.wireLog = policies.wireLog
+        let host = String(request.remoteAddress[..<(request.remoteAddress.lastIndex(of: ":") ?? request.remoteAddress.endIndex)])
+        let who = admission.principal.name ?? host
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
             observer: SessionObserver(
                 activityChanged: { [weak self] level in
                     self?.state.withLock { $0.connections[key]?.peer.isActive = level == .busy }
                 },
-                documents: { [waiting, environment] in waiting.note($0.filter { $0.direction == .pull }, at: environment.time.wallSeconds()) },
+                documents: { [weak self, waiting, environment, name = admission.database.name] in
+                    waiting.note($0.filter { $0.direction == .pull }, at: environment.time.wallSeconds())
+                    self?.note($0, from: who, database: name)
+                },
                 ended: { [weak self] end in self?.forget(key, end) }),
             environment: environment, memory: memory, logger: logger)
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
@@ -375,22 +390,4 @@ public final class PeerListener: ListenerDelegate {
                 "peer": "\(connection.peer.address)", "pulled_by_peer": "\(counts.pushed)", "pushed_by_peer": "\(counts.pulled)",
             ])
     }
-}
-
-/// What plugins decide for a listener.
-public struct ListenerPolicies: Sendable {
-    public var authenticator: (any PasswordAuthenticator)?
-    /// Asked instead of ``authenticator`` about peers that show a certificate.
-    public var certificateAuthenticator: (any CertificateAuthenticator)?
-    /// What peers may pull.
-    public var pushFilter: (any DocumentFilter)?
-    /// What peers may push.
-    public var pullFilter: (any DocumentFilter)?
-    /// Decides about what peers push, and assigns channels.
-    public var syncFunction: (any SyncFunction)?
-    /// Who decides what peers push into conflict, by database.
-    var conflicts: @Sendable (String) -> ConflictPolicy = { _ in ConflictPolicy() }
-    var conflictObserver: ConflictObserver = { _ in }
-    /// Whether a database has deltas on.
-    var usesDeltas: @Sendable (String) -> Bool = { _ in true }
 }

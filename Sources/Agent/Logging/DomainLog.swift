@@ -4,6 +4,7 @@ import Environment
 import Glibc
 import Logging
 import PluginHost
+import Replication
 import Synchronization
 
 /// Where log lines go and which ones: one level a domain, changeable while the agent runs.
@@ -13,6 +14,7 @@ public final class LogSink: Sendable {
         var domains: [LogSettings.Domain: Logger.Level] = [:]
         var format = LogSettings.Format.text
         var folding = LineFolding()
+        var showsBodies = false
     }
 
     private let state = Mutex(State())
@@ -26,6 +28,7 @@ public final class LogSink: Sendable {
         state.withLock { state in
             state.level = Logger.Level(settings.level)
             state.format = settings.format
+            state.showsBodies = settings.bodies
             state.domains = [:]
             for domain in LogSettings.Domain.allCases {
                 if let level = settings.domains[domain] { state.domains[domain] = Logger.Level(level) }
@@ -39,6 +42,11 @@ public final class LogSink: Sendable {
     /// A logger of one domain.
     public func logger(_ domain: LogSettings.Domain) -> Logger {
         Logger(label: "nightjar.\(domain.rawValue)") { _ in DomainLogHandler(sink: self, domain: domain) }
+    }
+
+    /// Tells of what crosses the wire in replications, as far as the configuration wants it now.
+    package var wireLog: WireLog {
+        WireLog(network: logger(.network), sync: logger(.sync)) { [self] in state.withLock { $0.showsBodies } }
     }
 
     func level(_ domain: LogSettings.Domain) -> Logger.Level { state.withLock { $0.domains[domain] ?? $0.level } }
@@ -81,33 +89,17 @@ public final class LogSink: Sendable {
         let fields = metadata.sorted { $0.key < $1.key }
         switch format {
         case .text:
-            line = "\(time) \(level.rawValue) \(domain.rawValue): \(oneLine(message))"
-            for (key, value) in fields { line += " \(key)=\(oneLine("\(value)"))" }
+            line = "\(time) \(level.rawValue) \(domain.rawValue): \(LogText.message(message))"
+            for (key, value) in fields { line += " \(key)=\(LogText.value("\(value)"))" }
         case .json:
-            line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message))"
-            for (key, value) in fields { line += ",\(JSONString.quoted(key)):\(JSONString.quoted("\(value)"))" }
+            line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message, forTerminals: true))"
+            for (key, value) in fields { line += ",\(JSONString.quoted(key)):\(JSONString.quoted("\(value)", forTerminals: true))" }
             line += "}"
         }
         line += "\n"
         // One write a line: lines of several threads do not mix.
         var bytes = Array(line.utf8)
         bytes.withUnsafeMutableBytes { _ = Glibc.write(2, $0.baseAddress, $0.count) }
-    }
-
-    /// A log line stays one line, whatever a peer or a plugin put into it.
-    private func oneLine(_ text: String) -> String {
-        guard text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { return text }
-        var escaped = ""
-        for scalar in text.unicodeScalars {
-            if scalar == "\n" {
-                escaped += "\\n"
-            } else if scalar.value < 0x20 || scalar.value == 0x7F {
-                escaped += "?"
-            } else {
-                escaped.unicodeScalars.append(scalar)
-            }
-        }
-        return escaped
     }
 }
 

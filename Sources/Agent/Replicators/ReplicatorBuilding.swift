@@ -15,7 +15,8 @@ package enum ReplicatorBuilding {
     static func make(
         _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?, local: LocalDatabases,
         group: any EventLoopGroup,
-        limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver
+        limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver,
+        wireLog: WireLog? = nil
     ) throws -> Replicator {
         let target = settings.target.value
         guard target.scheme != .http, target.scheme != .https else {
@@ -59,6 +60,7 @@ package enum ReplicatorBuilding {
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge, limits: limits)
         configuration.conflictObserver = conflictObserver
+        configuration.wireLog = wireLog
         configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value
         configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
         configuration.usesDeltas = settings.deltaSync && databaseSettings?.deltaSync.enabled ?? true

@@ -36,3 +36,15 @@ extension Logger {
         return logger
     }
 }
+
+extension Agent {
+    /// Everything whose TLS files may change while it runs.
+    nonisolated var tlsFiles: SecurityWatch {
+        SecurityWatch(
+            time: environment.time,
+            listeners: { [weak self] in self?.listeners ?? [] },
+            replicators: { [weak self, logger = logs.logger(.replicator)] in
+                self?.shared.withLock { $0.replicatorSecurity.map { ($0.value, logger.with("replicator", $0.key)) } } ?? []
+            }, changed: { [weak self] in self?.retryNow($0) })
+    }
+}

@@ -4,12 +4,14 @@ public struct LogSettings: Sendable, ConfigurationSection {
     public enum Level: String, Sendable, CaseIterable, Codable { case trace, debug, info, notice, warning, error, critical }
     public enum Format: String, Sendable, CaseIterable { case text, json }
     /// The parts that have a level of their own.
-    public enum Domain: String, Sendable, CaseIterable { case database, replicator, network, listener, plugin, http }
+    public enum Domain: String, Sendable, CaseIterable { case database, replicator, network, sync, listener, plugin, http }
 
     /// Default info.
     public var level = Level.info
     /// Lines for people or one JSON object a line. Default text.
     public var format = Format.text
+    /// Whether the domain `network` at trace shows the bodies of messages, which hold documents. Default false.
+    public var bodies = false
     /// Levels of single domains where they differ from `level`.
     public var domains = Domains()
     public internal(set) var position = SourcePosition.none
@@ -23,6 +25,9 @@ public struct LogSettings: Sendable, ConfigurationSection {
     static let keys: [Key<LogSettings>] = [
         Key("level", \.level, Form<Level>.choice, "The least important messages that are logged."),
         Key("format", \.format, Form<Format>.choice, "Lines for people, or one JSON object a line."),
+        Key(
+            "bodies", \.bodies, .boolean,
+            "Whether the domain network at trace shows the bodies of messages, 2,000 bytes of each: that is what is in documents."),
         Key("domains", \.domains, Form<Domains>.section, "Levels of single domains."),
     ]
 
@@ -33,6 +38,7 @@ public struct LogSettings: Sendable, ConfigurationSection {
         public var database: Level?
         public var replicator: Level?
         public var network: Level?
+        public var sync: Level?
         public var listener: Level?
         public var plugin: Level?
         public var http: Level?
@@ -45,6 +51,7 @@ public struct LogSettings: Sendable, ConfigurationSection {
             case .database: database
             case .replicator: replicator
             case .network: network
+            case .sync: sync
             case .listener: listener
             case .plugin: plugin
             case .http: http
@@ -55,7 +62,8 @@ public struct LogSettings: Sendable, ConfigurationSection {
         static let keys: [Key<Domains>] = [
             Key("database", optional: \.database, Form<Level>.choice, "Level of the store."),
             Key("replicator", optional: \.replicator, Form<Level>.choice, "Level of replicators."),
-            Key("network", optional: \.network, Form<Level>.choice, "Level of connections and frames."),
+            Key("network", optional: \.network, Form<Level>.choice, "Level of the messages of replications: debug for what crosses the wire, trace for its properties too."),
+            Key("sync", optional: \.sync, Form<Level>.choice, "Level of what happens to each document in a replication, told at debug."),
             Key("listener", optional: \.listener, Form<Level>.choice, "Level of listeners."),
             Key("plugin", optional: \.plugin, Form<Level>.choice, "Level of plugins and what they log."),
             Key("http", optional: \.http, Form<Level>.choice, "Level of HTTP requests."),

@@ -115,6 +115,12 @@ public final class BlobStore: Sendable {
         return try reader.read(offset: 0, count: Int(reader.size))
     }
 
+    /// All blobs in the order of their names: 20 bytes in memory for each.
+    public func digests() throws(StoreError) -> [BlobDigest] {
+        let names = try StoreError.ofFiles { () throws(FileError) in try files.names(in: folder) }
+        return names.filter { $0.utf8.count == 40 }.sorted().compactMap { Hex.decode($0).flatMap { BlobDigest(bytes: $0) } }
+    }
+
     /// Opens the blob for reading in pieces; it stays readable even if it is removed meanwhile.
     /// - Throws: `StoreError.blobMissing`.
     public func reader(_ digest: BlobDigest) throws(StoreError) -> BlobReader {

@@ -8,12 +8,15 @@ public struct Exclusion: Sendable, Equatable {
         case access = 8
     }
     public enum Kind: Int64, Sendable {
-        /// Refused by a filter or by the peer; looked at again when the document or the filter changes.
+        /// Refused by a filter; looked at again when the document or the filter changes.
         case rejected = 0
         /// Held back because something failed; tried again.
         case held = 1
         /// The remote took the document away, and it stayed here (with ``Direction/access``).
         case orphaned = 8
+        /// Refused by the peer; offered again on each new connection, and when the document changes. `plugin` is the domain of the peer's
+        /// error then, `version` its code.
+        case refused = 2
     }
 
     public var remote: RemoteID

@@ -7,7 +7,9 @@ import NIOCore
 /// What we answer to the peer.
 extension BLIPDialect {
     mutating func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply = OutgoingReply()) {
-        if let handle { blip.reply(to: handle.number, reply) }
+        guard let handle else { return }
+        wire?.sent(reply: reply, to: handle.number)
+        blip.reply(to: handle.number, reply)
     }
 
     mutating func refuse(_ handle: AnswerHandle?, _ error: MessageError) {
@@ -112,6 +114,7 @@ extension BLIPDialect {
 
     /// Begins to send a blob; `.wantsMore` asks for what follows. False when the peer's request is not open any more.
     mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool) -> Bool {
+        wire?.sentBlob(to: handle.number)
         guard let stream = blip.reply(to: handle.number, streaming: OutgoingReply(isCompressed: compresses)) else { return false }
         answers[handle] = stream
         streams[stream] = handle

@@ -51,9 +51,12 @@ struct BLIPDialect: ~Copyable {
     var answers: [AnswerHandle: StreamID] = [:]
     var streams: [StreamID: AnswerHandle] = [:]
 
-    init(isPassive: Bool, takesDeltas: Bool, limits: ReplicationLimits) {
+    let wire: WireLog?
+
+    init(isPassive: Bool, takesDeltas: Bool, limits: ReplicationLimits, wire: WireLog? = nil) {
         self.isPassive = isPassive
         self.takesDeltas = takesDeltas
+        self.wire = wire
         self.limits = limits
         blip = BLIPConnection(limits: limits.blip, compressionLevel: limits.compressionLevel)
     }
@@ -120,9 +123,13 @@ struct BLIPDialect: ~Copyable {
     private mutating func translate(_ happened: [BLIPEvent], _ events: inout [DialectEvent]) {
         for event in happened {
             switch event {
-            case .request(let request): accept(request, &events)
+            case .request(let request):
+                wire?.received(request)
+                accept(request, &events)
             case .reply(let token, let reply):
-                if let waiting = pending.removeValue(forKey: token) { accept(reply, waiting, &events) }
+                guard let waiting = pending.removeValue(forKey: token) else { continue }
+                wire?.received(reply: reply, to: waiting.profile)
+                accept(reply, waiting, &events)
             case .replyBegan: break
             case .replyBytes(let token, let bytes):
                 if case .blob(let transfer)? = pending[token] { events.append(.blob(.bytesArrived(transfer, bytes))) }
@@ -216,11 +223,13 @@ struct BLIPDialect: ~Copyable {
 
     mutating func send(_ request: consuming OutgoingRequest, _ slot: Int?, _ waiting: Pending?) {
         if mode == .collections, let slot { request.properties.append(Property.collection, String(slot)) }
+        wire?.sent(request)
         if let token = blip.send(request), let waiting { pending[token] = waiting }
     }
 
     /// A request of the set-up. The continuation gets nil when the connection ends first.
     mutating func ask(_ request: OutgoingRequest, _ continuation: CheckedContinuation<IncomingReply?, Never>) {
+        wire?.sent(request)
         guard let token = blip.send(request) else { return continuation.resume(returning: nil) }
         pending[token] = .caller(continuation)
     }

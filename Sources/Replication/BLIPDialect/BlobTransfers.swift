@@ -18,6 +18,7 @@ extension BLIPDialect {
         message.properties.append(Property.digest, transfer.digest.text)
         message.properties.append(Property.docID, document.text)
         if compresses { message.properties.append(Property.compress, "true") }
+        wire?.sent(message)
         guard let token = blip.send(message, streamsReply: true) else { return }
         pending[token] = .blob(transfer)
         transfers[transfer] = token

@@ -26,6 +26,7 @@ extension ReplicationSession {
                 try source.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
             } then: { $0.tell(slot, generation, push: .keptBackRead($1)) }
         case .judge(let documents): judge(documents, link)
+        case .list(let kept) where kept.first?.refusal != nil: listRefused(kept, link)
         case .list(let kept):
             guard let remote = link.remote else { return tell(link, push: .listed(kept.map(\.document.id))) }
             let exclusions = kept.map { Exclusion($0, remote, link.pushFilter, version: link.judgedBy) }
@@ -86,7 +87,7 @@ extension ReplicationSession {
     }
 
     /// Tells the push that asked, unless another subscription has taken its place.
-    private func tell(_ slot: Int, _ generation: Int, push event: PushEvent) {
+    func tell(_ slot: Int, _ generation: Int, push event: PushEvent) {
         let link = links[slot]
         if link.generation == generation { tell(link, push: event) }
     }

@@ -91,7 +91,7 @@ public actor ReplicationSession: MessageReceiver {
             limits = passive.limits
             isPassive = true
         }
-        dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), limits: limits)
+        dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), limits: limits, wire: role.wireLog(transport))
         (blobs, files) = (BlobMachine(limits), BlobFiles(limits))
     }
 
@@ -387,7 +387,7 @@ public actor ReplicationSession: MessageReceiver {
     }
 
     func report(_ event: DocumentEvent) {
-        documentEvents.append(event)
+        documentEvents.append(noted(event))
         if documentEvents.count >= 100 { flushDocumentEvents() }
     }
 

@@ -19,6 +19,8 @@ public struct PassiveConfiguration: Sendable {
     public var resolver: (any ConflictResolver)?
     public var shadow: ShadowResolver?
     public var conflictObserver: ConflictObserver = { _ in }
+    /// Told of what crosses the wire.
+    public var wireLog: WireLog?
     /// Decides about writes and assigns channels, which then bound what the peer may pull. A `ChannelRouter` has to run for each
     /// collection, else documents that come another way hold up the feeds of peers.
     public var syncFunction: (any SyncFunction)?

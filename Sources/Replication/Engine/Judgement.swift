@@ -2,11 +2,13 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// A document that a filter kept back.
+/// A document that a filter kept back, or that the peer refused.
 struct KeptBack: Sendable {
     var document: OutgoingDocument
     /// Nil: it said no.
     var failure: PolicyFailure?
+    /// The peer's.
+    var refusal: ReplicationError?
 }
 
 /// A page whose visible documents are with the filter.

@@ -29,6 +29,8 @@ enum PushEvent: Sendable {
     case decided
     /// Another version of the filter is in force.
     case filterChanged
+    /// What the peer refused is to be offered again.
+    case retryRefused
     /// Answers ``PushAction/read(_:limit:isBacklog:)``.
     case read(FeedPage)
     /// Answers ``PushAction/readAgain(_:)`` with those that are still there.

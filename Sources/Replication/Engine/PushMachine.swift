@@ -14,15 +14,17 @@ struct PushMachine {
     /// Of a peer that pulls: what the filter fails on.
     var held: HeldDocuments
     private var lists: OfferedLists
-    private var acknowledged = AcknowledgedVersions()
+    var acknowledged = AcknowledgedVersions()
     var retry: RetryDelay
-    private var echoes: EchoMemory
+    var echoes: EchoMemory
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     private var nextPage: PushPage?
     private var announcedCaughtUp = false
     private var review: KeptBackReview
-    private var hasKeptBack = false
+    var hasKeptBack = false
+    /// Put on the list on this connection because the peer refused them.
+    var refused: Set<DocumentID> = []
     private var isPullComplete: Bool
     private var isThrottled = false
 
@@ -76,7 +78,11 @@ struct PushMachine {
         case .readAgain(let asked, let found): acceptAgain(asked, found)
         case .keptBackRead(let page): accept(page, &actions)
         case .judged(let verdicts): accept(verdicts, &actions)
-        case .listed(let ids): for id in ids { ledger.finish(id) }
+        case .retryRefused:
+            if settings.style == .propose { review.restart() }
+            ledger.wakeDeferred()
+        // What the peer refused may be on its way again already.
+        case .listed(let ids): for id in ids { if case .listing? = ledger.phase(of: id) { ledger.finish(id) } }
         case .answered(let list, let answers): accept(answers, to: list, &actions)
         case .listRefused(let list): for id in lists.take(list) { ledger.finish(id) }
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
@@ -85,7 +91,7 @@ struct PushMachine {
         case .refused(let id, let error): refuse(id, error, &actions)
         case .noted(let batch): acknowledged.noted(batch)
         case .noteNow: note(&actions)
-        case .pulled(let revisions): accept(pulled: revisions)
+        case .pulled(let revisions): accept(pulled: revisions, &actions)
         case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
@@ -142,7 +148,7 @@ struct PushMachine {
         actions.append(.offer(list, documents))
     }
 
-    private mutating func note(_ actions: inout [PushAction]) {
+    mutating func note(_ actions: inout [PushAction]) {
         if let batch = takeUnnoted() { actions.append(.note(batch)) }
     }
 
@@ -369,7 +375,8 @@ struct PushMachine {
     private mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard var document = ledger.phase(of: id)?.document else { return }
         if settings.style == .announce {
-            // The peer's own affair: it knows what it gave up, and its checkpoint says so.
+            // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
+            if !error.isTransient { report(document, error, &actions) }
             ledger.finish(id)
         } else if error.domain == .http, error.code == 409 {
             lose(document, to: nil, &actions)
@@ -378,23 +385,6 @@ struct PushMachine {
             offerAgain(document)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)
-        }
-    }
-
-    /// - Parameter isFinal: the document is given up; else its sequence stays open, and it is offered again later.
-    private mutating func fail(_ document: OutgoingDocument, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PushAction]) {
-        ledger.count { $0.failed += 1 }
-        report(document, error, &actions)
-        if isFinal { return ledger.finish(document.id) }
-        ledger.park(document.id, { .deferred($0) })
-        if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
-    }
-
-    private mutating func accept(pulled revisions: [(DocumentID, Version)]) {
-        for (id, version) in revisions {
-            guard settings.style == .propose else { echoes.add(id, version); continue }
-            acknowledged.supersede(id, by: version)
-            if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }
     }
 }

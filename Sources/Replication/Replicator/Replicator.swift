@@ -123,6 +123,12 @@ public actor Replicator {
         return status
     }
 
+    /// Offers once more what the peer refused. False where there is no connection: the next one does it anyway.
+    public func retryRefused() async -> Bool {
+        for session in sessions { await session.retryRefused() }
+        return !sessions.isEmpty
+    }
+
     // MARK: - Status
 
     /// The status now.
@@ -194,7 +200,7 @@ public actor Replicator {
                 "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
         }
         if failures > limit {
-            logger.warning("\(failures - limit) more documents failed; \"nightjar replicator NAME pending\" and \"held\" list what is tried again")
+            logger.warning("\(failures - limit) more documents failed; \"nightjar replicator NAME pending\", \"held\" and \"rejected\" list them")
         }
     }
 

@@ -56,6 +56,8 @@ public struct ReplicatorConfiguration: Sendable {
     /// Changes travel as deltas where the peer takes or sends them.
     public var usesDeltas = true
     public var conflictObserver: ConflictObserver = { _ in }
+    /// Told of what crosses the wire.
+    public var wireLog: WireLog?
     public var limits: ReplicationLimits
 
     public init(

@@ -66,14 +66,7 @@ enum DocumentPlace: Sendable {
             try Folders.make(data)
         }
         let wanted = settings.database(named: name)
-        var options = DatabaseOptions()
-        if let wanted {
-            options.historyDepth = wanted.history.revisions
-            options.conflictHistory = wanted.history.conflicts
-            options.unusualKeys = wanted.unusualKeys
-            options.deltaBases = DeltaBaseBounds(wanted.deltaSync)
-        }
-        let database = try Database.open(folder: folder, name: name, options: options)
+        let database = try Database.open(folder: folder, name: name, options: wanted.map { DatabaseOptions($0) } ?? DatabaseOptions())
         if case .creates(let report) = absence {
             if !exists { report("created database \(folder)") }
             // As the agent would, at its start.

@@ -1,4 +1,5 @@
 import Agent
+import Encodings
 
 /// Columns of text for a terminal.
 struct TextTable: Sendable {
@@ -39,7 +40,7 @@ struct TextTable: Sendable {
         return clean
     }
 
-    private static func isControl(_ scalar: Unicode.Scalar) -> Bool { scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value) }
+    private static func isControl(_ scalar: Unicode.Scalar) -> Bool { JSONString.isUnprintable(scalar) }
 
     private static func width(_ text: String) -> Int { text.unicodeScalars.count }
 }

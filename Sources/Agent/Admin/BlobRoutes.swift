@@ -1,0 +1,34 @@
+import Documents
+import HTTPServer
+import NIOCore
+
+/// `/api/databases/DB/blobs`: what `nightjar blob` uses while an agent runs.
+struct BlobRoutes: Sendable {
+    let agent: Agent
+
+    var routes: [Route] {
+        [
+            .get("api/databases/:db/blobs") { request in
+                let access = try access(request)
+                return Answer.rows { rows in try await access.each { try await rows.write($0) } }
+            },
+            // The store's own limit, max_blob_bytes, ends it.
+            .post("api/databases/:db/blobs", bodyLimit: .unlimited) { request in
+                var pieces = request.body.makeAsyncIterator()
+                return Answer.json(try await access(request).put { try await pieces.next() }, status: 201)
+            },
+            .get("api/databases/:db/blobs/:digest") { request in
+                let blob = try await access(request).open(try request.parameters.require("digest"))
+                return .stream(headers: ["Content-Type": "application/octet-stream"], length: Int(clamping: blob.size)) { writer in
+                    try await blob.each { try await writer.write($0) }
+                }
+            },
+        ]
+    }
+
+    private func access(_ request: HTTPRequest) throws -> BlobAccess {
+        let name = try DocumentAccess.parse(try request.parameters.require("db")).database
+        guard let database = agent.database(name) else { throw AgentError(.notFound, "there is no database \"\(name)\"") }
+        return BlobAccess(database)
+    }
+}

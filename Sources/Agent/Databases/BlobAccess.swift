@@ -1,0 +1,91 @@
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// Blobs of a database for operators: stored and read in pieces.
+public struct BlobAccess: Sendable {
+    /// Of a blob that is read.
+    static let pieceBytes = 128 << 10
+
+    private let database: Database
+
+    public init(_ database: Database) { self.database = database }
+
+    /// Stores bytes until `next` gives nil. What no document refers to within `blobGraceSeconds` is collected.
+    ///
+    /// - Throws: ``AgentError``, `tooLarge` above `max_blob_bytes`.
+    public func put(_ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
+        try await naming {
+            let writer = try await database.blobs.perform { try $0.writer() }
+            var count: UInt64 = 0
+            while let piece = try await next() {
+                count += UInt64(piece.readableBytes)
+                let bytes = Array(piece.readableBytesView)
+                try await database.blobs.perform { _ in try writer.append(bytes) }
+            }
+            let digest = try await database.blobs.perform { _ in try writer.finish() }
+            return JSONOutput.object(["ok": .bool(true), "digest": .string(digest.text), "length": JSONOutput.number(count)])
+        }
+    }
+
+    /// A blob that is open for reading.
+    public struct Opened: Sendable {
+        public let size: UInt64
+        fileprivate let reader: BlobReader
+        fileprivate let blobs: BlobStore
+
+        /// Gives all pieces.
+        /// - Throws: ``AgentError`` with the last one, when the file was altered.
+        public func each(_ body: (ByteBuffer) async throws -> Void) async throws {
+            var offset: UInt64 = 0
+            repeat {
+                let at = offset
+                let piece: [UInt8]
+                do {
+                    piece = try await blobs.perform { [reader] _ in try reader.read(offset: at, count: BlobAccess.pieceBytes) }
+                } catch let error as StoreError { throw AgentError(error.kind, "\(error)") }
+                guard !piece.isEmpty else { break }
+                offset += UInt64(piece.count)
+                try await body(ByteBuffer(bytes: piece))
+            } while offset < size
+        }
+    }
+
+    /// Opens a blob.
+    /// - Throws: ``AgentError``, `invalid` where the text is no digest, `notFound` where there is no such blob.
+    public func open(_ digest: String) async throws -> Opened {
+        let digest = try Self.digest(digest)
+        return try await naming {
+            let reader = try await database.blobs.perform { try $0.reader(digest) }
+            return Opened(size: reader.size, reader: reader, blobs: database.blobs)
+        }
+    }
+
+    private static func digest(_ text: String) throws(AgentError) -> BlobDigest {
+        do { return try BlobDigest(text) } catch { throw AgentError(.invalid, "\(error)") }
+    }
+
+    /// All blobs: objects of `digest`, `length` and `referenced`, whether a stored document names it.
+    public func each(_ body: ([JSONValue]) async throws -> Void) async throws {
+        let digests = try await naming { try await database.blobs.perform { try $0.digests() } }
+        for start in stride(from: 0, to: digests.count, by: 500) {
+            let page = digests[start..<min(start + 500, digests.count)]
+            let sizes = try await database.blobs.perform { blobs in page.map { blobs.size($0) } }
+            let referenced = try await database.read { transaction in try page.map { try transaction.isBlobReferenced($0) } }
+            let rows = zip(page, zip(sizes, referenced)).compactMap { digest, facts in
+                // It may have been collected meanwhile.
+                facts.0.map { size in
+                    JSONOutput.object([
+                        "digest": .string(digest.text), "length": JSONOutput.number(size), "referenced": .bool(facts.1),
+                    ])
+                }
+            }
+            if !rows.isEmpty { try await body(rows) }
+        }
+    }
+
+    private func naming<T>(_ work: () async throws -> T) async throws -> T {
+        do { return try await work() } catch let error as StoreError { throw AgentError(error.kind, "\(error)") }
+    }
+}

@@ -1,0 +1,23 @@
+import AgentConfiguration
+import DocumentStore
+
+extension DeltaBaseBounds {
+    /// Nil where a database is to keep none.
+    package init?(_ settings: DeltaSyncSettings) {
+        guard settings.enabled else { return nil }
+        self.init()
+        maxAgeSeconds = Int64(settings.maxAgeSeconds)
+        maxBytes = Int64(settings.maxBytes)
+    }
+}
+
+extension DatabaseOptions {
+    /// What the configuration says of a database, whoever opens it.
+    package init(_ settings: DatabaseSettings) {
+        self.init()
+        historyDepth = settings.history.revisions
+        conflictHistory = settings.history.conflicts
+        unusualKeys = settings.unusualKeys
+        deltaBases = DeltaBaseBounds(settings.deltaSync)
+    }
+}

@@ -1,0 +1,22 @@
+import Interfaces
+import Replication
+
+/// What plugins decide for a listener.
+public struct ListenerPolicies: Sendable {
+    public var authenticator: (any PasswordAuthenticator)?
+    /// Asked instead of ``authenticator`` about peers that show a certificate.
+    public var certificateAuthenticator: (any CertificateAuthenticator)?
+    /// What peers may pull.
+    public var pushFilter: (any DocumentFilter)?
+    /// What peers may push.
+    public var pullFilter: (any DocumentFilter)?
+    /// Decides about what peers push, and assigns channels.
+    public var syncFunction: (any SyncFunction)?
+    /// Who decides what peers push into conflict, by database.
+    var conflicts: @Sendable (String) -> ConflictPolicy = { _ in ConflictPolicy() }
+    var conflictObserver: ConflictObserver = { _ in }
+    /// Whether a database has deltas on.
+    var usesDeltas: @Sendable (String) -> Bool = { _ in true }
+    /// Told of what crosses the wire.
+    var wireLog: WireLog?
+}

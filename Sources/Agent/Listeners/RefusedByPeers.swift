@@ -1,0 +1,47 @@
+import Documents
+import Interfaces
+import Replication
+
+/// Documents that peers of a listener could not take, as they said when they pulled. Kept while the agent runs.
+struct RefusedByPeers: Sendable {
+    /// `refused_by_peers`: documents that are named; those beyond are counted.
+    static let limit = 1_000
+
+    struct Key: Hashable, Comparable, Sendable {
+        /// The peer's user, or the host that it has no name on.
+        var peer: String
+        var database: String
+        var collection: CollectionName
+        var id: DocumentID
+
+        static func < (a: Key, b: Key) -> Bool {
+            (a.peer, a.database, a.collection, a.id) < (b.peer, b.database, b.collection, b.id)
+        }
+    }
+
+    struct Refusal: Sendable {
+        var error: ReplicationError
+        /// Seconds since 1970.
+        var since: Int64
+    }
+
+    private(set) var refusals: [Key: Refusal] = [:]
+    /// How many did not fit.
+    private(set) var more = 0
+
+    mutating func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
+        for event in events where event.direction == .push && event.error?.domain != .plugin {
+            let key = Key(peer: peer, database: database, collection: event.collection, id: event.id)
+            guard let error = event.error else {
+                // It was taken after all.
+                if !refusals.isEmpty { refusals[key] = nil }
+                continue
+            }
+            guard refusals[key] != nil || refusals.count < Self.limit else {
+                more += 1
+                continue
+            }
+            refusals[key] = Refusal(error: error, since: refusals[key]?.since ?? now)
+        }
+    }
+}

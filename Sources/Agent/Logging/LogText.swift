@@ -1,0 +1,45 @@
+import Encodings
+
+/// Text of peers and plugins in a line of the log: it stays one line that reads as it was written, and cannot pass for fields.
+enum LogText {
+    /// As it is, unless something in it would look like a field; then in quotes.
+    static func message(_ text: String) -> String { looksLikeFields(text) ? JSONString.quoted(text, forTerminals: true) : escaped(text) }
+
+    /// In quotes where it would not be clear where it ends.
+    static func value(_ text: String) -> String {
+        let isPlain = !text.utf8.isEmpty && !text.utf8.contains { $0 == 0x20 || $0 == 0x22 || $0 == 0x3D }
+        return isPlain ? escaped(text) : JSONString.quoted(text, forTerminals: true)
+    }
+
+    /// Whether there is ` word=`, with which fields begin, or a quote that would end too early.
+    private static func looksLikeFields(_ text: String) -> Bool {
+        if text.utf8.first == 0x22 { return true }
+        guard text.utf8.contains(0x3D) else { return false }
+        var isInWord = false
+        var length = 0
+        for byte in text.utf8 {
+            switch byte {
+            case 0x20: (isInWord, length) = (true, 0)
+            case 0x3D where isInWord && length > 0: return true
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x5F, 0x2D, 0x2E: length += 1
+            default: isInWord = false
+            }
+        }
+        return false
+    }
+
+    private static func escaped(_ text: String) -> String {
+        guard text.unicodeScalars.contains(where: JSONString.isUnprintable) else { return text }
+        var escaped = ""
+        for scalar in text.unicodeScalars {
+            if scalar == "\n" {
+                escaped += "\\n"
+            } else if JSONString.isUnprintable(scalar) {
+                escaped += JSONString.escape(scalar)
+            } else {
+                escaped.unicodeScalars.append(scalar)
+            }
+        }
+        return escaped
+    }
+}

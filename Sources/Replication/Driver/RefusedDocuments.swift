@@ -1,0 +1,51 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+// Documents that the peer refused: the list that outlives the connection.
+extension ReplicationSession {
+    /// Puts documents on the list; what is there already keeps its time.
+    func listRefused(_ kept: [KeptBack], _ link: CollectionLink) {
+        let ids = kept.map(\.document.id)
+        guard let remote = link.remote else { return tell(link, push: .listed(ids)) }
+        let (slot, generation, limit, known) = (link.slot, link.generation, limits.refusedDocuments, link.refusals)
+        let collection = link.collection
+        write { transaction in
+            var count = try known ?? transaction.exclusionCount(collection, remote: remote, kind: .refused)
+            var beyond = 0
+            for each in kept {
+                guard let error = each.refusal else { continue }
+                let before = try transaction.exclusion(collection, remote: remote, direction: .push, id: each.document.id)
+                let isListed = before?.kind == .refused
+                guard isListed || count < limit else {
+                    beyond += 1
+                    continue
+                }
+                if !isListed { count += 1 }
+                var row = Exclusion(
+                    remote: remote, direction: .push, kind: .refused, id: each.document.id, sequence: each.document.sequence,
+                    revision: each.document.version, error: error.message, plugin: error.domain.rawValue, version: "\(error.code)")
+                if let before, isListed {
+                    row.tries = min(before.tries, Int(Int32.max)) + 1
+                    if before.revision == row.revision { row.since = before.since }
+                }
+                try transaction.exclude(collection, [row])
+            }
+            return (count, beyond)
+        } then: { (session, found: (count: Int, beyond: Int)) in
+            session.links[slot].refusals = found.count
+            if found.beyond > 0 {
+                session.logger.error(
+                    "the peer refuses more documents of \(collection.name) than the \(limit) that are listed (refused_documents)")
+            }
+            session.tell(slot, generation, push: .listed(ids))
+        }
+    }
+
+    /// Offers once more what the peer refused.
+    func retryRefused() {
+        turn { session in
+            for link in session.links where link.push != nil { session.tell(link, push: .retryRefused) }
+        }
+    }
+}
