@@ -45,7 +45,7 @@ struct RevisionTests {
         .init("_id that is no string", 400) { Peer.revision("b16", "1-aa", #"{"_id":7}"#) },
         .init("_removed that is no boolean", 400) { Peer.revision("b17", "1-aa", #"{"_removed":1}"#) },
         .init("a reserved key that nobody knows", 400) { Peer.revision("b18", "1-aa", #"{"a":1,"\u005fowner":"ann"}"#) },
-        .init("a delta that nobody announced", 422) {
+        .init("a delta whose base is not here", 422) {
             var request = Peer.revision("b13", "2-bb", "{\"a\":[2]}", history: "1-aa")
             request.properties.append("deltaSrc", "1-aa")
             return request

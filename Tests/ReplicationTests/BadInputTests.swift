@@ -79,7 +79,7 @@ struct BadInputTests {
         }
         let long = (0..<1_100).reversed().map { "\($0 + 1)-\(String(repeating: "a", count: 40))" }.joined(separator: ",")
         expect(await peer.ask("rev", rev("x", "1101-aa", [("history", long)]), "{}"), 413, "long history")
-        expect(await peer.ask("rev", rev("x", "2-aa", [("deltaSrc", "1-bb")]), "{}"), 422, "an unannounced delta")
+        expect(await peer.ask("rev", rev("x", "2-aa", [("deltaSrc", "1-bb")]), "{}"), 422, "a delta without its base")
         expect(await peer.ask("rev", rev("x", Self.revision, [("error", "404")]), "{}"), 502, "an error in place of a revision")
         #expect(try await database.get("x") == nil)
         // Blanks in a history, as the documentation has them, and a made-up ancestor.

@@ -92,6 +92,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         var options = DatabaseOptions()
         options.writerCacheBytes = 1 << 20
         options.readerCacheBytes = 1 << 20
+        options.deltaBases?.minBodyBytes = 0
         let database = try Database.open(folder: "/data/a.nightjar", name: "a", options: options, environment: environment)
         guard let collection = database.collection(.default) else { return }
         let process = Process(environment, workers, database, collection)
@@ -110,6 +111,7 @@ package final class SimulatedAgent: @unchecked Sendable {
 
     private var limits: ReplicationLimits {
         var limits = ReplicationLimits()
+        limits.minimumDeltaBytes = 0
         limits.plant(planted)
         return limits
     }
