@@ -56,7 +56,7 @@ struct SessionTests {
         #expect(try await http(agent).post("/main/_session", String(repeating: " ", count: 20_000)).status == 413)
         let cookie = try await open(agent, "ada")
         let shown = try await http(agent).get("/main/_session", headers: [("Cookie", cookie)])
-        #expect(shown.json["userCtx"]?["name"]?.asString == "ada", "\(shown)")
+        #expect(try shown.json["userCtx"]?["name"]?.asString == "ada", "\(shown)")
         #expect(try await http(agent).get("/main/_session").json["userCtx"]?["name"] == .null)
         let peer = try await connect(agent, cookie)
         #expect(try await agent.listener("edge")["peers"]?.asArray?.first?["user"]?.asString == "ada")
