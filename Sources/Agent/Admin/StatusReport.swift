@@ -111,7 +111,7 @@ extension Agent {
                 refused.refusals.sorted { $0.key < $1.key }.map { key, refusal in
                     JSONOutput.object([
                         "peer": .string(key.peer), "database": .string(key.database), "collection": .string(key.collection.description),
-                        "id": .string(key.id.text), "error": report(refusal.error), "since": .string(Timestamp.format(refusal.since)),
+                        "id": .string(key.id.text), "error": Self.report(refusal.error), "since": .string(Timestamp.format(refusal.since)),
                     ])
                 }),
             "more_rejected_by_peers": JSONOutput.number(refused.more),

@@ -37,11 +37,11 @@ package enum ReplicatorBuilding {
             collection.shadow = conflicts.shadow
             if let reference = wanted.pushTransform {
                 let transform = try policies.transform(reference, usedBy: "\(usedBy) push_transform")
-                collection.pushFilter = TransformingFilter(collection.pushFilter, transform, limits: limits)
+                collection.pushFilter = TransformingFilter(collection.pushFilter, transform, limits: limits, unusualKeys: database.unusualKeys)
             }
             if let reference = wanted.pullTransform {
                 let transform = try policies.transform(reference, usedBy: "\(usedBy) pull_transform")
-                collection.pullFilter = TransformingFilter(collection.pullFilter, transform, limits: limits)
+                collection.pullFilter = TransformingFilter(collection.pullFilter, transform, limits: limits, unusualKeys: database.unusualKeys)
             }
             if !wanted.documentIDs.isEmpty {
                 collection.documentIDs = try wanted.documentIDs.map { id in
@@ -63,7 +63,7 @@ package enum ReplicatorBuilding {
         configuration.wireLog = wireLog
         configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value
         configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
-        configuration.usesDeltas = settings.deltaSync && databaseSettings?.deltaSync.enabled ?? true
+        configuration.usesDeltas = settings.deltaSync && policies.settings.usesDeltas(settings.database.value)
         let connector: any TransportConnector =
             if target.scheme == .local {
                 LocalConnector(

@@ -60,6 +60,15 @@ public struct AgentSettings: Sendable, ConfigurationSection {
 
     /// The database of a name.
     public func database(named name: String) -> DatabaseSettings? { databases.first { $0.name.value == name } }
+    /// Whether changes of a database may travel as deltas. Not where a transform gives a revision another body here than at a peer: a delta
+    /// from the one, applied to the other, is neither.
+    public func usesDeltas(_ database: String) -> Bool {
+        self.database(named: database)?.deltaSync.enabled ?? true
+            && !replicators.contains { replicator in
+                replicator.database.value == database
+                    && replicator.collections.contains { $0.pushTransform != nil || $0.pullTransform != nil }
+            }
+    }
     /// The listener of a name.
     public func listener(named name: String) -> ListenerSettings? { listeners.first { $0.name.value == name } }
     /// The replicator of a name.

@@ -10,8 +10,13 @@ public struct TransformingFilter: DocumentFilter {
     private let filter: (any DocumentFilter)?
     private let transform: any DocumentTransform
     private let limits: ReplicationLimits
+    private let unusualKeys: Bool
 
-    public init(_ filter: (any DocumentFilter)?, _ transform: any DocumentTransform, limits: ReplicationLimits = .init()) {
+    /// - Parameter unusualKeys: what the database allows, see `DatabaseOptions.unusualKeys`.
+    public init(
+        _ filter: (any DocumentFilter)?, _ transform: any DocumentTransform, limits: ReplicationLimits = .init(), unusualKeys: Bool = false
+    ) {
+        self.unusualKeys = unusualKeys
         self.filter = filter
         self.transform = transform
         self.limits = limits
@@ -48,7 +53,7 @@ public struct TransformingFilter: DocumentFilter {
         let revision = ReceivedRevision(
             replyTo: nil, id: document.id, revision: document.revision, history: [], isDeleted: document.isDeleted, sequence: nil,
             body: ByteBuffer(bytes: body))
-        switch RevisionChecking.check([revision]).first {
+        switch RevisionChecking.check([revision], unusualKeys: unusualKeys).first {
         case .checked(let checked) where checked.isRemoval: return failure("the transformed document has a member _removed")
         case .checked(let checked): return .replace(checked.body)
         case .refused(_, let error): return failure("what it made cannot travel: \(error.message)")
