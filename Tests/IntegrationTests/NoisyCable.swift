@@ -68,11 +68,14 @@ final class NoisyCable: Sendable {
     }
 
     private static func terminal() throws -> (path: String, master: Int32, slave: Int32) {
-        let master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
-        guard master >= 0, grantpt(master) == 0, unlockpt(master) == 0, let name = ptsname(master) else {
+        let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
+        var locked: Int32 = 0
+        var number: UInt32 = 0
+        // TIOCSPTLCK and TIOCGPTN of Linux.
+        guard master >= 0, ioctl(master, 0x4004_5431, &locked) == 0, ioctl(master, 0x8004_5430, &number) == 0 else {
             throw SupportError("no terminal: \(String(cString: strerror(errno)))")
         }
-        let path = String(cString: name)
+        let path = "/dev/pts/\(number)"
         let slave = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)
         guard slave >= 0 else { throw SupportError("\(path): \(String(cString: strerror(errno)))") }
         return (path, master, slave)
