@@ -38,7 +38,7 @@ private func listener(_ lines: String) -> String {
 
 private let wrong: [Wrong] = [
     Wrong(replicator("collections: { _default: { channels: [ good, ‸\"bad,name\" ] } }"), "a channel", "no comma"),
-    Wrong(listener("collections: [ ‸plant.readings ]"), "none of its databases has the collection \"plant.readings\""),
+    Wrong(listener("authenticator: none\n    collections: [ ‸plant.readings ]"), "none of its databases has the collection \"plant.readings\""),
     // Syntax, by libyaml.
     Wrong("data: a\n‸\tplugins: b", "syntax", "tab character"),
     Wrong("data: [ a, b\nlog‸: {}\n", "syntax", "did not find expected ',' or ']'", "line 1, column 7"),

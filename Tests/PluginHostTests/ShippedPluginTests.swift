@@ -24,7 +24,7 @@ struct ShippedPluginTests {
         for outcome in outcomes where outcome.failure != nil {
             Issue.record("\(outcome.plugin): \(outcome.name): \(outcome.failure?.message ?? "")")
         }
-        #expect(Set(outcomes.map(\.plugin)).count == 11)
+        #expect(Set(outcomes.map(\.plugin)).count == 12)
     }
 
     @Test func passwordFileWorksInTheHost() async throws {

@@ -41,6 +41,11 @@ enum TransformTemplate {
             t.equal(t.transform({ type = "reading", owner = "anna" }, { params = params }), { type = "reading" })
           end,
 
+          ["the parameter names them"] = function(t)
+            local other = { params = { fields = { "place" } } }
+            t.equal(t.transform({ owner = "anna", place = "attic" }, other), { owner = "anna" })
+          end,
+
           ["other documents travel as they are"] = function(t)
             t.equal(t.transform({ type = "reading" }, { params = params }), { type = "reading" })
           end,

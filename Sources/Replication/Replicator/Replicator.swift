@@ -14,7 +14,7 @@ public actor Replicator {
     private let connector: any TransportConnector
     private nonisolated let environment: Environment
     private let memory: MemoryBudget
-    private nonisolated let logger: Logger
+    nonisolated let logger: Logger
     private nonisolated let shared: Mutex<Shared>
 
     /// What status readers see, without waiting for the actor.
@@ -186,22 +186,6 @@ public actor Replicator {
             if shared.status.activity != before { shared.status.since = now }
         }
         publish()
-    }
-
-    /// A few lines a batch: a filter that fails for every document must not fill the disk with its log.
-    private nonisolated func log(_ events: [DocumentEvent]) {
-        let limit = configuration.limits.loggedDocumentsPerBatch
-        var failures = 0
-        for event in events {
-            guard let error = event.error else { continue }
-            failures += 1
-            guard failures <= limit else { continue }
-            logger.warning(
-                "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
-        }
-        if failures > limit {
-            logger.warning("\(failures - limit) more documents failed; \"nightjar replicator NAME pending\", \"held\" and \"rejected\" list them")
-        }
     }
 
     private nonisolated func tell(_ events: [DocumentEvent]) {

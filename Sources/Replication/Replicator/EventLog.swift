@@ -1,0 +1,19 @@
+import Logging
+
+extension Replicator {
+    /// A few lines a batch: a filter that fails for every document must not fill the disk with its log.
+    nonisolated func log(_ events: [DocumentEvent]) {
+        let limit = configuration.limits.loggedDocumentsPerBatch
+        var failures = 0
+        for event in events {
+            guard let error = event.error else { continue }
+            failures += 1
+            guard failures <= limit else { continue }
+            logger.warning(
+                "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
+        }
+        if failures > limit {
+            logger.warning("\(failures - limit) more documents failed; \"nightjar replicator NAME pending\", \"held\" and \"rejected\" list them")
+        }
+    }
+}
