@@ -151,9 +151,9 @@ struct ClientCertificateTests {
         let target = try hub.target("fleet")
         let edge = try await AgentProcess.start(
             Configuration.secureEdge([
+                ("kiosk", target, shows(certificates, "kiosk-1")),
                 ("readings", target, "\(shows(certificates, "plant-7")), collections: { plant.readings: {} }"),
                 ("secrets", target, "\(shows(certificates, "plant-7")), collections: { plant.secrets: {} }"),
-                ("kiosk", target, shows(certificates, "kiosk-1")),
             ], database: database))
         try await edge.connects("readings")
         let error = try await edge.refusal("secrets")

@@ -19,13 +19,16 @@ extension Configuration {
     static func secureEdge(
         _ replicators: [(name: String, target: String, more: String)], database: String = "{}", log: String = "info"
     ) -> String {
-        var text = "data: data\nadmin: { port: 0 }\nlog: { level: \(log) }\ndatabases: { main: \(database) }\nreplicators:\n"
-        for (index, replicator) in replicators.enumerated() {
-            // Several to one target are told apart by what they pull: they would share a checkpoint.
-            let isAgain = replicators[..<index].contains { $0.target == replicator.target }
-            let collections = isAgain && !replicator.more.contains("collections:") ? ", collections: { _default: { channels: [ c\(index) ] } }" : ""
-            text += "  - { name: \(replicator.name), database: main, target: \"\(replicator.target)\", continuous: true, max_attempt_wait_time: 1"
-            text += collections + (replicator.more.isEmpty ? " }\n" : ", \(replicator.more) }\n")
+        // Several to one target have a database each: of one database they would share a checkpoint.
+        let databases = replicators.indices.map { index in
+            replicators[..<index].contains { $0.target == replicators[index].target } ? "main\(index)" : "main"
+        }
+        var text = "data: data\nadmin: { port: 0 }\nlog: { level: \(log) }\ndatabases:\n"
+        for name in Set(databases).sorted() { text += "  \(name): \(database)\n" }
+        text += "replicators:\n"
+        for (replicator, name) in zip(replicators, databases) {
+            text += "  - { name: \(replicator.name), database: \(name), target: \"\(replicator.target)\", continuous: true, max_attempt_wait_time: 1"
+            text += replicator.more.isEmpty ? " }\n" : ", \(replicator.more) }\n"
         }
         return text
     }
