@@ -48,15 +48,19 @@ public enum JSONDelta {
 
     /// Nil: they are the same.
     private static func difference(_ old: JSONValue, _ new: JSONValue) -> JSONValue? {
-        switch (old, new) {
-        case (.object(let old), .object(let new)):
+        // Not `? nil :`, which would be JSON's null: a value can be written as nil.
+        if case .object(let old) = old, case .object(let new) = new {
             let delta = difference(old, new)
-            return delta.isEmpty ? nil : .object(delta)
-        case (.array(let old), .array(let new)):
-            let delta = difference(old, new)
-            return delta.isEmpty ? nil : .object(delta)
-        default: return old == new ? nil : literal(new)
+            if delta.isEmpty { return Optional.none }
+            return .object(delta)
         }
+        if case .array(let old) = old, case .array(let new) = new {
+            let delta = difference(old, new)
+            if delta.isEmpty { return Optional.none }
+            return .object(delta)
+        }
+        if old == new { return Optional.none }
+        return literal(new)
     }
 
     private static func difference(_ old: JSONObject, _ new: JSONObject) -> JSONObject {
