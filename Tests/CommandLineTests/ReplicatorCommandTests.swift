@@ -34,7 +34,7 @@ import Testing
     @Test func oneThatIsStoppedByHandIsNotIll() async throws {
         let edge = try await AgentProcess.start(
             Configuration.plain + "replicators:\n" + Configuration.replicator("away", to: "ws://127.0.0.1:1/main")
-                + Configuration.replicator("once", to: "ws://127.0.0.1:1/main", continuous: false, more: "max_attempts: 1"))
+                + Configuration.replicator("once", to: "ws://127.0.0.1:1/other", continuous: false, more: "max_attempts: 1"))
         try await eventually("both have failed") {
             let (away, once) = (try await edge.replicator("away"), try await edge.replicator("once"))
             return away["activity"] == "offline" && once["activity"] == "stopped" && once["error"]?.isNull == false

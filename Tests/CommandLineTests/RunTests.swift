@@ -99,7 +99,7 @@ import Testing
         try await eventually("one has pushed") { try await edge.replicator("one")["pushed"] == 1 }
         let since = try await hub.status()["listeners"]?.asArray?.first?["peers"]?.asArray?.first?["address"]
 
-        try edge.folder.write("nightjar.yaml", before + Configuration.replicator("two", to: target))
+        try edge.folder.write("nightjar.yaml", before + Configuration.replicator("two", to: target, more: "type: pull"))
         edge.process.send(SIGHUP)
         try await eventually("two is idle") {
             try await edge.status()["replicators"]?.asArray?.contains { $0["name"] == "two" && $0["activity"] == "idle" } ?? false

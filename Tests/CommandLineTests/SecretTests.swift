@@ -85,7 +85,7 @@ import Testing
         """
           - name: \(name)
             database: main
-            target: ws://127.0.0.1:1/main
+            target: ws://127.0.0.1:1/\(name)
             continuous: true
             authenticator: \(authenticator)
         """

@@ -39,7 +39,7 @@ import Testing
         let hub = try await AgentProcess.start(Configuration.plain)
         let agent = try await AgentProcess.start(
             Configuration.plain + "replicators:\n" + Configuration.replicator("up", to: "ws://127.0.0.1:\(try hub.port("edge"))/nothing", more: "max_attempts: 1")
-                + Configuration.replicator("waits", to: "ws://127.0.0.1:\(try hub.port("edge"))/nothing"))
+                + Configuration.replicator("waits", to: "ws://127.0.0.1:\(try hub.port("edge"))/nowhere"))
         try await eventually("it has stopped") {
             let (up, waits) = (try await agent.replicator("up"), try await agent.replicator("waits"))
             return up["activity"] == "stopped" && waits["activity"] == "offline"
