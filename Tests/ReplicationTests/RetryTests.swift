@@ -1,6 +1,7 @@
+import DocumentStore
+import Interfaces
 import Testing
 
-import Interfaces
 @testable import Replication
 
 /// When a replicator tries again, and when it gives up.
@@ -74,13 +75,13 @@ struct RetryTests {
             ReplicationError(domain: .http, code: 302, message: ""), ReplicationError(domain: .tls, code: 11, message: ""),
             ReplicationError(domain: .websocket, code: 1002, message: ""), ReplicationError(network: .unknownInterface, message: ""),
             ReplicationError(domain: .websocket, code: 1006, message: "", remedy: "use wss:"),
-            ReplicationError(domain: .litecore, code: 8, message: ""), ReplicationError(domain: .store, code: 500, message: ""),
+            ReplicationError(domain: .litecore, code: 8, message: ""),
         ] {
             var oneShot = RetryMachine(settings: .init(), isContinuous: false)
             #expect(oneShot.failed(error) == .stop, "\(error)")
             var continuous = RetryMachine(settings: .init(), isContinuous: true)
             #expect(delays(&continuous, error, 8) == [60, 120, 240, 480, 960, 1_920, 3_600, 3_600], "\(error)")
-            #expect((error.remedy != nil) == ![.litecore, .store].contains(error.domain), "\(error)")
+            #expect((error.remedy != nil) == (error.domain != .litecore), "\(error)")
             continuous.conditionsChanged()
             #expect(delays(&continuous, error, 2) == [60, 120])
             // What passes by itself has its own delays, also behind such an error.
@@ -92,6 +93,16 @@ struct RetryTests {
     @Test func aPeerThatForbidsToComeBackIsObeyed() {
         var machine = RetryMachine(settings: .init(), isContinuous: true)
         #expect(machine.failed(ReplicationError(domain: .websocket, code: 4002, message: "")) == .stop)
+    }
+
+    /// A closed or broken database is the same on the next connection; a full disk may be emptied.
+    @Test func theOwnDatabaseEndsAContinuousReplicatorForGood() {
+        for error in [StoreError.closed(database: "a"), .corrupt(path: "a", detail: "")] {
+            var machine = RetryMachine(settings: .init(), isContinuous: true)
+            #expect(machine.failed(ReplicationError(store: error)) == .stop)
+        }
+        var machine = RetryMachine(settings: .init(), isContinuous: true)
+        #expect(machine.failed(ReplicationError(store: StoreError.diskFull(path: "a", detail: ""))) == .retry(afterMilliseconds: 2_000))
     }
 
     @Test func anOneShotsAttemptsStayCountedWhateverChanges() {

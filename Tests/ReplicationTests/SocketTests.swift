@@ -57,7 +57,9 @@ struct SocketTests {
             await hub.cut()
             try await b.fill(0..<50, prefix: "b-")
             try await a.wait { try await $0.count() == 100 }
-            #expect(time.sleeps == [2])
+            // A machine under load may lose the next connection as well.
+            #expect(time.sleeps.first == 2)
+            #expect(await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total } != nil)
             await replicator.stop()
         }
     }

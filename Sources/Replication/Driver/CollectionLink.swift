@@ -19,8 +19,8 @@ final class CollectionLink {
     var pushFilter: (any DocumentFilter)?
     /// The version of the push filter that was asked last.
     var judgedBy = ""
-    /// How many documents are on the list of what the peer refused; nil until it is asked.
-    var refusals: Int?
+    /// How many documents are on the list of what the peer refused.
+    let refusals = RefusalCount()
     var pullFilter: (any DocumentFilter)?
     var syncFunction: (any SyncFunction)?
     /// Decides conflicts; nil on a passive side without a resolver, which refuses them.

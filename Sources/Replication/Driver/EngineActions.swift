@@ -35,7 +35,11 @@ extension ReplicationSession {
             }
         case .unlist(let ids):
             guard let remote = link.remote else { return }
-            write { try $0.unexclude(source.collection, remote: remote, direction: .push, ids: ids) } then: { _, _ in }
+            let refusals = link.refusals
+            write {
+                try $0.unexclude(source.collection, remote: remote, direction: .push, ids: ids)
+                refusals.forget()
+            } then: { _, _ in }
         case .offer(let list, let documents): dialect.offer(slot, list, documents)
         case .compare(let questions):
             read { transaction in
@@ -49,7 +53,11 @@ extension ReplicationSession {
         case .announceCaughtUp: dialect.announceCaughtUp(slot)
         case .note(let batch):
             guard let remote = link.remote else { return tell(link, push: .noted(batch)) }
-            write { try $0.markRemote(remote, source.collection, batch) } then: { session, _ in
+            let refusals = link.refusals
+            write {
+                try $0.markRemote(remote, source.collection, batch)
+                if batch.endsExclusions { refusals.forget() }
+            } then: { session, _ in
                 session.tell(slot, generation, push: .noted(batch))
             }
         case .startRetryTimer(let seconds):

@@ -1,6 +1,23 @@
 import Documents
 import DocumentStore
 import Interfaces
+import Synchronization
+
+/// How many documents are on the list of what a peer refused: read and changed by the transactions that change the list, so that those
+/// on their way know of each other.
+final class RefusalCount: Sendable {
+    private let known = Mutex<Int?>(nil)
+
+    /// The count as far as it is known, or as `read` finds it.
+    func value(_ read: () throws -> Int) rethrows -> Int {
+        if let count = known.withLock({ $0 }) { return count }
+        return try read()
+    }
+
+    func set(_ count: Int) { known.withLock { $0 = count } }
+    /// Documents may have left the list.
+    func forget() { known.withLock { $0 = nil } }
+}
 
 // Documents that the peer refused: the list that outlives the connection.
 extension ReplicationSession {
@@ -8,10 +25,10 @@ extension ReplicationSession {
     func listRefused(_ kept: [KeptBack], _ link: CollectionLink) {
         let ids = kept.map(\.document.id)
         guard let remote = link.remote else { return tell(link, push: .listed(ids)) }
-        let (slot, generation, limit, known) = (link.slot, link.generation, limits.refusedDocuments, link.refusals)
+        let (slot, generation, limit, refusals) = (link.slot, link.generation, limits.refusedDocuments, link.refusals)
         let collection = link.collection
         write { transaction in
-            var count = try known ?? transaction.exclusionCount(collection, remote: remote, kind: .refused)
+            var count = try refusals.value { try transaction.exclusionCount(collection, remote: remote, kind: .refused) }
             var beyond = 0
             for each in kept {
                 guard let error = each.refusal else { continue }
@@ -31,10 +48,10 @@ extension ReplicationSession {
                 }
                 try transaction.exclude(collection, [row])
             }
-            return (count, beyond)
-        } then: { (session, found: (count: Int, beyond: Int)) in
-            session.links[slot].refusals = found.count
-            if found.beyond > 0 {
+            refusals.set(count)
+            return beyond
+        } then: { (session, beyond: Int) in
+            if beyond > 0 {
                 session.logger.error(
                     "the peer refuses more documents of \(collection.name) than the \(limit) that are listed (refused_documents)")
             }

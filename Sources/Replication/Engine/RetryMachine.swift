@@ -4,7 +4,8 @@ import Interfaces
 ///
 /// The numbers are Couchbase Lite's: 2, 4, 8 … seconds up to a cap of 300, nine retries for a one-shot replication, no
 /// bound for a continuous one. That one does not give up on other errors either, such as a wrong password: it tries them ever more
-/// seldom, since somebody may mend them. Data that flowed, not a connection that was made, resets the count.
+/// seldom, since somebody may mend them. Only the own database's errors end it, and a peer that forbids to
+/// come back. Data that flowed, not a connection that was made, resets the count.
 public struct RetryMachine: Sendable {
     public struct Settings: Sendable, Equatable {
         /// Attempts in all, the first included; 0 for the default, 1 for no retry.
@@ -62,8 +63,7 @@ public struct RetryMachine: Sendable {
     ///
     /// - Parameter chance: random bits. They take up to half of the delay away, so that a fleet does not come back all at once.
     public mutating func failed(_ error: ReplicationError, chance: UInt64 = .max) -> Decision {
-        // 4002 is a peer's word for "do not come back".
-        guard error.isTransient || (isContinuous && (error.domain, error.code) != (.websocket, 4002)) else { return .stop }
+        guard error.isTransient || (isContinuous && !Self.isForGood(error)) else { return .stop }
         guard retries < maximumRetries else { return .stop }
         retries += 1
         blockedRetries = error.isTransient ? 0 : blockedRetries + 1
@@ -78,6 +78,11 @@ public struct RetryMachine: Sendable {
         delay -= Int(Double(delay / 2) * (Double(UInt64.max - chance) / Double(UInt64.max)))
         let asked = min(max(0, error.retryAfterSeconds ?? 0), Self.longestRetryAfter) * 1_000
         return .retry(afterMilliseconds: max(delay, asked))
+    }
+
+    /// 4002 is a peer's word for "do not come back"; an own database that is closed or broken does not open for another connection.
+    private static func isForGood(_ error: ReplicationError) -> Bool {
+        (error.domain, error.code) == (.websocket, 4002) || error.domain == .store
     }
 
     private static func doubled(_ first: Int, _ times: Int, _ cap: Int) -> Int { times >= 30 ? cap : min(first << times, cap) }

@@ -145,6 +145,7 @@ import Testing
             list = push.list ?? nothing
         }
         #expect(rounds == ReplicationLimits().offersPerDocument - 1)
+        push.on(.listed([doc("a")]))
         #expect(push.counts.failed == 1 && push.machine.isIdle)
     }
 
@@ -158,7 +159,9 @@ import Testing
     @Test(arguments: [Comparison.branches, .unknown]) func aConflictThatNobodyDecidesFails(_ comparison: Comparison) {
         var (push, list) = offered(continuous: false)
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))
-        #expect(push.on(.compared([(doc("a"), comparison)])) == ["report a 409"])
+        #expect(push.on(.compared([(doc("a"), comparison)])) == ["report a 409", "list a@2-a"])
+        #expect(!push.machine.isFinished)
+        push.on(.listed([doc("a")]))
         #expect(push.counts.failed == 1 && push.machine.isFinished && push.isClean)
     }
 
@@ -188,7 +191,7 @@ import Testing
         #expect(push.on(.pullIsComplete(true)) == ["again a"])
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a")])) == ["offer a@2-a"])
         push.on(.answered(push.list ?? nothing, [.conflict(current: rev("2-x"))]))
-        #expect(push.on(.compared([(doc("a"), .unknown)])) == ["report a 409", "timer 30"])
+        #expect(push.on(.compared([(doc("a"), .unknown)])) == ["report a 409", "list a@2-a", "timer 30"])
         #expect(push.machine.isIdle && push.machine.ledger.completedThrough == 0 && push.machine.ledger.waiting == 1)
         // It is not taken up again before its time, whatever else happens.
         #expect(push.on(.pullIsComplete(true)) == [])
@@ -230,7 +233,9 @@ import Testing
 
     @Test func aRefusalForGoodEndsItsTrip() {
         var push = sent()
-        #expect(push.on(.refused(doc("a"), http(413))) == ["report a 413"])
+        #expect(push.on(.refused(doc("a"), http(413))) == ["report a 413", "list a@1-a"])
+        #expect(push.machine.ledger.completedThrough == 0)
+        push.on(.listed([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 1)
     }
 
@@ -238,7 +243,8 @@ import Testing
         var push = sent()
         #expect(push.on(.refused(doc("a"), http(403))) == ["offer a@1-a"])
         push.on(.answered(push.list ?? nothing, [.wanted(known: [])]))
-        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403"])
+        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403", "list a@1-a"])
+        push.on(.listed([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
     }
 
