@@ -46,16 +46,16 @@ public enum JSONDelta {
 
     // MARK: - Making
 
-    /// Nil: they are the same.
+    /// None: they are the same. Said in full, as a bare nil beside a value is JSON's null.
     private static func difference(_ old: JSONValue, _ new: JSONValue) -> JSONValue? {
         switch (old, new) {
         case (.object(let old), .object(let new)):
             let delta = difference(old, new)
-            return delta.isEmpty ? nil : .object(delta)
+            return delta.isEmpty ? JSONValue?.none : .object(delta)
         case (.array(let old), .array(let new)):
             let delta = difference(old, new)
-            return delta.isEmpty ? nil : .object(delta)
-        default: return old == new ? nil : literal(new)
+            return delta.isEmpty ? JSONValue?.none : .object(delta)
+        default: return old == new ? JSONValue?.none : literal(new)
         }
     }
 
