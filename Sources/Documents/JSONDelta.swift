@@ -46,21 +46,17 @@ public enum JSONDelta {
 
     // MARK: - Making
 
-    /// Nil: they are the same.
+    /// None: they are the same. Said in full, as a bare nil beside a value is JSON's null.
     private static func difference(_ old: JSONValue, _ new: JSONValue) -> JSONValue? {
-        // Not `? nil :`, which would be JSON's null: a value can be written as nil.
-        if case .object(let old) = old, case .object(let new) = new {
+        switch (old, new) {
+        case (.object(let old), .object(let new)):
             let delta = difference(old, new)
-            if delta.isEmpty { return Optional.none }
-            return .object(delta)
-        }
-        if case .array(let old) = old, case .array(let new) = new {
+            return delta.isEmpty ? JSONValue?.none : .object(delta)
+        case (.array(let old), .array(let new)):
             let delta = difference(old, new)
-            if delta.isEmpty { return Optional.none }
-            return .object(delta)
+            return delta.isEmpty ? JSONValue?.none : .object(delta)
+        default: return old == new ? JSONValue?.none : literal(new)
         }
-        if old == new { return Optional.none }
-        return literal(new)
     }
 
     private static func difference(_ old: JSONObject, _ new: JSONObject) -> JSONObject {

@@ -50,6 +50,7 @@ public struct TransformingFilter: DocumentFilter {
         guard body.count <= limits.maximumDocumentBytes else {
             return failure("the transformed document has \(body.count) bytes, max_document_bytes is \(limits.maximumDocumentBytes)")
         }
+        if let problem = attachmentsProblem(body, document) { return failure("what it made cannot travel: \(problem)") }
         let revision = ReceivedRevision(
             replyTo: nil, id: document.id, revision: document.revision, history: [], isDeleted: document.isDeleted, sequence: nil,
             body: ByteBuffer(bytes: body))
@@ -59,6 +60,15 @@ public struct TransformingFilter: DocumentFilter {
         case .refused(_, let error): return failure("what it made cannot travel: \(error.message)")
         case nil: return failure("the transformed document was not checked")
         }
+    }
+
+    /// Of a peer's `_attachments` anything is taken, and a transform may hand it on. What it makes itself has to be sound.
+    private func attachmentsProblem(_ body: [UInt8], _ document: PolicyDocument) -> String? {
+        guard let scan = try? JSONScanner.scanDocument(body, unusualKeys: unusualKeys), scan.hasReservedKeys,
+            let made = (try? JSONValue(stored: body))?.asObject, let problem = ReservedKeys.attachmentsProblem(in: made)
+        else { return nil }
+        let given = (try? JSONValue(stored: document.body))?["_attachments"]
+        return made["_attachments"] == given ? nil : problem
     }
 
     private func failure(_ message: String) -> FilterVerdict {
