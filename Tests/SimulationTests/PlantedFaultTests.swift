@@ -8,7 +8,7 @@ import Testing
     /// Seeds that were seen to find the fault, so that a normal test run need not search.
     static let found: [PlantedFault: UInt64] = [
         .acknowledgedBeforeCommit: 2, .settledBeforeStored: 5, .checkpointTooFar: 2, .lostWakeUp: 2, .echo: 11, .forgottenHeldDocument: 2,
-        .missingBlobs: 1, .forgottenSuccessor: 6, .passedFailingFilter: 10, .hopedForPull: 26, .staleMark: 51,
+        .missingBlobs: 1, .forgottenSuccessor: 6, .passedFailingFilter: 2, .hopedForPull: 26, .staleMark: 51,
     ]
 
     @Test(arguments: PlantedFault.allCases.filter { found[$0] != nil }) func knownSeedFinds(_ fault: PlantedFault) async throws {
