@@ -36,12 +36,12 @@ public actor ChannelRouter {
         let versions = function.versionChanges()
         tasks = [
             environment.task { [weak self] in
-                for await _ in signal { await self?.catchUp() }
+                for await _ in signal { await self?.insist { await $0.catchUp() } }
             },
             environment.task { [weak self] in
-                await self?.retry()
+                await self?.insist { await $0.retry() }
                 // The same version comes again when an operator asks for it, or the function answers again after it kept failing.
-                for await _ in versions { await self?.retry() }
+                for await _ in versions { await self?.insist { await $0.retry() } }
             },
         ]
     }
@@ -67,7 +67,20 @@ public actor ChannelRouter {
         var isEnd: Bool
     }
 
-    private func catchUp() async {
+    /// `channel_retry_wait`: seconds between attempts while the disk refuses them, at most; the first is 1.
+    private static let longestWait: UInt64 = 60
+
+    /// A disk that is full or fails for a moment must not leave documents out of their channels until somebody writes again.
+    private func insist(_ attempt: @Sendable (isolated ChannelRouter) async -> Bool) async {
+        var seconds: UInt64 = 1
+        while await !attempt(self), !Task.isCancelled {
+            do { try await environment.time.sleep(nanoseconds: seconds * 1_000_000_000) } catch { return }
+            seconds = min(2 * seconds, Self.longestWait)
+        }
+    }
+
+    /// False where the store failed.
+    private func catchUp() async -> Bool {
         do {
             while !Task.isCancelled {
                 let (collection, reached) = (collection, reached)
@@ -83,7 +96,7 @@ public actor ChannelRouter {
                     }
                     return found
                 }
-                if found.isEnd { return }
+                if found.isEnd { return true }
                 if !found.documents.isEmpty || found.through - found.stored > Self.lag {
                     try await assign(found.documents, through: found.through)
                 }
@@ -92,11 +105,14 @@ public actor ChannelRouter {
         } catch StoreError.closed {
         } catch {
             logger.error("channels of \(database.name).\(collection.name) cannot be assigned: \(error)")
+            return false
         }
+        return true
     }
 
-    /// What could not be assigned is tried again; what succeeds now moves to a new sequence, because peers have passed the old one.
-    private func retry() async {
+    /// What could not be assigned is tried again; what succeeds now moves to a new sequence, because peers have passed the old one. False
+    /// where the store failed.
+    private func retry() async -> Bool {
         do {
             var after: DocumentID?
             repeat {
@@ -115,7 +131,9 @@ public actor ChannelRouter {
         } catch StoreError.closed {
         } catch {
             logger.error("channels of \(database.name).\(collection.name) cannot be assigned: \(error)")
+            return false
         }
+        return true
     }
 
     /// - Parameter again: what is stored of documents that could not be assigned before.
