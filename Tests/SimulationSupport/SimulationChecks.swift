@@ -13,9 +13,10 @@ extension Simulation {
             for row in try transaction.changes(collection, since: 0, limit: 10_000, includeBodies: true) { rows[row.id] = row }
         }
 
-        /// Whether it has the revision, or so new a one that the older may be forgotten.
-        func has(_ id: DocumentID, _ revision: RevisionID) throws -> Bool {
+        /// Whether it has the revision, or so new a one that the older may be forgotten, or another tombstone in place of a tombstone.
+        func has(_ id: DocumentID, _ revision: RevisionID, isDeleted: Bool = false) throws -> Bool {
             guard let row = rows[id] else { return false }
+            if isDeleted, row.isDeleted { return true }
             return row.revision == revision || row.revision.generation > revision.generation
                 ? true : try row.revisionTree().contains(revision)
         }
@@ -69,14 +70,14 @@ extension Simulation {
             for (id, row) in mine.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= checkpoint.local {
                 // What the pull holds of a document comes before what is pushed of it.
                 if isFree(id) || kept.contains(id) || held.contains(id) || row.hasConflict || mayBeDropped(id) { continue }
-                if try !theirs.has(id, row.revision) {
+                if try !theirs.has(id, row.revision, isDeleted: row.isDeleted) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pushed, but \(id) \(row.revision) is not there")
                 }
             }
             guard let remote = checkpoint.remote?.integer else { return }
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= remote {
                 if isFree(id) || held.contains(id) || mayBeDropped(id) { continue }
-                if try !mine.has(id, row.revision) {
+                if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pulled, but \(id) \(row.revision) is not here")
                 }
             }
