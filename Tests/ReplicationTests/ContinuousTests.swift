@@ -220,6 +220,19 @@ struct RetryingTests {
         #expect(time.sleeps == [2, 4, 8, 16, 32, 64, 128, 256, 300])
     }
 
+    @Test func aStartThatComesWhileItStopsIsNotLost() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), Hub(b))
+        await replicator.start()
+        await replicator.wait { $0.activity == .idle }
+        await replicator.beginStop()
+        await replicator.start()
+        try await a.put("x", "{}")
+        try await b.wait { try await $0.count() == 1 }
+        await replicator.stop()
+        #expect(replicator.status.activity == .stopped)
+    }
+
     @Test func stoppingWhileOffline() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)

@@ -15,22 +15,16 @@ struct ReplicatorRoutes: Sendable {
                 let replicator = try replicator(request)
                 let resets = try request.queryValue("reset") == "true"
                 try agent.remember(replicator, isStopped: false)
-                if resets, replicator.status.activity != .stopped {
-                    // A running one cannot forget its checkpoint on the way: it stops and begins anew, which may take a while.
-                    Task {
-                        await replicator.stop()
-                        await replicator.start(reset: true)
-                    }
-                } else {
-                    await replicator.start(reset: resets)
-                }
+                // A running one cannot forget its checkpoint on the way: it stops and begins anew, which may take a while.
+                if resets { await replicator.beginStop() }
+                await replicator.start(reset: resets)
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
             },
             .post("api/replicators/:name/stop") { request in
                 let replicator = try replicator(request)
                 if try request.queryValue("keep") == "true" { try agent.remember(replicator, isStopped: true) }
                 // Answered at once; the stop may take as long as the peer's answer to our CLOSE.
-                Task { await replicator.stop() }
+                await replicator.beginStop()
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
             },
             .get("api/replicators/:name/pending") { request in

@@ -268,7 +268,7 @@ extension ReplicationSession {
         ]
         if let ids = wanted.documentIDs { parts.append("ids " + ids.map(\.text).sorted().joined(separator: "\u{1}")) }
         if let channels = wanted.channels { parts.append("channels " + channels.sorted().joined(separator: "\u{1}")) }
-        if let filter = wanted.pullFilter { parts.append("pull_filter " + filter.pluginName) }
+        if let filter = wanted.pullFilter { parts.append((filter.changesBodies ? "pull_transform " : "pull_filter ") + filter.pluginName) }
         return "cp-" + Base64.encode(SHA1.hash(Array(parts.joined(separator: "\u{0}").utf8)))
     }
 }

@@ -61,3 +61,11 @@ extension Replicator {
         }
     }
 }
+
+extension Replicator {
+    /// Offers once more what the peer refused. False where there is no connection: the next one does it anyway.
+    public func retryRefused() async -> Bool {
+        for session in sessions { await session.retryRefused() }
+        return !sessions.isEmpty
+    }
+}

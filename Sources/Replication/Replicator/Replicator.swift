@@ -41,10 +41,12 @@ public actor Replicator {
     }
 
     private var runner: Task<Void, Never>?
-    private var sessions: [ReplicationSession] = []
+    var sessions: [ReplicationSession] = []
     /// Fetches what the pull does not bring, over a connection of its own.
     private var fetcher: Task<Bool, Never>?
     private var isStopping = false
+    /// Started while it was stopping, perhaps with a reset.
+    private var startsAgain: Bool?
     private var speaksLegacy = false
     private var retry: RetryMachine
     private nonisolated let pause = RetryPause()
@@ -70,11 +72,15 @@ public actor Replicator {
 
     // MARK: - Control
 
-    /// Starts, or starts again once stopped. One that waits for its next attempt makes it now. No effect otherwise.
+    /// Starts, or starts again once stopped; one that is still stopping as soon as it has. One that waits for its next attempt makes it
+    /// now. No effect otherwise.
     ///
     /// - Parameter reset: the saved checkpoint is ignored and every document is looked at again.
     public func start(reset: Bool = false) {
-        guard runner == nil else { return retryNow("it was started again") }
+        guard runner == nil else {
+            if isStopping { startsAgain = .some(reset) } else { retryNow("it was started again") }
+            return
+        }
         isStopping = false
         retry = RetryMachine(settings: configuration.retry, isContinuous: configuration.isContinuous)
         failingSince.withLock { $0 = nil }
@@ -107,26 +113,28 @@ public actor Replicator {
     ///
     /// An error from before is forgotten: who stops a replicator knows of it, and nothing of what stands still is ill.
     public func stop(code: UInt16 = 1000) async {
+        let running = runner
+        beginStop(code: code)
+        await running?.value
+    }
+
+    /// Stops without waiting until stopped: a start that comes afterwards comes after it.
+    public func beginStop(code: UInt16 = 1000) {
+        startsAgain = nil
         guard let runner else {
             if status.error != nil { update { $0.error = nil } }
             return
         }
         isStopping = true
         runner.cancel()
-        for session in sessions { await session.stop(code: code) }
-        await runner.value
+        let sessions = sessions
+        environment.task { for session in sessions { await session.stop(code: code) } }
     }
 
     /// Waits until the replicator has stopped by itself, and gives its last status.
     public func waitUntilStopped() async -> ReplicatorStatus {
         await runner?.value
         return status
-    }
-
-    /// Offers once more what the peer refused. False where there is no connection: the next one does it anyway.
-    public func retryRefused() async -> Bool {
-        for session in sessions { await session.retryRefused() }
-        return !sessions.isEmpty
     }
 
     // MARK: - Status
@@ -267,6 +275,9 @@ public actor Replicator {
             $0.activity = .stopped
             $0.retryInSeconds = nil
         }
+        guard let reset = startsAgain else { return }
+        startsAgain = nil
+        start(reset: reset)
     }
 
     private func runOnce(resets: Bool) async -> SessionEnd {
