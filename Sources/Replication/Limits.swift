@@ -151,8 +151,9 @@ public struct ReplicationLimitValues: Sendable {
     /// `max_delta_body_bytes`: bodies above it travel whole; to make or apply a delta, bodies are in memory at many times their size.
     public var maximumDeltaBodyBytes = 1 << 20
     /// `delta_batch_bytes`: what the bases of deltas come to that are made or applied together. A delta never makes more than its base
-    /// and itself, and no more than ``insertionBatchBytes`` of it waits to be stored before the next batch is begun.
-    public var deltaBatchBytes = 4 << 20
+    /// and itself, and no more than ``insertionBatchBytes`` of it waits to be stored before the next batch is begun. Of every connection
+    /// there may be so much and one base at a time, beside `limits.memory`.
+    public var deltaBatchBytes = 256 << 10
     /// `exchanged_revisions`: documents whose last revision a session remembers as sent or received, where the peer may not have
     /// everything; deltas from them are safe.
     public var exchangedRevisions = 2_000
