@@ -20,6 +20,8 @@ int nj_check_call(nj_state *S, int hook, int use);
 int nj_check_body(nj_state *S, const nj_document *d);
 // Where a result error is shown: the line at which the function on top begins, which stays there.
 void nj_note_definition(lua_State *L, nj_state *S);
+// Brings ctx.flags of a use up to date: 1 deleted, 2 access removed.
+void nj_set_flags(lua_State *L, nj_use *use, uint32_t flags);
 // Runs a C function protected with the hook as its upvalue 1 and the pointer as its argument, and ends the call.
 int nj_call_hook(nj_state *S, int hook, lua_CFunction function, void *argument);
 

@@ -13,13 +13,14 @@ typedef struct {
     bool is_silent; // the hook returned no value
 } filter_run;
 
-static void set_flags(lua_State *L, const nj_use *use, uint32_t flags) {
+void nj_set_flags(lua_State *L, nj_use *use, uint32_t flags) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, use->flags);
     lua_pushboolean(L, (flags & 1) != 0);
     lua_setfield(L, -2, "deleted");
     lua_pushboolean(L, (flags & 2) != 0);
     lua_setfield(L, -2, "access_removed");
     lua_pop(L, 1);
+    use->last_flags = flags;
 }
 
 // Arguments: the run, the hook, ctx.
@@ -30,8 +31,7 @@ static int run_filters(lua_State *L) {
     for (;;) {
         const nj_document *document = &run->documents[run->at];
         if (__builtin_expect(run->use->last_flags != document->flags, 0)) {
-            set_flags(L, run->use, document->flags);
-            run->use->last_flags = document->flags;
+            nj_set_flags(L, run->use, document->flags);
         }
         uint64_t handle = nj_begin_document(S, 0, document);
         S->docs[0].number = (int32_t)run->at;

@@ -46,13 +46,7 @@ static int run_sync(lua_State *L) {
     begin_assignment(L);
     nj_decode(L, S, call->caller, "the caller");
     lua_rawsetp(L, LUA_REGISTRYINDEX, &nj_key_caller);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, call->use->flags);
-    lua_pushboolean(L, call->document->is_deleted);
-    lua_setfield(L, -2, "deleted");
-    lua_pushboolean(L, 0);
-    lua_setfield(L, -2, "access_removed");
-    lua_pop(L, 1);
-    call->use->last_flags = call->document->is_deleted ? 1 : 0;
+    nj_set_flags(L, call->use, call->document->is_deleted ? 1 : 0);
 
     lua_pushvalue(L, lua_upvalueindex(1));
     int base = lua_gettop(L) - 1;

@@ -52,14 +52,7 @@ extension Replicator {
     }
 
     /// How many documents are on the list.
-    public nonisolated func refusedCount() async throws -> Int {
-        let key = configuration.remoteKey
-        let collections = configuration.collections.compactMap { configuration.database.collection($0.collection) }
-        return try await configuration.database.read { transaction in
-            guard let remote = try transaction.existingRemote(for: key) else { return 0 }
-            return try collections.reduce(0) { try $0 + transaction.exclusionCount($1, remote: remote, kind: .refused) }
-        }
-    }
+    public nonisolated func refusedCount() async throws -> Int { try await count(.refused) }
 }
 
 extension Replicator {

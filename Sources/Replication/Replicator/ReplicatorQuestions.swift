@@ -129,12 +129,15 @@ extension Replicator {
     }
 
     /// How many documents are held, in each direction.
-    public nonisolated func heldCount() async throws -> Int {
+    public nonisolated func heldCount() async throws -> Int { try await count(.held) }
+
+    /// How many documents are on a list, over all collections.
+    nonisolated func count(_ kind: Exclusion.Kind) async throws -> Int {
         let key = configuration.remoteKey
         let names = configuration.collections.compactMap { configuration.database.collection($0.collection) }
         return try await configuration.database.read { transaction in
             guard let remote = try transaction.existingRemote(for: key) else { return 0 }
-            return try names.reduce(0) { try $0 + transaction.exclusionCount($1, remote: remote, kind: .held) }
+            return try names.reduce(0) { try $0 + transaction.exclusionCount($1, remote: remote, kind: kind) }
         }
     }
 }
