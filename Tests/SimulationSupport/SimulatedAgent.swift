@@ -22,6 +22,10 @@ package final class SimulatedAgent: @unchecked Sendable {
     package let disk: SimulatedDisk
     package let time: SimulatedTime
     package var links: [SimulatedLink] = []
+    /// Links whose configuration is another one for now, by their place.
+    private var changedLinks: [Int: SimulatedLink] = [:]
+    /// The listener's filters, while it has others.
+    private var plannedFilters: (push: SimulatedFilter?, pull: SimulatedFilter?)?
     package var listenerPushFilter: SimulatedFilter?
     package var listenerPullFilter: SimulatedFilter?
     /// Binds peers to a channel.
@@ -47,6 +51,8 @@ package final class SimulatedAgent: @unchecked Sendable {
         let workers: ScheduledWorkers
         package fileprivate(set) var replicators: [Replicator] = []
         fileprivate var router: ChannelRouter?
+        /// Places of replicators that stop because their configuration changed.
+        fileprivate var reloading: Set<Int> = []
         /// Of the listener's sessions that are not over.
         package fileprivate(set) var sessions: [Int: (activity: ActivityLevel, counters: ReplicationCounters)] = [:]
         package fileprivate(set) var isAlive = true
@@ -98,7 +104,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         let process = Process(environment, workers, database, collection)
         self.process = process
         starts += 1
-        for (index, link) in links.enumerated() { process.replicators.append(replicator(index, link, process)) }
+        for index in links.indices { process.replicators.append(replicator(index, process)) }
         if let syncFunction {
             let router = ChannelRouter(
                 database: database, collection: collection, function: syncFunction, listener: "main", environment: environment,
@@ -116,7 +122,8 @@ package final class SimulatedAgent: @unchecked Sendable {
         return limits
     }
 
-    private func replicator(_ index: Int, _ link: SimulatedLink, _ process: Process) -> Replicator {
+    private func replicator(_ index: Int, _ process: Process) -> Replicator {
+        let link = changedLinks[index] ?? links[index]
         var configuration = ReplicatorConfiguration(
             name: "to-\(link.to)", database: process.database, target: "machine-\(link.to)", type: link.type, isContinuous: true,
             collections: [
@@ -154,8 +161,41 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// Replicators that gave up, for instance because the disk failed, are started again, as an operator does.
     package func restartStopped() {
         guard let process else { return }
-        for replicator in process.replicators where replicator.status.activity == .stopped {
+        for (index, replicator) in process.replicators.enumerated()
+        where replicator.status.activity == .stopped && !process.reloading.contains(index) {
             process.environment.task { if process.isAlive { await replicator.start() } }
+        }
+    }
+
+    // MARK: configuration
+
+    /// Another configuration of a replicator comes into force, as by a reload; nil for the planned one.
+    package func reconfigure(_ index: Int, as link: SimulatedLink?) {
+        changedLinks[index] = link
+        guard let process, process.reloading.insert(index).inserted else { return }
+        let old = process.replicators[index]
+        process.environment.task { [self] in
+            await old.stop()
+            guard process.isAlive else { return }
+            process.reloading.remove(index)
+            process.replicators[index] = replicator(index, process)
+            await process.replicators[index].start()
+        }
+    }
+
+    /// Another configuration of the listener comes into force: who is connected has to connect again.
+    package func reconfigureListener(pushFilter: SimulatedFilter?, pullFilter: SimulatedFilter?) {
+        if plannedFilters == nil { plannedFilters = (listenerPushFilter, listenerPullFilter) }
+        (listenerPushFilter, listenerPullFilter) = (pushFilter, pullFilter)
+        network.cutAll(of: number)
+    }
+
+    /// What was changed is as planned again.
+    package func configureAsPlanned() {
+        for index in changedLinks.keys.sorted() { reconfigure(index, as: nil) }
+        if let (pushFilter, pullFilter) = plannedFilters {
+            reconfigureListener(pushFilter: pushFilter, pullFilter: pullFilter)
+            plannedFilters = nil
         }
     }
 

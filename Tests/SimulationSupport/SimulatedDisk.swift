@@ -34,6 +34,8 @@ package final class SimulatedDisk: @unchecked Sendable {
     package var changesUntilPowerCut: Int?
     /// How often a call fails with EIO for no reason; a write fails with ENOSPC in half of these cases.
     package var faultRates: [Operation: Double] = [:]
+    /// Another process holds SQLite's lock for writing.
+    package var isWriteLocked = false
     /// Faults that came so far, planned or by rate.
     package private(set) var faults = 0
 

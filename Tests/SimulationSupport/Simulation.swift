@@ -123,8 +123,10 @@ package final class Simulation: @unchecked Sendable {
         network.conditions = .init()
         for agent in agents {
             agent.disk.faultRates = [:]
+            agent.disk.isWriteLocked = false
             if agent.disk.changesUntilPowerCut != nil { crashNow(agent) }
             start(agent)
+            agent.configureAsPlanned()
             agent.restartStopped()
         }
         for policy in policies where policy.mood != .well { policy.change(.well) }
@@ -143,6 +145,8 @@ package final class Simulation: @unchecked Sendable {
             // As below.
         } catch StoreError.inputOutput, StoreError.diskFull {
             // The disk fails; the next attempt may do better.
+        } catch where agent.disk.isWriteLocked {
+            // Likewise, when the other process is done.
         } catch {
             violate("machine \(agent.number) does not start again: \(error)")
         }

@@ -31,7 +31,30 @@ extension Simulation {
                 }
             }
         }
+        if plan.reconfigures { scheduleConfigurations(start) }
         if !plan.isCalm { scheduleFaults(start) }
+    }
+
+    /// Operators change what a machine is to do, and reload.
+    private func scheduleConfigurations(_ start: UInt64) {
+        for _ in 0..<(1 + random.below(3)) {
+            let agent = agents[random.below(agents.count)]
+            guard let index = agent.links.indices.randomElement(random) else { continue }
+            var link = agent.links[index]
+            switch random.below(4) {
+            case 0: link.type = .push
+            case 1: link.type = .pull
+            case 2: (link.pushFilter, link.pullFilter) = (nil, nil)
+            default: link.resolver = nil
+            }
+            let changed = link
+            at(start, .load, agent) { _ in agent.reconfigure(index, as: changed) }
+            if random.chance(0.5) { at(start, .load, agent) { _ in agent.reconfigure(index, as: nil) } }
+        }
+        if random.chance(0.5) {
+            let agent = agents[plan.links[0].to]
+            at(start, .load, agent) { _ in agent.reconfigureListener(pushFilter: nil, pullFilter: nil) }
+        }
     }
 
     /// What a listener's filter rejects it never sees again, so a rejection must be for ever.
@@ -62,6 +85,15 @@ extension Simulation {
                     agent.disk.faultRates = simulation.random.chance(0.5) ? [.write: rate] : [.sync: rate, .read: rate / 10]
                     simulation.after(2_000_000_000, .fault, agent) { _ in
                         agent.disk.faultRates = [:]
+                        agent.restartStopped()
+                    }
+                }
+            }
+            if plan.hasDiskFaults, random.chance(0.3) {
+                at(start, .fault, agent) { simulation in
+                    agent.disk.isWriteLocked = true
+                    simulation.after(1_000_000_000 + simulation.random.next() % 6_000_000_000, .fault, agent) { _ in
+                        agent.disk.isWriteLocked = false
                         agent.restartStopped()
                     }
                 }
@@ -190,6 +222,11 @@ extension Simulation {
         record.purged.insert(id)
         process.database.write { try $0.purge(collection, id) } completion: { _ in }
     }
+}
+
+extension Range<Int> {
+    /// One of them; nil where there is none.
+    fileprivate func randomElement(_ random: SeededRandom) -> Int? { isEmpty ? nil : lowerBound + random.below(count) }
 }
 
 extension Int64 {

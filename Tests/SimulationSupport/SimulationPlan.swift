@@ -25,6 +25,8 @@ package struct SimulationPlan: Sendable {
     package var unites = true
     /// Documents are deleted on one machine while others write them.
     package var deletesInConflict = false
+    /// Replicators and listeners get another configuration, and later their own again.
+    package var reconfigures = false
     package var planted: PlantedFault?
 
     /// - Parameter topology: nil for one that the seed chooses; large fleets are rare.
@@ -53,6 +55,13 @@ package struct SimulationPlan: Sendable {
         if hasChannels { hasPolicies = false }
         if isCalm { (hasCrashes, hasDiskFaults, hasPolicies) = (false, false, hasPolicies) }
         deletesInConflict = random.chance(0.5)
+        reconfigures = !isCalm && random.chance(0.3)
+        // What a planted fault needs to show itself happens in each of its runs.
+        switch planted {
+        case .twoUnderWay: (isCalm, hasBursts) = (false, true)
+        case .unansweredWrite: (isCalm, hasDiskFaults) = (false, true)
+        default: break
+        }
     }
 }
 

@@ -118,6 +118,8 @@ final class VFSFile {
             shared.unlock(range, &held)
             return SQLITE_OK
         }
+        // The first lock of a log is the writer's.
+        if disk.isWriteLocked, flags & SQLITE_SHM_EXCLUSIVE != 0, range.contains(0), !held.exclusive.contains(0) { return SQLITE_BUSY }
         return shared.lock(range, exclusive: flags & SQLITE_SHM_EXCLUSIVE != 0, &held) ? SQLITE_OK : SQLITE_BUSY
     }
 
