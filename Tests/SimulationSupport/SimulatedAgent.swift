@@ -112,7 +112,7 @@ package final class SimulatedAgent: @unchecked Sendable {
             process.router = router
             environment.task { if process.isAlive { await router.start() } }
         }
-        for replicator in process.replicators { environment.task { if process.isAlive { await replicator.start() } } }
+        for replicator in process.replicators { run(replicator, process) }
     }
 
     private var limits: ReplicationLimits {
@@ -163,7 +163,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         guard let process else { return }
         for (index, replicator) in process.replicators.enumerated()
         where replicator.status.activity == .stopped && !process.reloading.contains(index) {
-            process.environment.task { if process.isAlive { await replicator.start() } }
+            run(replicator, process)
         }
     }
 
@@ -179,7 +179,16 @@ package final class SimulatedAgent: @unchecked Sendable {
             guard process.isAlive else { return }
             process.reloading.remove(index)
             process.replicators[index] = replicator(index, process)
-            await process.replicators[index].start()
+            run(process.replicators[index], process)
+        }
+    }
+
+    /// Starts a replicator; should the process die at this moment, it does not outlive it.
+    private func run(_ replicator: Replicator, _ process: Process) {
+        process.environment.task {
+            guard process.isAlive else { return }
+            await replicator.start()
+            if !process.isAlive { await replicator.stop() }
         }
     }
 

@@ -45,7 +45,7 @@ extension Simulation {
             case 0: link.type = .push
             case 1: link.type = .pull
             case 2: (link.pushFilter, link.pullFilter) = (nil, nil)
-            default: link.resolver = nil
+            default: link.pullFilter = nil
             }
             let changed = link
             at(start, .load, agent) { _ in agent.reconfigure(index, as: changed) }

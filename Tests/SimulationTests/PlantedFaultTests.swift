@@ -9,6 +9,7 @@ import Testing
     static let found: [PlantedFault: UInt64] = [
         .acknowledgedBeforeCommit: 2, .settledBeforeStored: 5, .checkpointTooFar: 2, .lostWakeUp: 2, .echo: 11, .forgottenHeldDocument: 2,
         .missingBlobs: 1, .forgottenSuccessor: 6, .passedFailingFilter: 2, .hopedForPull: 26, .staleMark: 51,
+        .overtakingPurge: 1, .unansweredWrite: 1, .twoUnderWay: 43,
     ]
 
     @Test(arguments: PlantedFault.allCases.filter { found[$0] != nil }) func knownSeedFinds(_ fault: PlantedFault) async throws {
