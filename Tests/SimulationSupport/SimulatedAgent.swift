@@ -183,12 +183,12 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
-    /// Starts a replicator; should the process die at this moment, it does not outlive it.
+    /// Starts a replicator; should the process die or another one take its place at this moment, it does not outlive that.
     private func run(_ replicator: Replicator, _ process: Process) {
         process.environment.task {
             guard process.isAlive else { return }
             await replicator.start()
-            if !process.isAlive { await replicator.stop() }
+            if !process.isAlive || !process.replicators.contains(where: { $0 === replicator }) { await replicator.stop() }
         }
     }
 
