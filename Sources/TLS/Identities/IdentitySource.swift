@@ -32,14 +32,15 @@ public final class IdentitySource: Sendable {
     }
 
     /// The anonymous identity is renewed before it ends.
-    private var isDue: Bool {
-        let isAnonymous =
-            switch setting {
-            case .anonymous: true
-            case .label(let label): label == .anonymous
-            case .files, .provider: false
-            }
-        return isAnonymous && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal
+    private var isDue: Bool { renewsItself && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal }
+
+    /// It is the agent's own, replaced before its end.
+    public var renewsItself: Bool {
+        switch setting {
+        case .anonymous: true
+        case .label(let label): label == .anonymous
+        case .files, .provider: false
+        }
     }
 
     /// What status should say of its end; nil while all is well.

@@ -44,7 +44,7 @@ struct ImportCommand: AsyncParsableCommand {
             }
             for problem in counts.problems { Output.errorLine("nightjar: \(TextTable.printable(problem))") }
             if counts.moreProblems > 0 {
-                Output.errorLine("nightjar: and \(Output.count(counts.moreProblems, "line")) more; import the file again once these are mended to see them")
+                Output.errorLine("nightjar: and \(Plural.count(counts.moreProblems, "line")) more; import the file again once these are mended to see them")
             }
             if json {
                 Output.json(counts.json)

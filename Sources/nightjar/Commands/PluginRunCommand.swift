@@ -128,7 +128,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
         if !table.isEmpty { Output.write(1, table.text) }
         Output.line(
-            "\(Output.count(reports.count, "document")): \(passed) pass, \(rejected) rejected, \(failed) failed; "
+            "\(Plural.count(reports.count, "document")): \(passed) pass, \(rejected) rejected, \(failed) failed; "
                 + "\(StatusText.decimal(milliseconds, 1)) ms, the slowest \(StatusText.decimal(slowest, 3)) ms")
     }
 
