@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Replication
 import TLS
 

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Glibc
 import PluginHost
 

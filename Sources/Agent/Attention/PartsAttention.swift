@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Interfaces
 import PluginHost
 import Replication

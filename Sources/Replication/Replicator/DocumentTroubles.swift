@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Interfaces
 import Synchronization
 

@@ -2,6 +2,7 @@ import Agent
 import AgentConfiguration
 import ArgumentParser
 import Documents
+import Encodings
 import LuaRuntime
 import NIOPosix
 import PluginHost
