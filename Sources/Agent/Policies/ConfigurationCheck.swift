@@ -17,8 +17,7 @@ public enum ConfigurationCheck {
     public static func run(_ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil) async throws -> Report {
         var report = Report()
         var problems = unavailable(settings)
-        // Identities are in the data folder.
-        if settings.knowsDataFolder { problems += tlsFiles(settings, .obstacles, environment) + tlsFiles(settings, .dates, environment) }
+        problems += tlsFiles(settings, .obstacles, environment) + tlsFiles(settings, .dates, environment)
         // What is wrong in itself is told once, and what follows from it is not.
         let places = Set((found?.problems ?? []).map(Place.init))
         problems.removeAll { places.contains(Place($0)) }
