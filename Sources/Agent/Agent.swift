@@ -35,13 +35,14 @@ public actor Agent {
         var plugins: PluginHost?
         var conflictPolicies: [String: ConflictPolicy] = [:]
         var isReady = false
-        /// Why the last reload changed nothing; nil when it went well.
-        var refusedReload: String?
+        /// Why the last reload changed nothing, and since when that is so; nil when it went well.
+        var refusedReload: (text: String, since: Int64)?
     }
 
     nonisolated let conflicts = ConflictHub()
 
     nonisolated let log: Logger
+    nonisolated let attentionTimes = AttentionTimes()
     let reloads = Turns()
     private(set) var isStopping = false
     /// Held until the process ends or the agent is released: longer than the admin socket exists.
@@ -52,6 +53,7 @@ public actor Agent {
     private var maintenance: Task<Void, Never>?
     private var securityWatch: Task<Void, Never>?
     private var logWatch: Task<Void, Never>?
+    private var attentionWatch: Task<Void, Never>?
     private var networkWatch: NetworkWatch?
     private var remembering: Task<Void, Never>?
     private let channels: ChannelKeeper
@@ -104,6 +106,7 @@ public actor Agent {
             try goesOn()
             maintenance = Task { [weak self] in await self?.maintain() }
             logWatch = Task { [logs] in await logs.watchFolded() }
+            attentionWatch = Task { [weak self] in await self?.watchAttention() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             networkWatch = watchNetwork()
             remembering = Task { [weak self] in await self?.rememberNowAndThen() }
@@ -135,6 +138,7 @@ public actor Agent {
         maintenance?.cancel()
         securityWatch?.cancel()
         logWatch?.cancel()
+        attentionWatch?.cancel()
         networkWatch?.stop()
         remembering?.cancel()
         defer { logs.reportFolded(all: true) }

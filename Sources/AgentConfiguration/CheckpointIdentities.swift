@@ -37,7 +37,8 @@ extension AgentSettings {
                     at: replicator.name.position,
                     "the replicators \(Quoting.quoted(replicator.name.value)) and \(Quoting.quoted(other.value)) would share a checkpoint: both do "
                         + "\(identity.type) of \(identity.collection) in the database \(Quoting.quoted(identity.database)) with the same target, "
-                        + "and with the same document_ids, channels, pull_filter and pull_transform")
+                        + "and with the same document_ids, channels, pull_filter and pull_transform; take the collection out of one of them, or give one another document_ids, channels "
+                        + "or pull_filter")
                 break
             }
         }

@@ -21,6 +21,14 @@ extension AgentSettings {
         try load(path, overrides, environment, only: nil)
     }
 
+    /// Reads as much of a configuration file as is right: for `check`, which names everything at once.
+    /// - Returns: what could be read (nil: nothing), and what is wrong (nil: nothing).
+    public static func examine(path: String, overrides: Overrides = Overrides()) -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
+        do throws(ConfigurationProblems) {
+            return read(try bytes(of: path), path, Paths.folder(of: path), overrides, nil, only: nil)
+        } catch { return (nil, error) }
+    }
+
     /// Reads only what finds a running agent and its data folder: `data`. The agent has the rest, and secrets that whoever asks it need
     /// not have; and a file that is being edited must not keep its operator from asking.
     /// - Throws: what is wrong with it, or with the file as YAML.
@@ -33,15 +41,17 @@ extension AgentSettings {
     private static func load(
         _ path: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
     ) throws(ConfigurationProblems) -> AgentSettings {
-        let bytes: [UInt8]
+        try parse(try bytes(of: path), path, Paths.folder(of: path), overrides, environment, only: keys)
+    }
+
+    private static func bytes(of path: String) throws(ConfigurationProblems) -> [UInt8] {
         do {
             // Pipes are welcome here: --config <(template).
-            bytes = try SmallFile.read(path, limit: Limits.fileBytes, regularOnly: false)
+            return try SmallFile.read(path, limit: Limits.fileBytes, regularOnly: false)
         } catch {
             let text = error.text(limit: Limits.fileBytes)
             throw ConfigurationProblems([ConfigurationProblem(file: path, line: 0, column: 0, message: "cannot be read: \(text)")])
         }
-        return try parse(bytes, path, Paths.folder(of: path), overrides, environment, only: keys)
     }
 
     /// Reads a configuration that is already in memory.
@@ -57,10 +67,19 @@ extension AgentSettings {
     private static func parse(
         _ bytes: [UInt8], _ file: String, _ folder: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
     ) throws(ConfigurationProblems) -> AgentSettings {
+        let (settings, problems) = read(bytes, file, folder, overrides, environment, only: keys)
+        if let problems { throw problems }
+        // Without problems there is something.
+        return settings ?? AgentSettings()
+    }
+
+    private static func read(
+        _ bytes: [UInt8], _ file: String, _ folder: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
+    ) -> (AgentSettings?, ConfigurationProblems?) {
         var problems = ProblemList(file: file)
         let root = YAMLReader.read(bytes, file: file, problems: &problems)
         // Duplicate keys alone leave a tree worth checking further; a syntax error leaves none.
-        if root == nil, let error = problems.error { throw error }
+        if root == nil, let error = problems.error { return (nil, error) }
 
         var settings = AgentSettings()  // an empty file means all defaults
         var reading: Reading
@@ -74,12 +93,14 @@ extension AgentSettings {
             reading = Reading(file: file, folder: folder, problems: problems)
         }
         settings.check(references: &reading)
-        if let error = reading.problems.error { throw error }
-
+        let named = root?.entries?.map(\.key) ?? []
+        settings.unread = Set(
+            (settings.data.value.isEmpty && named.contains("data") && overrides.data == nil ? ["data"] : [])
+                + (settings.plugins == nil && named.contains("plugins") && overrides.plugins == nil ? ["plugins"] : []))
         settings.file = file
         settings.folder = folder
         settings.fillPaths(overrides)
-        return settings
+        return (settings, reading.problems.error)
     }
 
     /// What `nightjar run` uses without a configuration file: data in `./nightjar-data`, plugins in `./plugins` if there is

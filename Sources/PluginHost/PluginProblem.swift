@@ -22,6 +22,8 @@ public struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Takes `file:line:` off the front of a Lua message, for display only; nothing is decided by it.
     init(plugin: String, luaMessage: String, fallbackFile: String) {
+        let own = "\(fallbackFile): "
+        let luaMessage = luaMessage.utf8.starts(with: own.utf8) ? String(luaMessage.dropFirst(own.count)) : luaMessage
         let parts = luaMessage.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
         if parts.count == 3, parts[0].utf8.suffix(4).elementsEqual(".lua".utf8), let line = Int(parts[1]) {
             self.init(plugin: plugin, file: String(parts[0]), line: line, message: String(parts[2].drop { $0 == " " }))

@@ -7,6 +7,10 @@ struct Nightjar: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "nightjar",
         abstract: "An edge sync agent: stores JSON documents, replicates them, and lets Lua plugins decide.",
+        discussion: """
+            Exit status: 0; 1 failed, or a list has something that needs a hand; 64 wrong usage; 75 run could not stop in time and ended \
+            itself; 78 wrong configuration.
+            """,
         version: AgentVersion.number,
         subcommands: [
             RunCommand.self, CheckCommand.self, StatusCommand.self, ReloadCommand.self, DocCommand.self, BlobCommand.self, ImportCommand.self, ExportCommand.self,

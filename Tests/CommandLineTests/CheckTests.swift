@@ -80,6 +80,34 @@ import Testing
         #expect(outcome.errors.contains("broken.lua:2:"), "\(outcome)")
     }
 
+    @Test("mistakes of the file, of plugins, of files it names and of uses are told in one run, each once")
+    func allAtOnce() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/broken.lua", "return {\n  push_filter = function(doc) return doc. end\n}\n")
+        try folder.write("plugins/pulls.lua", "return { pull_filter = function(doc) return true end }\n")
+        let text = """
+            data: data
+            databases: { main: { colections: [] } }
+            listeners:
+              - { name: edge, databases: [ nowhere ], interface: lo, port: 0, disable_tls: true, push_filter: broken }
+            replicators:
+              - name: hub
+                database: main
+                target: wsx://hub/main
+                pinned_server_certificate: absent.pem
+                collections: { _default: { push_filter: pulls, pull_filter: broken } }
+
+            """
+        try folder.write("nightjar.yaml", text)
+        let outcome = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), folder: folder.path)
+        #expect(outcome.status == 78)
+        let lines = outcome.errors.split(separator: "\n").map(String.init)
+        for words in ["colections", "nowhere", "wsx", "absent.pem", "broken.lua:2:", "has no push_filter"] {
+            #expect(lines.filter { $0.contains(words) }.count == 1, "\(words): \(outcome)")
+        }
+        #expect(lines.count == 6, "\(outcome)")
+    }
+
     @Test func aFileThatIsNotThereIsStatus78() async throws {
         for command in ["check", "run", "status"] {
             let outcome = try await NightjarExecutable.run(command, "--config", "/nowhere/nightjar.yaml")

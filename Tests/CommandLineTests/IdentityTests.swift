@@ -73,6 +73,21 @@ import Testing
         }
     }
 
+    @Test("a list with an identity that has expired is status 1, and says what to do; one that ends soon is named with status 0")
+    func expired() async throws {
+        #expect(try await nightjar("create", "soon", "--validity", "5").status == 0)
+        let soon = try await nightjar("list")
+        #expect(soon.status == 0 && soon.errors.contains("identity soon expires in") && soon.errors.contains("identity create soon --replace"), "\(soon)")
+        try await openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "old.key")
+        try await openssl("req", "-new", "-key", "old.key", "-subj", "/CN=old", "-out", "old.csr")
+        try await openssl("x509", "-req", "-in", "old.csr", "-signkey", "old.key", "-days", "-1", "-out", "old.pem")
+        #expect(try await nightjar("import", "old", "old.pem", "--key", "old.key").status == 0)
+        let list = try await nightjar("list")
+        #expect(list.status == 1 && list.errors.contains("identity old expired at") && list.errors.contains("identity create old --replace"), "\(list)")
+        #expect(list.lines.count == 3, "\(list)")
+        #expect(try await nightjar("list", "--json").status == 1)
+    }
+
     @Test("that the agent makes its own identity is said where it has not been made yet")
     func anonymousIsMadeByTheAgent() async throws {
         let outcome = try await nightjar("show", "anonymous")

@@ -39,7 +39,7 @@ import Testing
             let (away, once) = (try await edge.replicator("away"), try await edge.replicator("once"))
             return away["activity"] == "offline" && once["activity"] == "stopped" && once["error"]?.isNull == false
         }
-        #expect(try await edge.admin.get("/health").text.contains("replicator once stopped"))
+        #expect(try await edge.admin.get("/health").text.contains("replicator once: stopped"))
         for name in ["away", "once"] { #expect(try await edge.command("replicator", name, "stop").status == 0) }
         try await eventually("both are stopped and nothing is wrong") {
             for name in ["away", "once"] {
@@ -96,16 +96,21 @@ import Testing
         let first = try await AgentProcess.start(configuration)
         var edge = first
         #expect(try await edge.put("main", "x", #"{"bad":true}"#).status == 201)
-        try await eventually("it is refused") { try await first.replicator("hub")["rejected_by_peer"] == 1 }
-        let list = try await edge.command("replicator", "hub", "rejected", "--json")
+        try await eventually("it is refused") { try await first.replicator("hub")["refused"] == 1 }
+        let list = try await edge.command("replicator", "hub", "refused", "--json")
         let row = try #require(try list.json.asArray?.first)
         #expect(row["id"] == "x" && row["status"] == 403 && row["rev"]?.asString?.hasPrefix("1-") == true, "\(list)")
         #expect(row["reason"]?.asString?.isEmpty == false && row["since"]?.asString?.isEmpty == false)
-        #expect(try await edge.command("replicator", "hub", "rejected").output.contains("403"))
+        #expect(try await edge.command("replicator", "hub", "refused").output.contains("403"))
         #expect(try await edge.command("status").output.contains("needs attention: replicator hub: the peer refuses 1 document"))
         // No restart would mend it.
         let health = try await edge.admin.get("/health")
-        #expect(try health.status == 200 && health.json["rejected_documents"] == 1)
+        #expect(try health.status == 200 && health.json["status"] == "attention", "\(health)")
+        let entry = try #require(try health.json["attention"]?.asArray?.first)
+        #expect(entry["kind"] == "documents_refused" && entry["gravity"] == "attention" && entry["subject"] == "replicator hub")
+        #expect(entry["since"] == row["since"] && entry["remedy"]?.asString?.contains("retry-refused") == true, "\(entry.text)")
+        let metric = #"nightjar_documents_refused{replicator="hub"} 1"#
+        #expect(try await edge.admin.get("/metrics").text.contains(metric))
 
         // A restart forgets nothing; the peer's rule changes, and the operator asks for another try.
         _ = try await edge.stop()
@@ -114,10 +119,24 @@ import Testing
         try hubFolder.write("plugins/strict.lua", strict.replacing("not doc.bad", with: "true"))
         let second = edge
         try await eventually("it is taken") {
-            _ = try await second.command("replicator", "hub", "retry-rejected")
+            _ = try await second.command("replicator", "hub", "retry-refused")
             return try await hub.get("main", "x").status == 200
         }
         try await eventually("nothing is listed") { try await second.command("replicator", "hub", "rejected").output == "the peer refuses nothing\n" }
+        #expect(try await edge.command("replicator", "hub", "retry-refused").output == "hub: the peer refuses nothing: nothing is offered again\n")
+
+        // One that only pulls offers nothing, and says so.
+        #expect(try await edge.put("main", "y", #"{"bad":true}"#).status == 201)
+        try hubFolder.write("plugins/strict.lua", strict)
+        #expect(try await edge.put("main", "z", #"{"bad":true}"#).status == 201)
+        try await eventually("another is refused") { try await second.replicator("hub")["refused"]?.asInt64 ?? 0 > 0 }
+        try edge.folder.write("nightjar.yaml", configuration.replacing("    continuous: true", with: "    continuous: true\n    type: pull"))
+        #expect(try await edge.command("reload").status == 0)
+        #expect(try await edge.command("replicator", "hub", "refused").output == "the peer refuses nothing\n")
+        #expect(try await edge.replicator("hub")["refused"] == 0)
+        let nothing = try await edge.command("replicator", "hub", "retry-refused")
+        #expect(nothing.status == 1 && nothing.errors.contains("only pulls"), "\(nothing)")
+        #expect(try await edge.command("status").output.contains("the peer refuses") == false)
     }
 
     @Test func wrongNamesAndWordsAreRefused() async throws {

@@ -48,7 +48,7 @@ import Testing
         let remedy = "(needs action); check the database's name at the end of target, and whether the peer has it"
         #expect(text.contains("\(remedy); once this is mended: nightjar replicator up start\n"), "\(text)")
         #expect(text.contains("\(remedy), attempt 1 at 20") && text.contains("or now: nightjar replicator waits start\n"), "\(text)")
-        #expect(text.contains("needs attention: replicator waits gets no further"), "\(text)")
+        #expect(text.contains("UNHEALTHY: replicator waits: gets no further"), "\(text)")
     }
 
     @Test func theAgentIsFoundByAConfigurationThatIsBeingEdited() async throws {
@@ -138,8 +138,10 @@ import Testing
                 + Configuration.replicator("gone", to: "ws://127.0.0.1:1/main", continuous: false, more: "max_attempts: 1"), in: folder)
         let port = HTTPProbe.tcp(port: try agent.port("admin"))
         try await eventually("the replicator has given up") { try await port.get("/health").status == 503 }
-        #expect(try await port.get("/health").json == ["status": "failing"])
+        #expect(try await port.get("/health").json == ["status": "unhealthy"])
         let known = try await port.request("GET", "/health", headers: [("Authorization", "Bearer open-sesame")])
         #expect(known.status == 503 && known.text.contains("replicator gone"))
+        // A supervisor, which can only restart, does not take that for a reason.
+        for path in ["/live", "/ready"] { #expect(try await port.get(path).status == 200) }
     }
 }

@@ -33,7 +33,7 @@ struct DamagedDocumentTests {
         let damaged = try await hub.database("main")["damaged_documents"]?.asArray ?? []
         #expect(damaged.map { $0["id"]?.asString } == ["bad"])
         let status = try await hub.command("status")
-        #expect(status.output.contains("document bad of main"), "\(status)")
+        #expect(status.output.contains("database main") && status.output.contains("document bad is damaged"), "\(status)")
 
         let removed = try await hub.command("doc", "rm", "main", "bad")
         #expect(removed.status == 0, "\(removed)")

@@ -140,14 +140,14 @@ struct HandshakeTests {
             let edge = status["listeners"]?.asArray?.first { $0["name"]?.asString == "edge" }
             let attention = edge?["attention"]?.asArray?.compactMap(\.asString) ?? []
             #expect(attention.contains { $0.contains("a login could not be judged: plugin_") }, "\(attention)")
-            let problems = status["problems"]?.asArray?.compactMap(\.asString) ?? []
+            let problems = (status["attention"]?.asArray ?? []).map { "\($0["subject"]?.asString ?? ""): \($0["text"]?.asString ?? "")" }
             #expect(problems.contains { $0.hasPrefix("listener edge: plugin denies: a login could not be judged") }, "\(problems)")
             try await peer.push("beside-\(user)")
         }
         let line = try await agent.process.line(containing: "the authenticator failed: plugin_", in: .errors)
         #expect(line.contains("denies.lua"), "\(line)")
         try folder.write("plugins/denies.lua", denies + "\n-- mended")
-        try await eventually("all is well") { try await agent.status()["problems"]?.asArray?.isEmpty == true }
+        try await eventually("all is well") { try await agent.status()["attention"]?.asArray?.isEmpty == true }
         #expect(try await agent.stop().status == 0)
     }
 

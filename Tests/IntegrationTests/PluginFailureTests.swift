@@ -183,7 +183,7 @@ struct PluginFailureTests {
             try await edge.save("served-\(kind)", "{}")
             try await eventually("\(kind): the old version serves") { try await hub.has("served-\(kind)", in: "main") }
             // The operator is told, and the process is fine.
-            let problems = try await edge.status()["problems"]?.text ?? ""
+            let problems = try await edge.status()["attention"]?.text ?? ""
             #expect(problems.contains("gate"), "\(problems)")
             // The version before serves, so this is no matter of health.
             #expect(try await edge.isWell())

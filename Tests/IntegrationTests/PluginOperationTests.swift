@@ -122,7 +122,7 @@ struct PluginOperationTests {
         #expect(plugin["version"]?.asString == version)
         #expect(plugin["state"]?.asString == "refused")
         #expect(plugin["refused"]?["error"]?.asString?.hasPrefix("gate.lua:2:") == true, "\(plugin.text)")
-        #expect(try await again.status()["problems"]?.text.contains("gate.lua:2:") == true)
+        #expect(try await again.status()["attention"]?.text.contains("gate.lua:2:") == true)
         #expect(try await again.isWell())
         #expect(try await again.stop().status == 0)
     }

@@ -35,7 +35,7 @@ struct AdminAccess: Sendable {
         guard let token else { return .everything }
         let shown = Array((request.headers.first("Authorization") ?? "").utf8)
         if constantTimeEquals(shown, Array("Bearer \(token)".utf8)) { return .everything }
-        if request.path == "/health", ["GET", "HEAD"].contains(request.method) { return .everybody }
+        if ["/health", "/live", "/ready"].contains(request.path), ["GET", "HEAD"].contains(request.method) { return .everybody }
         throw HTTPError(
             401,
             "\(shown.isEmpty ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" with admin.token of the agent's "

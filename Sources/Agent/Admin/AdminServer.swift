@@ -72,21 +72,22 @@ public struct AdminServer: Sendable {
         let router = Router(routes)
         guard let access else { return { try await router.respond(to: $0) } }
         return { request in
-            guard try access.check(request) == .everybody else { return try await router.respond(to: request) }
-            let isHealthy = await agent.healthProblems().isEmpty
-            return Answer.json(JSONOutput.object(["status": .string(isHealthy ? "ok" : "failing")]), status: isHealthy ? 200 : 503)
+            guard try access.check(request) == .everybody, request.path == "/health" else { return try await router.respond(to: request) }
+            let health = await agent.health()
+            return Answer.json(JSONOutput.object(["status": health.body["status"]]), status: health.status)
         }
     }
 
     private var routes: [Route] {
         [
             .get("health") { _ in
-                let problems = await agent.healthProblems()
-                return Answer.json(
-                    JSONOutput.object([
-                        "status": .string(problems.isEmpty ? "ok" : "failing"), "reasons": .array(problems.map { .string($0) }),
-                        "rejected_documents": JSONOutput.number(await agent.refusedDocuments()),
-                    ]), status: problems.isEmpty ? 200 : 503)
+                let health = await agent.health()
+                return Answer.json(health.body, status: health.status)
+            },
+            // For supervisors, who can only restart: that it answers, and that it has started.
+            .get("live") { _ in Answer.json(JSONOutput.object(["status": .string("live")])) },
+            .get("ready") { _ in
+                Answer.json(JSONOutput.object(["status": .string(agent.isReady ? "ready" : "not_ready")]), status: agent.isReady ? 200 : 503)
             },
             .get("api/status") { _ in Answer.json(await agent.statusReport()) },
             .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { agent.report($0) })) },

@@ -46,14 +46,8 @@ struct DocumentRoutes: Sendable {
             // As large as it likes: it is stored in batches as it comes.
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
                 let access = try access(request)
-                var counts = DocumentAccess.ImportCounts(source: try request.queryValue("source"))
-                var lines = LineSplitter()
-                for try await part in request.body {
-                    lines.append(part.readableBytesView)
-                    while let batch = lines.take(500, isEnd: false) { try await access.importLines(batch, counts: &counts) }
-                }
-                while let batch = lines.take(500, isEnd: true) { try await access.importLines(batch, counts: &counts) }
-                return Answer.json(counts.json)
+                var pieces = request.body.makeAsyncIterator()
+                return Answer.json(try await access.importAll(source: try request.queryValue("source")) { try await pieces.next() }.json)
             },
             .post("api/databases/:db/compact") { request in
                 let report = try await access(request).database.compact()

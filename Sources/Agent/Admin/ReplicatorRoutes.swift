@@ -62,21 +62,34 @@ struct ReplicatorRoutes: Sendable {
                     try await replicator.eachOrphaned { page in try await rows.write(page.map { Self.orphan($0.0, $0.1) }) }
                 }
             },
-            .get("api/replicators/:name/rejected") { request in
-                let replicator = try replicator(request)
-                return Answer.rows { rows in
-                    try await replicator.eachRefused { page in try await rows.write(page.map { Self.report($0) }) }
-                }
-            },
-            .post("api/replicators/:name/retry-rejected") { request in
-                let replicator = try replicator(request)
-                guard replicator.status.activity != .stopped else {
-                    throw AgentError(.conflict, "replicator \"\(replicator.configuration.name)\" is stopped; its next start offers them again")
-                }
-                let isNow = await replicator.retryRefused()
-                return Answer.json(JSONOutput.object(["ok": .bool(true), "now": .bool(isNow)]), status: 202)
-            },
+            .get("api/replicators/:name/refused", refused),
+            .post("api/replicators/:name/retry-refused", retryRefused),
+            // What they were called before.
+            .get("api/replicators/:name/rejected", refused),
+            .post("api/replicators/:name/retry-rejected", retryRefused),
         ]
+    }
+
+    @Sendable private func refused(_ request: HTTPRequest) throws -> HTTPResponse {
+        let replicator = try replicator(request)
+        return Answer.rows { rows in
+            try await replicator.eachRefused { page in try await rows.write(page.map { Self.report($0) }) }
+        }
+    }
+
+    @Sendable private func retryRefused(_ request: HTTPRequest) async throws -> HTTPResponse {
+        let replicator = try replicator(request)
+        let name = replicator.configuration.name
+        guard replicator.configuration.type.pushes else {
+            throw AgentError(.conflict, "replicator \"\(name)\" only pulls (type: pull): it offers nothing to the peer")
+        }
+        guard replicator.status.activity != .stopped else {
+            throw AgentError(.conflict, "replicator \"\(name)\" is stopped; its next start offers them again: nightjar replicator \(name) start")
+        }
+        let count = try await replicator.refusedCount()
+        let isNow = count > 0 ? await replicator.retryRefused() : false
+        return Answer.json(
+            JSONOutput.object(["ok": .bool(true), "documents": JSONOutput.number(count), "now": .bool(isNow)]), status: 202)
     }
 
     private static func orphan(_ collection: CollectionName, _ row: Exclusion) -> JSONValue {

@@ -8,6 +8,7 @@ import Replication
 /// The status as JSON, in the shape that tools rely on.
 extension Agent {
     public nonisolated func statusReport() async -> JSONValue {
+        let attention = await attention()
         var databases: [JSONValue] = []
         for database in self.databases {
             databases.append(await Self.report(database))
@@ -23,28 +24,35 @@ extension Agent {
             ]),
             "ready": .bool(isReady),
             "databases": .array(databases),
-            "listeners": .array(listeners.map { report($0) }),
-            "replicators": .array(await replicatorReports()),
+            "listeners": .array(listeners.map { report($0, attention) }),
+            "replicators": .array(await replicatorReports(attention)),
             "plugins": .array((plugins?.status() ?? []).map { Self.report($0) }),
-            "problems": .array(await problems().map { .string($0) }),
+            "health": .string(Self.word(attention)),
+            "attention": .array(attention.map { Self.report($0) }),
             "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
         ])
     }
 
-    public nonisolated func replicatorReports() async -> [JSONValue] {
+    public nonisolated func replicatorReports() async -> [JSONValue] { await replicatorReports(nil) }
+
+    /// - Parameter attention: the agent's; nil has each replicator asked.
+    private nonisolated func replicatorReports(_ attention: [Attention]?) async -> [JSONValue] {
         var reports: [JSONValue] = []
-        let security = shared.withLock { $0.replicatorSecurity }
-        for replicator in replicators { reports.append(await report(replicator, security[replicator.configuration.name])) }
+        for replicator in replicators { reports.append(await report(replicator, attention)) }
         return reports
     }
 
-    nonisolated func report(_ replicator: Replicator) async -> JSONValue {
-        await report(replicator, shared.withLock { $0.replicatorSecurity[replicator.configuration.name] })
-    }
-
-    private nonisolated func report(_ replicator: Replicator, _ security: ReplicatorSecurity?) async -> JSONValue {
-        await Self.report(
-            replicator, security, isKeptStopped: records.read(replicator.configuration.name).isStopped, now: environment.time.wallSeconds())
+    nonisolated func report(_ replicator: Replicator, _ attention: [Attention]? = nil) async -> JSONValue {
+        let name = replicator.configuration.name
+        let mine: [Attention]
+        if let attention {
+            mine = attention.filter { $0.subject.utf8.elementsEqual("replicator \(name)".utf8) }
+        } else {
+            mine = await self.attention(of: replicator)
+        }
+        return await Self.report(
+            replicator, shared.withLock { $0.replicatorSecurity[name] }, isKeptStopped: records.read(name).isStopped,
+            now: environment.time.wallSeconds(), attention: mine)
     }
 
     private static func report(_ database: Database) async -> JSONValue {
@@ -80,18 +88,9 @@ extension Agent {
         ])
     }
 
-    /// Logins that its authenticator could not judge. A stranger can bring that about by a name, so it is told, and no matter of health.
-    nonisolated func attention(of listener: PeerListener) -> [String] {
-        let place = "listener \(listener.settings.name.value) authenticator: "
-        return listener.attention + (plugins?.status() ?? []).flatMap { plugin in
-            plugin.loginFailures.filter { $0.utf8.starts(with: place.utf8) }.map {
-                "plugin \(plugin.name): a login could not be judged: \($0.dropFirst(place.count))"
-            }
-        }
-    }
-
-    nonisolated func report(_ listener: PeerListener) -> JSONValue {
-        let attention = attention(of: listener)
+    nonisolated func report(_ listener: PeerListener, _ attention: [Attention]? = nil) -> JSONValue {
+        let subject = "listener \(listener.settings.name.value)"
+        let attention = attention?.filter { $0.subject.utf8.elementsEqual(subject.utf8) } ?? self.attention(of: listener)
         let peers = listener.peers
         let refused = listener.refusedByPeers
         let names = listener.settings.databases.map(\.value)
@@ -106,15 +105,17 @@ extension Agent {
             "connections": JSONOutput.number(peers.count),
             "max_connections": JSONOutput.number(listener.maxConnections),
             "active_connections": JSONOutput.number(peers.count { $0.isActive }),
-            "attention": .array(attention.map { .string($0) }),
-            "rejected_by_peers": .array(
+            "attention": .array(attention.map { .string($0.what) }),
+            "held": JSONOutput.number(listener.heldDocuments.count),
+            // Documents that peers refused when they pulled.
+            "refused_by_peers": .array(
                 refused.refusals.sorted { $0.key < $1.key }.map { key, refusal in
                     JSONOutput.object([
                         "peer": .string(key.peer), "database": .string(key.database), "collection": .string(key.collection.description),
                         "id": .string(key.id.text), "error": Self.report(refusal.error), "since": .string(Timestamp.format(refusal.since)),
                     ])
                 }),
-            "more_rejected_by_peers": JSONOutput.number(refused.more),
+            "more_refused_by_peers": JSONOutput.number(refused.more),
             "peers": .array(
                 peers.map { peer in
                     JSONOutput.object([
@@ -140,8 +141,13 @@ extension Agent {
         ])
     }
 
-    package static func report(
-        _ replicator: Replicator, _ security: ReplicatorSecurity? = nil, isKeptStopped: Bool = false, now: Int64 = 0
+    /// As `nightjar replicate` reports its own.
+    package static func report(_ replicator: Replicator) async -> JSONValue {
+        await report(replicator, nil, isKeptStopped: false, now: 0, attention: [])
+    }
+
+    private static func report(
+        _ replicator: Replicator, _ security: ReplicatorSecurity?, isKeptStopped: Bool, now: Int64, attention: [Attention]
     ) async -> JSONValue {
         let configuration = replicator.configuration
         let status = replicator.status
@@ -157,21 +163,25 @@ extension Agent {
             "activity": .string(status.activity.rawValue),
             "stopped_by_operator": .bool(isKeptStopped),
             // What somebody should look at, also while it is connected and idle.
-            "attention": .array(await replicator.attention(held: held).map { .string($0) }),
+            "attention": .array(attention.map { .string($0.what) }),
+            // The counts from progress to conflicts_resolved are of this run; those of all runs are in lifetime and in /metrics.
+            "counts_since": .string(Timestamp.format(replicator.startedAt)),
             "progress": JSONOutput.object([
                 "completed": JSONOutput.number(status.counts.completed), "total": JSONOutput.number(status.counts.total),
             ]),
             "pushed": JSONOutput.number(status.counts.pushed),
             "pulled": JSONOutput.number(status.counts.pulled),
+            // Documents that a filter here said no to.
             "rejected": JSONOutput.number(status.counts.rejected),
             "failed": JSONOutput.number(status.counts.failed),
             "conflicts_resolved": JSONOutput.number(status.counts.resolved),
             "pending": JSONOutput.number(pending.count),
             // Counting has stopped there; the true number is greater.
             "pending_is_capped": .bool(pending.isCapped),
+            // Documents whose filter failed, now.
             "held": JSONOutput.number(held),
-            // Documents that the peer refused.
-            "rejected_by_peer": JSONOutput.number(refused),
+            // Documents that the peer refused, now.
+            "refused": JSONOutput.number(refused),
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
             "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),
@@ -206,87 +216,5 @@ extension Agent {
             "kind": .string(error.kind.rawValue),
             "remedy": JSONOutput.text(error.remedy),
         ])
-    }
-
-    /// What somebody should look at: what is not healthy, and a configuration that was refused while the one before does its work.
-    private nonisolated func problems() async -> [String] {
-        let refused = shared.withLock { $0.refusedReload }.map {
-            ["the configuration that was to be loaded was refused, and the one before is in force: \($0)"]
-        }
-        var reasons = (refused ?? []) + (await healthProblems()) + (await attention())
-        for replicator in replicators {
-            let (name, count) = (replicator.configuration.name, (try? await replicator.refusedCount()) ?? 0)
-            if count > 0 {
-                reasons.append(
-                    "replicator \(name): the peer refuses \(count) \(count == 1 ? "document" : "documents") (nightjar replicator \(name) rejected)")
-            }
-        }
-        for listener in listeners {
-            let refused = listener.refusedByPeers
-            guard let (key, first) = refused.refusals.min(by: { $0.key < $1.key }) else { continue }
-            let count = refused.refusals.count + refused.more
-            reasons.append(
-                "listener \(listener.settings.name.value): \(count) \(count == 1 ? "document" : "documents") that peers could not store, such as "
-                    + "\(key.id) of \(key.database) at \(key.peer): \(first.error)")
-        }
-        return reasons
-    }
-
-    /// Documents that peers refused, of all replicators. Told with the health, and no matter of it: a restart changes nothing.
-    nonisolated func refusedDocuments() async -> Int {
-        var count = 0
-        for replicator in replicators { count += (try? await replicator.refusedCount()) ?? 0 }
-        return count
-    }
-
-    /// Why the agent is not healthy, a reason each; empty when it is.
-    public nonisolated func healthProblems() async -> [String] {
-        guard isReady else { return ["the agent is starting or stopping"] }
-        var reasons: [String] = []
-        for database in databases {
-            do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {
-                reasons.append("database \(database.name): \(error)")
-            }
-            reasons += database.fileProblems().map { "database \(database.name): \($0)" }
-            for damaged in database.damagedDocuments {
-                reasons.append("database \(database.name), collection \(damaged.collection): " +
-                    "\(StoreError.documentDamaged(id: damaged.id, detail: damaged.detail))")
-            }
-            if database.hasMoreProblems {
-                reasons.append(
-                    "database \(database.name): more documents or blobs are damaged than the \(StoreLimits.damagedDocuments) of each that are "
-                        + "named; mend those, restart the agent, and look again")
-            }
-        }
-        for replicator in replicators {
-            let status = replicator.status
-            guard let error = status.error else { continue }
-            let remedy = error.remedy.map { "; \($0)" } ?? ""
-            if status.activity == .stopped {
-                reasons.append("replicator \(replicator.configuration.name) stopped: \(error)\(remedy)")
-            } else if !error.isTransient {
-                reasons.append("replicator \(replicator.configuration.name) gets no further: \(error)\(remedy)")
-            }
-        }
-        for replicator in replicators {
-            reasons += replicator.waiting.summary().map { "replicator \(replicator.configuration.name): \($0)" }
-        }
-        for listener in listeners {
-            var told: Set<String> = []
-            for peer in listener.peers {
-                for held in peer.standstills where told.insert("\(held.collection) \(held.id)").inserted {
-                    reasons.append(
-                        "listener \(listener.settings.name.value): the push filter fails on document \(held.id) of \(held.collection), and peers "
-                            + "do not get it until the plugin is mended: \(held.failure.message)")
-                }
-            }
-        }
-        for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
-            // One that is refused with a version before it is no matter of health: that one serves.
-            if plugin.version == nil, let refused = plugin.refused { reasons.append("plugin \(plugin.name): \(refused.error)") }
-            for failing in plugin.failing { reasons.append("plugin \(plugin.name): \(failing.usedBy) keeps failing: \(failing.error)") }
-            if plugin.state == .missing { reasons.append("plugin \(plugin.name) is used and its file is gone; its last version serves") }
-        }
-        return reasons
     }
 }

@@ -203,6 +203,14 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
+    /// Documents that peers do not get because the push filter fails on them; each once, however many peers wait for it.
+    var heldDocuments: [Standstill] {
+        var told: Set<String> = []
+        return peers.flatMap { peer in
+            peer.standstills.filter { told.insert("\(peer.database) \($0.collection) \($0.id)").inserted }
+        }
+    }
+
     /// Documents that peers could not take.
     var refusedByPeers: RefusedByPeers { state.withLock { $0.refused } }
 
@@ -293,7 +301,8 @@ public final class PeerListener: ListenerDelegate {
                 activityChanged: { [weak self] level in
                     self?.state.withLock { $0.connections[key]?.peer.isActive = level == .busy }
                 },
-                documents: { [weak self, waiting, environment, name = admission.database.name] in
+                documents: { [weak self, waiting, environment, logger, user = admission.principal.name, name = admission.database.name] in
+                    RefusalLog.note($0, user: user, database: name, logger)
                     waiting.note($0.filter { $0.direction == .pull }, at: environment.time.wallSeconds())
                     self?.note($0, from: who, database: name)
                 },

@@ -2,7 +2,7 @@ import Logging
 
 /// Folds log lines of one cause: so many pass in a while, the rest is counted and told in one line.
 ///
-/// A cause is a place in the program, together with the plugin, listener, replicator, database or limit that it is about; never what a
+/// A cause is a place in the program, together with the plugin, listener, replicator, database, limit or kind of error that it is about; never what a
 /// peer or a document calls itself, of which a stranger can make as many as he likes.
 struct LineFolding {
     /// `log_burst`: lines of one cause that pass in ``interval``.
@@ -12,7 +12,7 @@ struct LineFolding {
     /// `log_causes`: remembered at once. There are fewer, unless somebody configures hundreds of listeners.
     static let causes = 2_000
     /// Metadata that belongs to the cause.
-    private static let names = ["plugin", "listener", "replicator", "database", "limit"]
+    private static let names = ["plugin", "listener", "replicator", "database", "limit", "cause"]
 
     struct Cause: Hashable {
         private var file: String

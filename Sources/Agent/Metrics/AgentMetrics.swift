@@ -23,8 +23,10 @@ extension Agent {
             }
         }
         let security = shared.withLock { $0.replicatorSecurity }
-        for replicator in replicators { Self.add(replicator, security[replicator.configuration.name], to: &text) }
+        for replicator in replicators { await Self.add(replicator, security[replicator.configuration.name], to: &text) }
         for plugin in plugins?.status() ?? [] { Self.add(plugin, to: &text) }
+        for listener in listeners { Self.addDocuments(of: listener, to: &text) }
+        await addAttention(to: &text)
         meters.write(to: &text)
         return text.text
     }
@@ -37,12 +39,24 @@ extension Agent {
             text.add(.gauge, "nightjar_documents_deleted", "Tombstones.", labels, collection.deleted)
             text.add(.gauge, "nightjar_last_sequence", "Number of the last change.", labels, collection.lastSequence)
             text.add(.gauge, "nightjar_conflicts_pending", "Conflicts that wait for their resolver.", labels, collection.conflictsPending)
-            text.add(.gauge, "nightjar_documents_held", "Documents whose filter failed.", labels, collection.held)
+            text.add(.gauge, "nightjar_documents_held", heldHelp, labels, collection.held)
             text.add(.gauge, "nightjar_documents_unrouted", "Documents that sync could not put into channels.", labels, collection.unrouted)
         }
     }
 
-    private static func add(_ replicator: Replicator, _ security: ReplicatorSecurity?, to text: inout PrometheusText) {
+    /// What its peers do not get, or could not take.
+    private static func addDocuments(of listener: PeerListener, to text: inout PrometheusText) {
+        let labels = [("listener", listener.settings.name.value)]
+        text.add(.gauge, "nightjar_documents_held", heldHelp, labels, listener.heldDocuments.count)
+        let refused = listener.refusedByPeers
+        text.add(.gauge, "nightjar_documents_refused", refusedHelp, labels, refused.refusals.count + refused.more)
+    }
+
+    private static let heldHelp =
+        "Documents whose filter failed: for replicators, by database and collection; for the peers of a listener, by listener."
+    private static let refusedHelp = "Documents that the peer refused: of a replicator, or peers of a listener, since its start."
+
+    private static func add(_ replicator: Replicator, _ security: ReplicatorSecurity?, to text: inout PrometheusText) async {
         let labels = [("replicator", replicator.configuration.name)]
         let status = replicator.status
         text.add(.gauge, "nightjar_replicator_activity", "1 for what it does now.", labels + [("activity", status.activity.rawValue)], 1)
@@ -50,17 +64,18 @@ extension Agent {
         text.add(.gauge, "nightjar_replicator_error", "1 while the last attempt's error stands.", labels, status.error == nil ? 0 : 1)
         let lifetime = replicator.lifetime
         text.add(.gauge, "nightjar_replicator_waiting", "Documents that the peer cannot take or give for the moment.", labels, replicator.waiting.all.count)
+        text.add(.gauge, "nightjar_documents_refused", refusedHelp, labels, (try? await replicator.refusedCount()) ?? 0)
         if let last = status.lastSuccess {
             text.add(.gauge, "nightjar_replicator_last_success_seconds", "When it was last done or idle, since 1970.", labels, last)
         }
-        text.add(.counter, "nightjar_replicator_sent_bytes_total", "Bytes of messages sent.", labels, lifetime.bytesSent)
-        text.add(.counter, "nightjar_replicator_received_bytes_total", "Bytes of messages received.", labels, lifetime.bytesReceived)
-        text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent.", labels, lifetime.pushed)
-        text.add(.counter, "nightjar_replicator_pulled_total", "Documents received.", labels, lifetime.pulled)
-        text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter said no to.", labels, lifetime.rejected)
-        text.add(.counter, "nightjar_replicator_held_total", "Documents held because a filter failed.", labels, lifetime.held)
-        text.add(.counter, "nightjar_replicator_failed_total", "Documents that could not be moved.", labels, lifetime.failed)
-        text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided.", labels, lifetime.resolved)
+        text.add(.counter, "nightjar_replicator_sent_bytes_total", "Bytes of messages sent, in all runs.", labels, lifetime.bytesSent)
+        text.add(.counter, "nightjar_replicator_received_bytes_total", "Bytes of messages received, in all runs.", labels, lifetime.bytesReceived)
+        text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)
+        text.add(.counter, "nightjar_replicator_pulled_total", "Documents received, in all runs.", labels, lifetime.pulled)
+        text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter here said no to, in all runs.", labels, lifetime.rejected)
+        text.add(.counter, "nightjar_replicator_held_total", "Times a document was held because a filter failed, in all runs.", labels, lifetime.held)
+        text.add(.counter, "nightjar_replicator_failed_total", "Times a document could not be moved, in all runs.", labels, lifetime.failed)
+        text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided, in all runs.", labels, lifetime.resolved)
         add(status.counts.deltas, labels, to: &text)
         text.add(
             .gauge, "nightjar_unsafe_skip_server_certificate_verification", "1 where any server certificate is accepted.", labels,

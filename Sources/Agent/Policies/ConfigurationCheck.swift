@@ -1,5 +1,6 @@
 import AgentConfiguration
 import Documents
+import Encodings
 import Environment
 import LuaRuntime
 import PluginHost
@@ -12,9 +13,19 @@ public enum ConfigurationCheck {
         public var plugins: [PluginListing] = []
     }
 
-    public static func run(_ settings: AgentSettings, _ environment: Environment) async throws -> Report {
+    /// - Parameter found: what is wrong with the file itself, where `settings` is what could be read of it all the same.
+    public static func run(_ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil) async throws -> Report {
         var report = Report()
-        for problem in obstacles(settings, environment) + tlsFiles(settings, .dates, environment) { report.problems.append(problem.description) }
+        var problems = unavailable(settings)
+        problems += tlsFiles(settings, .obstacles, environment) + tlsFiles(settings, .dates, environment)
+        // What is wrong in itself is told once, and what follows from it is not.
+        let places = Set((found?.problems ?? []).map(Place.init))
+        problems.removeAll { places.contains(Place($0)) }
+        problems += found?.problems ?? []
+        problems = problems.enumerated().sorted { ($0.element.line, $0.element.column, $0.offset) < ($1.element.line, $1.element.column, $1.offset) }.map(\.element)
+        report.problems += problems.map(\.description)
+        if let omitted = found?.omitted, omitted > 0 { report.problems.append("and \(Plural.count(omitted, "problem")) more") }
+        guard settings.knowsPluginsFolder else { return report }
         guard let folder = settings.plugins?.value else {
             for (reference, _, usedBy) in uses(settings, []) {
                 report.problems.append(
@@ -35,10 +46,19 @@ public enum ConfigurationCheck {
             {
                 // A plugin that does not load is named once, with its own file and line.
                 if case .refused = error { continue }
-                report.problems.append(ConfigurationProblem(at: reference.place(of: error), "\(error)").description)
+                let problem = ConfigurationProblem(at: reference.place(of: error), "\(error)")
+                if !places.contains(Place(problem)) { report.problems.append(problem.description) }
             }
         }
         return report
+    }
+
+    private struct Place: Hashable {
+        var file: String
+        var line: Int
+        var column: Int
+
+        init(_ problem: ConfigurationProblem) { (file, line, column) = (problem.file, problem.line, problem.column) }
     }
 
     /// Each place that names a plugin, with the hook it needs.

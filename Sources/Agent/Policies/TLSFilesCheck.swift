@@ -24,6 +24,8 @@ extension ConfigurationCheck {
             problems += found.filter { gravity.covers($0.kind) }.map { ConfigurationProblem(at: position, "\(what): \($0)") }
         }
         func report(_ reference: IdentityReference, _ what: String) {
+            // The key store is in the data folder.
+            if case .label = reference, !settings.knowsDataFolder { return }
             do throws(TLSFileError) {
                 report(TLSFileCheck.identity(try IdentitySetting(reference), store: store, now: now), what, at: reference.position)
             } catch { report([error], what, at: reference.position) }
@@ -32,7 +34,7 @@ extension ConfigurationCheck {
             let name = "listener \"\(listener.name.value)\""
             if let identity = listener.identity {
                 report(identity, "\(name) identity")
-            } else {
+            } else if settings.knowsDataFolder {
                 report(TLSFileCheck.identity(.anonymous, store: store, now: now), "\(name) anonymous identity", at: listener.position)
             }
             for root in listener.roots { report(TLSFileCheck.roots(root.value, now: now), "\(name) roots", at: root.position) }

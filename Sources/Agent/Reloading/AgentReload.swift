@@ -26,7 +26,8 @@ extension Agent {
             retryAllNow("the configuration was loaded")
             return done
         } catch {
-            shared.withLock { $0.refusedReload = "\(error)" }
+            let now = environment.time.wallSeconds()
+            shared.withLock { $0.refusedReload = ("\(error)", $0.refusedReload?.since ?? now) }
             throw error
         }
     }

@@ -38,6 +38,12 @@ final class ListenerSecurity: Sendable {
 
     var layer: SecureLayer { .tls(server: context) }
 
+    /// The authorities of clients.
+    var rootCertificates: [Certificate] { roots?.current ?? [] }
+
+    /// What is wrong with their files now.
+    var rootsFailure: TLSFileError? { roots?.failure }
+
     /// Takes in files that changed; broken ones are reported and change nothing.
     ///
     /// - Returns: true if the authorities are others: clients that were let in may not be any more.

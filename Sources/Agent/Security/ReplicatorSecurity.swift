@@ -65,6 +65,14 @@ package final class ReplicatorSecurity: Sendable {
 
     var layer: SecureLayer { .tls(client: context) }
 
+    var rootCertificates: [Certificate] { roots?.current ?? [] }
+    var pinnedCertificates: [Certificate] { pinFiles?.current ?? [] }
+
+    /// What is wrong with files now, each with the setting that names them.
+    var fileFailures: [(String, TLSFileError)] {
+        [("roots", roots?.failure), ("pinned_server_certificate", pinFiles?.failure)].compactMap { name, failure in failure.map { (name, $0) } }
+    }
+
     /// The server of the last connection; nil before the first.
     var server: Server? { met.withLock { $0 } }
 

@@ -21,6 +21,10 @@ public struct AgentSettings: Sendable, ConfigurationSection {
     public var limits = LimitSettings()
     /// Limits of single plugins that differ from the defaults.
     public var pluginLimits: [PluginLimitSettings] = []
+    /// Keys of folders that the file names and that could not be read: nothing is known of what is in them.
+    var unread: Set<String> = []
+    public var knowsDataFolder: Bool { !unread.contains("data") }
+    public var knowsPluginsFolder: Bool { !unread.contains("plugins") }
     public internal(set) var position = SourcePosition.none
 
     /// No databases, no listeners, all defaults; `data` is empty. See `embeddedDefault` and `load`.

@@ -71,7 +71,7 @@ public final class Database: Sendable {
                 let reader = Reader(session: session, queue: reads, number: number)
                 reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
             }
-            let writer = try Writer(session: session, file: file, queue: writes, environment: environment) { signals.committed($0) }
+            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems) { signals.committed($0) }
             writes.add(try workers.start(name: "write \(name)") { writer.turn() })
         } catch let error as StoreError {
             throw error
@@ -235,6 +235,16 @@ public final class Database: Sendable {
     public func fileProblems() -> [StoreError] {
         _ = try? file.check()
         return problems.files
+    }
+
+    /// The disk's error of the last write, and since when (seconds since 1970) none has worked; nil while writes work. While they fail a
+    /// small one is tried, so that a disk that works again is noticed without waiting for somebody's write.
+    ///
+    /// - Parameter hasRoom: whether there is free space; without, a small write may work and tell nothing.
+    public func writesFailing(hasRoom: Bool) async -> (error: StoreError, since: Int64)? {
+        guard let failing = problems.writesFailing else { return nil }
+        if hasRoom { _ = try? await write { try $0.tryWriting() } }
+        return problems.writesFailing.map { ($0.error, failing.since) }
     }
 
     /// Size of the database file and its log, without blobs.

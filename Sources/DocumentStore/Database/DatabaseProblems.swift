@@ -20,6 +20,7 @@ final class DatabaseProblems: Sendable {
         var documents: [Key: String] = [:]
         var blobs: [BlobDigest: StoreError] = [:]
         var file: StoreError?
+        var writes: (error: StoreError, since: Int64)?
         /// There was no room for all of them.
         var isCapped = false
     }
@@ -70,6 +71,20 @@ final class DatabaseProblems: Sendable {
         }
         if isNew { report(error) }
     }
+
+    /// The disk failed for a write, or (nil) took one.
+    func noteWrite(_ error: StoreError?, now: Int64) {
+        met.withLock { met in
+            if let error {
+                met.writes = (error, met.writes?.since ?? now)
+            } else if met.writes != nil {
+                met.writes = nil
+            }
+        }
+    }
+
+    /// The error of the last write, where the disk failed for it, and since when no write has worked.
+    var writesFailing: (error: StoreError, since: Int64)? { met.withLock { $0.writes } }
 
     /// A file that was gone is there again.
     func fileIsBack() {

@@ -66,6 +66,16 @@ public enum StoreError: Error, Sendable, Equatable {
     case blobAltered(digest: String, path: String)
 }
 
+extension StoreError {
+    /// The disk could not take what was to be written.
+    var isOfDisk: Bool {
+        switch self {
+        case .diskFull, .inputOutput: true
+        default: false
+        }
+    }
+}
+
 extension StoreError: CustomStringConvertible {
     public var description: String {
         switch self {

@@ -16,17 +16,21 @@ final class Writer: @unchecked Sendable {
     private var forgotten: [WriteJob] = []
     #endif
     private let state = WriterState()
+    private let problems: DatabaseProblems
+    /// The disk failed for a job of this transaction.
+    private var diskFailure: StoreError?
     /// Told the newest sequences after each commit.
     private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
 
     init(
-        session: Session, file: DatabaseFile, queue: JobQueue<WriteJob>, environment: Environment,
+        session: Session, file: DatabaseFile, queue: JobQueue<WriteJob>, environment: Environment, problems: DatabaseProblems,
         onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
     ) throws(StoreError) {
         self.session = session
         self.file = file
         self.queue = queue
         self.environment = environment
+        self.problems = problems
         self.onCommit = onCommit
         state.counters = try Self.readCounters(session)
     }
@@ -65,6 +69,7 @@ final class Writer: @unchecked Sendable {
         state.rows = 0
         state.now = environment.time.wallSeconds()
         session.failure = nil
+        diskFailure = nil
         do {
             try session.run(session.begin)
             while true {
@@ -86,8 +91,10 @@ final class Writer: @unchecked Sendable {
             if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
             try session.run(session.commit)
             if !news.isEmpty { onCommit(news) }
+            if diskFailure != nil || state.rows > 0 || !news.isEmpty { problems.noteWrite(diskFailure, now: state.now) }
             for job in done { job.commit() }
         } catch {
+            if error.isOfDisk { problems.noteWrite(error, now: state.now) }
             if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
             state.counters = atBegin
             session.forgetIndexes()
@@ -125,6 +132,7 @@ final class Writer: @unchecked Sendable {
         state.counters = before
         try session.forEachIndex { $0.putBack() }
         let failure = session.failure
+        if let failure, failure.isOfDisk { diskFailure = failure }
         if isFirst {
             try session.execute("ROLLBACK")
             try session.run(session.begin)

@@ -77,6 +77,21 @@ extension ReadTransaction {
         return try session.step(statement) ? Int(clamping: statement.integer(0)) : 0
     }
 
+    /// How many there are of a kind in some directions, and since when the first of them has been (seconds since 1970).
+    public final func exclusionAge(
+        _ collection: Collection, remote: RemoteID, kind: Exclusion.Kind, directions: [Exclusion.Direction]
+    ) throws(StoreError) -> (count: Int, oldest: Int64?) {
+        _ = try tables(collection)
+        let list = directions.map { "\($0.rawValue)" }.joined(separator: ", ")
+        let statement = try session.cached(
+            "SELECT count(*), min(since) FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2 AND direction IN (\(list))")
+        statement.bind(1, remote.number)
+        statement.bind(2, kind.rawValue)
+        defer { statement.reset() }
+        guard try session.step(statement), statement.integer(0) > 0 else { return (0, nil) }
+        return (Int(clamping: statement.integer(0)), statement.integer(1))
+    }
+
     private func exclusion(_ statement: Statement) -> Exclusion {
         Exclusion(
             remote: RemoteID(statement.integer(0)),

@@ -94,7 +94,7 @@ extension ReplicationSession {
     }
 
     private func refusal(of revision: ReceivedRevision, _ link: CollectionLink) -> MessageError? {
-        if refusesPush { return MessageError(code: 403, message: "this listener is read-only") }
+        if let why = whyNothingMayBePushed { return MessageError(code: 403, message: why) }
         if !isPassive, !link.pull.isSubscribed { return MessageError(code: 403, message: "nothing was subscribed to here") }
         guard isOverfull else { return nil }
         return MessageError(
@@ -157,9 +157,15 @@ extension ReplicationSession {
     }
 
     /// The peer may not push: the listener or its principal is read-only.
-    private var refusesPush: Bool {
-        guard case .passive(let passive) = role else { return false }
-        return passive.isReadOnly || passive.principal.isReadOnly
+    private var refusesPush: Bool { whyNothingMayBePushed != nil }
+
+    /// Whose right is missing: the listener's own rule is another matter than the user's.
+    private var whyNothingMayBePushed: String? {
+        guard case .passive(let passive) = role else { return nil }
+        if passive.isReadOnly { return "this listener is read-only (read_only: true)" }
+        guard passive.principal.isReadOnly else { return nil }
+        let user = passive.principal.name.map { "the user \"\($0)\"" } ?? "this login"
+        return "\(user) may only read here: the authenticator says read_only"
     }
 
     // MARK: - Requests

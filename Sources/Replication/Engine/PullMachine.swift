@@ -302,16 +302,19 @@ struct PullMachine {
                 counts.failed += 1
                 met.append((each.id, current))
                 // Which one is for those only who may have the document: they learn it from an answer to a proposal.
-                settlement = .refused(ReplicationError(domain: .http, code: 409, message: "document \(each.id) has another revision here"))
+                let error = ReplicationError(domain: .http, code: 409, message: "document \(each.id) has another revision here")
+                settlement = .refused(error)
+                if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
             case .keptBack(let failure, let reason, let isListed):
                 if failure == nil { counts.rejected += 1 } else { counts.held += 1 }
                 if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
                 // What is on our list needs no second try of the peer; else 503 keeps it there, and 403 makes it give up.
                 if !isListed {
-                    settlement = .refused(
-                        ReplicationError(
-                            domain: .http, code: failure == nil ? 403 : 503,
-                            message: failure.map { "the document is held: \($0.kind)" } ?? reason))
+                    let error = ReplicationError(
+                        domain: .http, code: failure == nil ? 403 : 503,
+                        message: failure.map { "the document is held: \($0.kind)" } ?? reason)
+                    settlement = .refused(error)
+                    if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
                 }
             case .refused(let error), .postponed(let error):
                 counts.failed += 1

@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Interfaces
 import Synchronization
 
@@ -86,16 +87,26 @@ public final class DocumentTroubles: Sendable {
         state.withLock { $0.documents[Key(collection: collection, id: id, direction: direction)] }
     }
 
-    /// A line for each kind of error, with how many documents it concerns and one of them.
-    public func summary() -> [String] {
+    /// Documents of one kind of error.
+    public struct Group: Sendable {
+        public var text: String
+        /// The first of them (seconds since 1970).
+        public var since: Int64
+        public var count: Int
+    }
+
+    /// A sentence for each kind of error, with how many documents it concerns and one of them.
+    public func summary() -> [Group] {
         let documents = all
         let isCapped = documents.count >= Self.limit
         return Dictionary(grouping: documents) { "\($0.direction.rawValue) \($0.error.domain.rawValue)/\($0.error.code)" }
             .sorted { $0.key < $1.key }.compactMap { _, waiting in
                 guard let first = waiting.first else { return nil }
-                let count = "\(waiting.count)\(isCapped ? " or more" : "")"
+                let count = isCapped ? "\(waiting.count) or more documents" : Plural.count(waiting.count, "document")
                 let way = first.direction == .push ? "pushed" : "pulled"
-                return "\(count) documents cannot be \(way) for the moment, such as \(first.id): \(first.error)"
+                return Group(
+                    text: "\(count) cannot be \(way) for the moment, such as \(first.id): \(first.error)",
+                    since: waiting.map(\.since).min() ?? first.since, count: waiting.count)
             }
     }
 }

@@ -1,3 +1,5 @@
+import Documents
+import Encodings
 import Logging
 
 extension Replicator {
@@ -13,7 +15,8 @@ extension Replicator {
                 "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
         }
         if failures > limit {
-            logger.warning("\(failures - limit) more documents failed; \"nightjar replicator NAME pending\", \"held\" and \"rejected\" list them")
+            let (more, name) = (Plural.count(failures - limit, "more document", "more documents"), configuration.name)
+            logger.warning("\(more) failed; \"nightjar replicator \(name) pending\", \"held\" and \"refused\" list them")
         }
     }
 }

@@ -19,6 +19,8 @@ extension Replicator {
 
     /// Documents that the peer refused and that have not changed since. All of them, some at a time.
     public nonisolated func eachRefused(_ body: ([Refusal]) async throws -> Void) async throws {
+        // What was refused before it became one that only pulls is nothing that it will offer.
+        guard configuration.type.pushes else { return }
         let database = configuration.database
         let key = configuration.remoteKey
         guard let remote = try await database.read({ try $0.existingRemote(for: key) }) else { return }
@@ -52,7 +54,10 @@ extension Replicator {
     }
 
     /// How many documents are on the list.
-    public nonisolated func refusedCount() async throws -> Int { try await count(.refused) }
+    public nonisolated func refusedCount() async throws -> Int { try await refused().count }
+
+    /// How many documents are on the list, and since when the first of them.
+    public nonisolated func refused() async throws -> Listed { try await listed(.refused, configuration.type.pushes ? [.push] : []) }
 }
 
 extension Replicator {

@@ -27,6 +27,8 @@ public actor Replicator {
         var missing = MissingRevisions()
         /// Something was replicated on this connection, or there was nothing to replicate.
         var hasFlowed = false
+        /// Of this run (seconds since 1970).
+        var startedAt: Int64 = 0
         /// Of runs before the present start.
         var past = ReplicationCounts()
 
@@ -52,6 +54,9 @@ public actor Replicator {
     private nonisolated let pause = RetryPause()
     /// Documents that wait although the connection is up.
     public nonisolated let waiting = DocumentTroubles(notesPolicies: false)
+    /// When the run began whose counts are in ``status`` (seconds since 1970).
+    public nonisolated var startedAt: Int64 { shared.withLock { $0.startedAt } }
+
     /// When the first of the attempts failed that have failed since data flowed (seconds since 1970).
     private nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
 
@@ -67,7 +72,8 @@ public actor Replicator {
         var logger = logger
         logger[metadataKey: "replicator"] = "\(configuration.name)"
         self.logger = logger
-        shared = Mutex(Shared(status: ReplicatorStatus(since: environment.time.wallSeconds())))
+        let now = environment.time.wallSeconds()
+        shared = Mutex(Shared(status: ReplicatorStatus(since: now), startedAt: now))
     }
 
     // MARK: - Control
@@ -89,6 +95,7 @@ public actor Replicator {
         shared.withLock {
             $0.past = $0.past + $0.counters.snapshot
             $0.counters = ReplicationCounters()
+            $0.startedAt = now
             $0.status = ReplicatorStatus(activity: .connecting, since: now, lastSuccess: $0.status.lastSuccess)
         }
         publish()
@@ -143,6 +150,9 @@ public actor Replicator {
     public nonisolated var status: ReplicatorStatus {
         shared.withLock { $0.current }
     }
+
+    /// When the first of the attempts failed that have failed since data flowed (seconds since 1970); nil while all is well.
+    public nonisolated var failing: Int64? { failingSince.withLock { $0?.time } }
 
     /// What was counted in all runs, those before a restart included.
     public nonisolated var lifetime: ReplicationCounts { shared.withLock { $0.past + $0.counters.snapshot } }

@@ -106,7 +106,7 @@ extension Replicator {
         let key = configuration.remoteKey
         guard let remote = try await database.read({ try $0.existingRemote(for: key) }) else { return }
         for collection in configuration.collections.compactMap({ database.collection($0.collection) }) {
-            for direction in [Exclusion.Direction.push, .pull] {
+            for direction in directions {
                 var after: DocumentID?
                 while true {
                     let start = after
@@ -128,16 +128,36 @@ extension Replicator {
         return held
     }
 
-    /// How many documents are held, in each direction.
-    public nonisolated func heldCount() async throws -> Int { try await count(.held) }
+    /// How many documents are held.
+    public nonisolated func heldCount() async throws -> Int { try await held().count }
+
+    /// How many documents are held, and since when the first of them.
+    public nonisolated func held() async throws -> Listed { try await listed(.held, directions) }
+
+    /// Documents on a list.
+    public struct Listed: Sendable, Equatable {
+        public var count = 0
+        /// Seconds since 1970.
+        public var oldest: Int64?
+    }
+
+    /// The ways that this replicator moves documents. What it noted of another one, before its type was changed, is not asked about.
+    private nonisolated var directions: [Exclusion.Direction] {
+        (configuration.type.pushes ? [.push] : []) + (configuration.type.pulls ? [.pull] : [])
+    }
 
     /// How many documents are on a list, over all collections.
-    nonisolated func count(_ kind: Exclusion.Kind) async throws -> Int {
+    nonisolated func listed(_ kind: Exclusion.Kind, _ directions: [Exclusion.Direction]) async throws -> Listed {
         let key = configuration.remoteKey
         let names = configuration.collections.compactMap { configuration.database.collection($0.collection) }
+        guard !directions.isEmpty else { return Listed() }
         return try await configuration.database.read { transaction in
-            guard let remote = try transaction.existingRemote(for: key) else { return 0 }
-            return try names.reduce(0) { try $0 + transaction.exclusionCount($1, remote: remote, kind: kind) }
+            guard let remote = try transaction.existingRemote(for: key) else { return Listed() }
+            return try names.reduce(into: Listed()) { all, collection in
+                let one = try transaction.exclusionAge(collection, remote: remote, kind: kind, directions: directions)
+                all.count += one.count
+                all.oldest = [all.oldest, one.oldest].compactMap { $0 }.min()
+            }
         }
     }
 }

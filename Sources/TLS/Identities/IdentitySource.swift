@@ -1,3 +1,5 @@
+import Encodings
+
 /// The identity that is in force, and how it becomes another one without a restart.
 public final class IdentitySource: Sendable {
     public let setting: IdentitySetting
@@ -32,14 +34,15 @@ public final class IdentitySource: Sendable {
     }
 
     /// The anonymous identity is renewed before it ends.
-    private var isDue: Bool {
-        let isAnonymous =
-            switch setting {
-            case .anonymous: true
-            case .label(let label): label == .anonymous
-            case .files, .provider: false
-            }
-        return isAnonymous && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal
+    private var isDue: Bool { renewsItself && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal }
+
+    /// It is the agent's own, replaced before its end.
+    public var renewsItself: Bool {
+        switch setting {
+        case .anonymous: true
+        case .label(let label): label == .anonymous
+        case .files, .provider: false
+        }
     }
 
     /// What status should say of its end; nil while all is well.
@@ -50,14 +53,17 @@ extension Identity {
     /// Days before its end at which an identity is reported.
     public static let warningDays: Int64 = 30
 
+    /// Whether the certificate's dates allow its use at a time.
+    public func isValid(at now: Int64) -> Bool { leaf.notBefore <= now && now <= leaf.notAfter }
+
     /// A sentence for status where the identity has expired, is not valid yet or ends within 30 days; else nil.
-    public func expiryWarning(named name: String, now: Int64) -> String? {
+    public func expiryWarning(named name: String, now: Int64, remedy: String = "replace it") -> String? {
         let left = leaf.notAfter - now
-        if left < 0 { return "the identity \(name) expired at \(TimeText.utc(leaf.notAfter)): replace it" }
+        if left < 0 { return "the identity \(name) expired at \(TimeText.utc(leaf.notAfter)): \(remedy)" }
         if leaf.notBefore > now { return "the identity \(name) is not valid before \(TimeText.utc(leaf.notBefore)): is this machine's clock right?" }
         guard left < Self.warningDays * 86_400 else { return nil }
         let days = left / 86_400
-        let rest = days == 0 ? "today" : days == 1 ? "in 1 day" : "in \(days) days"
-        return "the identity \(name) expires \(rest) (\(TimeText.utc(leaf.notAfter))): replace it"
+        let rest = days == 0 ? "today" : "in \(Plural.count(days, "day"))"
+        return "the identity \(name) expires \(rest) (\(TimeText.utc(leaf.notAfter))): \(remedy)"
     }
 }

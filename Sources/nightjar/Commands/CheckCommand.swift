@@ -14,16 +14,16 @@ struct CheckCommand: AsyncParsableCommand {
     func run() async throws {
         var problems: [String] = []
         var plugins: [String] = []
+        let (settings, found) = location.examine()
         do {
-            let settings = try location.read()
-            do {
-                let report = try await ConfigurationCheck.run(settings, .system)
+            if let settings {
+                let report = try await ConfigurationCheck.run(settings, .system, found: found)
                 problems = report.problems
                 plugins = report.plugins.map(\.name)
-            } catch { problems = ["\(error)"] }
-        } catch let error as ConfigurationProblems {
-            problems = error.problems.map(\.description)
-        }
+            } else {
+                problems = found?.problems.map(\.description) ?? []
+            }
+        } catch { problems = (found?.problems.map(\.description) ?? []) + ["\(error)"] }
         if json {
             Output.json(
                 JSONOutput.object([

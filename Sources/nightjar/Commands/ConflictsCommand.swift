@@ -2,6 +2,7 @@ import Agent
 import AgentConfiguration
 import ArgumentParser
 import Documents
+import Encodings
 import LuaRuntime
 import NIOPosix
 
@@ -126,7 +127,7 @@ struct ConflictsCommand: AsyncParsableCommand {
         private func show(_ rehearsal: Rehearsal, _ counts: Counts, _ outcomes: [JSONValue]) {
             guard json else {
                 Output.line(
-                    "\(TextTable.printable(rehearsal.plugin)) \(rehearsal.version): \(Output.count(counts.all, "conflict")) replayed, "
+                    "\(TextTable.printable(rehearsal.plugin)) \(rehearsal.version): \(Plural.count(counts.all, "conflict")) replayed, "
                         + "\(counts.same) the same, \(counts.differ) different, \(counts.failed) failed, \(counts.skipped) skipped")
                 return
             }

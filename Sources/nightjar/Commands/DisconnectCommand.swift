@@ -1,4 +1,5 @@
 import ArgumentParser
+import Documents
 import Encodings
 
 struct DisconnectCommand: AsyncParsableCommand {
@@ -18,7 +19,7 @@ struct DisconnectCommand: AsyncParsableCommand {
             let answer = try await location.agent().request("POST", "/api/disconnect/\(PercentEncoding.encode(who))")
             if json { return Output.json(answer) }
             let count = answer["disconnected"]?.asInt64 ?? 0
-            Output.line("\(TextTable.printable(who)): \(count) \(count == 1 ? "connection" : "connections") ended")
+            Output.line("\(TextTable.printable(who)): \(Plural.count(count, "connection")) ended")
         }
     }
 }

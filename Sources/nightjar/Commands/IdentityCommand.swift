@@ -45,7 +45,8 @@ struct IdentityCommand: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list", abstract: "Lists the identities. Exit status 1 if one cannot be used.")
+            commandName: "list", abstract: "Lists the identities.",
+            discussion: "Exit status 1 if one cannot be used: its files are wrong, or it has expired or is not valid yet. One that ends within 30 days is named on standard error.")
 
         @OptionGroup var location: LocationOptions
         @Flag(help: "Print JSON.") var json = false
@@ -53,16 +54,24 @@ struct IdentityCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 let entries = try location.keyStore().list()
+                let now = Environment.system.time.wallSeconds()
                 let errors = entries.compactMap(\.error)
+                let identities = entries.compactMap { entry in (try? entry.identity.get()).map { (entry.label, $0) } }
                 if json {
-                    Output.json(.array(entries.map { IdentityText.json($0, now: Environment.system.time.wallSeconds()) }))
+                    Output.json(.array(entries.map { IdentityText.json($0, now: now) }))
                 } else if entries.isEmpty {
                     Output.line("no identities")
                 } else {
                     Output.write(1, IdentityText.table(entries))
                 }
                 for error in errors { Output.errorLine("nightjar: \(TextTable.printable("\(error)"))") }
-                if !errors.isEmpty { throw ExitCode(Failure.failed) }
+                for (label, identity) in identities {
+                    let remedy = identity.leaf.isSelfSigned
+                        ? "nightjar identity create \(label) --replace, with its --dns and --ip; it keeps its key"
+                        : "have it renewed, then nightjar identity import \(label) FILE --replace"
+                    if let warning = identity.expiryWarning(named: label.text, now: now, remedy: remedy) { Output.errorLine("nightjar: \(TextTable.printable(warning))") }
+                }
+                if !errors.isEmpty || identities.contains(where: { !$0.1.isValid(at: now) }) { throw ExitCode(Failure.failed) }
             }
         }
     }

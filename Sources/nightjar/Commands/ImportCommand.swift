@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Encodings
 import Synchronization
 
 struct ImportCommand: AsyncParsableCommand {
@@ -13,7 +14,8 @@ struct ImportCommand: AsyncParsableCommand {
 
             A line without _id gets one that is made of the file's name (without its folder), the line's number and its text, so that \
             repeating the file stores nothing twice. From standard input it gets a random id, and is another document each time. Exit \
-            status 1 if a line failed or is in conflict; the others are stored.
+            status 1 if a line failed or is in conflict; the others are stored. Where the agent stops meanwhile, the error says what was \
+            stored and with which line to go on.
             """)
 
     @OptionGroup var location: LocationOptions
@@ -44,12 +46,12 @@ struct ImportCommand: AsyncParsableCommand {
             }
             for problem in counts.problems { Output.errorLine("nightjar: \(TextTable.printable(problem))") }
             if counts.moreProblems > 0 {
-                Output.errorLine("nightjar: and \(Output.count(counts.moreProblems, "line")) more; import the file again once these are mended to see them")
+                Output.errorLine("nightjar: and \(Plural.count(counts.moreProblems, "line")) more; import the file again once these are mended to see them")
             }
             if json {
                 Output.json(counts.json)
             } else {
-                Output.line("\(counts.saved) saved, \(counts.unchanged) unchanged, \(counts.conflicts) conflicts, \(counts.failed) failed")
+                Output.line("\(counts.saved) saved, \(counts.unchanged) unchanged, \(Plural.count(counts.conflicts, "conflict")), \(counts.failed) failed")
             }
             if counts.conflicts > 0 || counts.failed > 0 { throw ExitCode(Failure.failed) }
         }

@@ -2,6 +2,7 @@ import Agent
 import AgentConfiguration
 import ArgumentParser
 import Documents
+import Encodings
 import LuaRuntime
 import NIOPosix
 import PluginHost
@@ -128,7 +129,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
         if !table.isEmpty { Output.write(1, table.text) }
         Output.line(
-            "\(Output.count(reports.count, "document")): \(passed) pass, \(rejected) rejected, \(failed) failed; "
+            "\(Plural.count(reports.count, "document")): \(passed) pass, \(rejected) rejected, \(failed) failed; "
                 + "\(StatusText.decimal(milliseconds, 1)) ms, the slowest \(StatusText.decimal(slowest, 3)) ms")
     }
 

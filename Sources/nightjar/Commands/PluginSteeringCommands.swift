@@ -64,7 +64,7 @@ struct PluginRetryCommand: AsyncParsableCommand {
             let asked = try await location.agent().request("POST", path)
             if json { return Output.json(asked) }
             for row in asked.asArray ?? [] {
-                let places = Output.count(Int(row["uses"]?.asInt64 ?? 0), "place")
+                let places = Plural.count(Int(row["uses"]?.asInt64 ?? 0), "place")
                 Output.line(TextTable.printable("\(row["plugin"]?.asString ?? ""): tried again in \(places)"))
             }
         }

@@ -13,27 +13,37 @@ struct ReplicatorCommand: AsyncParsableCommand {
             nightjar replicator NAME stop [--keep]
             nightjar replicator NAME pending [ID]
             nightjar replicator NAME held
-            nightjar replicator NAME rejected
-            nightjar replicator NAME retry-rejected
+            nightjar replicator NAME refused
+            nightjar replicator NAME retry-refused
             nightjar replicator NAME orphaned
             """,
         discussion: """
             start: also makes one that waits for its next attempt try now. pending: documents that wait to be pushed, \
             with the reason where the peer could not take them; with ID: whether that one waits. held: documents \
-            whose filter failed. rejected: documents that the peer refused; each new connection offers them again, \
-            and retry-rejected does it now. orphaned: documents that the remote took away and that stayed here, by \
+            whose filter failed. refused: documents that the peer refused; each new connection offers them again, \
+            and retry-refused does it now (both are also called rejected and retry-rejected). What a filter here said no to \
+            is rejected, and only counted. orphaned: documents that the remote took away and that stayed here, by \
             enable_auto_purge or a pull filter.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable {
-        case start, stop, pending, held, rejected
-        case retryRejected = "retry-rejected"
+        case start, stop, pending, held, refused
+        case retryRefused = "retry-refused"
         case orphaned
+
+        /// The last two are what `refused` was called before.
+        init?(argument: String) {
+            switch argument {
+            case "rejected": self = .refused
+            case "retry-rejected": self = .retryRefused
+            default: self.init(rawValue: argument)
+            }
+        }
     }
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The replicator's name, or \"list\".") var name: String
-    @Argument(help: "start, stop, pending, held, rejected, retry-rejected or orphaned.") var action: Action?
+    @Argument(help: "start, stop, pending, held, refused, retry-refused or orphaned.") var action: Action?
     @Argument(help: "With pending: only this document.") var id: String?
     @Option(help: "With pending ID: its collection (default: the default collection).") var collection: String?
     @Flag(help: "With stop: stay stopped when the agent starts again.") var keep = false
@@ -42,7 +52,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
 
     func validate() throws {
         if action == nil, name != "list" {
-            throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending, held, rejected, retry-rejected or orphaned")
+            throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending, held, refused, retry-refused or orphaned")
         }
         if keep, action != .stop { throw ValidationError("--keep goes with stop") }
         if id != nil, action != .pending { throw ValidationError("a document's ID goes with pending") }
@@ -76,13 +86,18 @@ struct ReplicatorCommand: AsyncParsableCommand {
                     "\(path)/held", at: agent, ["collection", "id", "direction", "plugin", "tries", "since", "error"], none: "nothing is held")
             case .orphaned:
                 try await list("\(path)/orphaned", at: agent, ["collection", "id", "rev", "since", "plugin", "reason"], none: "nothing is orphaned")
-            case .rejected:
+            case .refused:
                 try await list(
-                    "\(path)/rejected", at: agent, ["collection", "id", "rev", "status", "tries", "since", "reason"],
+                    "\(path)/refused", at: agent, ["collection", "id", "rev", "status", "tries", "since", "reason"],
                     none: "the peer refuses nothing")
-            case .retryRejected:
-                let answer = try await agent.request("POST", "\(path)/retry-rejected")
-                show(answer, answer["now"]?.asBool == true ? "offering what the peer refused" : "not connected; the next connection offers it")
+            case .retryRefused:
+                let answer = try await agent.request("POST", "\(path)/retry-refused")
+                let count = answer["documents"]?.asInt64 ?? 0
+                let what = "\(Plural.count(count, "document")) that the peer refused"
+                show(
+                    answer,
+                    count == 0 ? "the peer refuses nothing: nothing is offered again"
+                        : answer["now"]?.asBool == true ? "offering \(what)" : "not connected; the next connection offers \(what)")
             }
         }
     }

@@ -18,6 +18,12 @@ struct ConfigurationOptions: ParsableArguments, Sendable {
         return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: plugins))
     }
 
+    /// What can be read of it, and what is wrong with it.
+    func examine() -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
+        guard let config else { return (AgentSettings.embeddedDefault(data: data, plugins: plugins), nil) }
+        return AgentSettings.examine(path: config, overrides: .init(data: data, plugins: plugins))
+    }
+
     /// As much of it as finds a running agent.
     func place() throws -> AgentSettings {
         guard let config else { return try read() }

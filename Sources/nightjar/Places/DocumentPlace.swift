@@ -217,14 +217,7 @@ enum DocumentPlace: Sendable {
             let query = source.map { "?source=\(PercentEncoding.encode($0))" } ?? ""
             return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import\(query)") { try next() })
         case .folder(let access):
-            var counts = DocumentAccess.ImportCounts(source: source)
-            var lines = LineSplitter()
-            while let piece = try next() {
-                lines.append(piece.readableBytesView)
-                while let batch = lines.take(500, isEnd: false) { try await access.importLines(batch, counts: &counts) }
-            }
-            while let batch = lines.take(500, isEnd: true) { try await access.importLines(batch, counts: &counts) }
-            return counts
+            return try await access.importAll(source: source) { try next() }
         }
     }
 }

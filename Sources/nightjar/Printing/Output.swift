@@ -9,9 +9,6 @@ enum Output {
     static func line(_ text: String) { write(1, text + "\n") }
     static func errorLine(_ text: String) { write(2, text + "\n") }
 
-    /// `1 document`, `2 documents`.
-    static func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
-
     static func json(_ value: JSONValue) {
         var bytes = value.serialize()
         bytes.append(UInt8(ascii: "\n"))

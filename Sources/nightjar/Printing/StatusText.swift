@@ -9,28 +9,26 @@ enum StatusText {
         text += ", \(string(status["descriptors"]?["open"])) of \(string(status["descriptors"]?["limit"])) descriptors open\n"
         text += databases(rows(status, "databases"))
         text += listeners(rows(status, "listeners"))
-        text += replicators(rows(status, "replicators"))
+        text += replicators(rows(status, "replicators"), tellsAttention: false)
         text += plugins(rows(status, "plugins"))
-        for problem in rows(status, "plugin_folder_problems") { text += "plugins folder: \(string(problem))\n" }
         let pending = rows(status, "databases").reduce(0) { $0 + ($1["conflicts_pending"]?.asInt64 ?? 0) }
         text += "\nconflicts pending: \(pending)\n"
-        for database in rows(status, "databases") {
-            for damaged in rows(database, "damaged_documents") {
-                text += "damaged, and left out of replication until it is saved, deleted or purged: document \(string(damaged["id"])) of "
-                    + "\(string(database["name"])), collection \(string(damaged["collection"])): \(string(damaged["problem"]))\n"
-            }
-            if database["has_more_problems"]?.asBool == true {
-                text += "\(string(database["name"])): more documents or blobs are damaged than are named\n"
-            }
-            guard let unrouted = database["unrouted"]?.asInt64, unrouted > 0 else { continue }
-            text += "in no channel, because sync failed: \(unrouted) documents (nightjar doc unrouted \(string(database["name"])))\n"
-        }
         let shadows = ["differs", "failed"].map { key in
             rows(status, "databases").reduce(0) { $0 + ($1["conflicts_decided"]?["shadow"]?[key]?.asInt64 ?? 0) }
         }
-        for problem in rows(status, "problems") { text += "needs attention: \(string(problem))\n" }
         if shadows != [0, 0] { text += "shadow resolvers: \(shadows[0]) differences, \(shadows[1]) failures (nightjar conflicts list)\n" }
-        return text
+        return text + attention(rows(status, "attention"))
+    }
+
+    /// At the end, where the eye is: first what makes the agent unhealthy.
+    private static func attention(_ entries: [JSONValue]) -> String {
+        if entries.isEmpty { return "\nnothing needs attention\n" }
+        return entries.reduce("\n") { text, entry in
+            let isUnhealthy = entry["gravity"]?.asString == "unhealthy"
+            let remedy = entry["remedy"]?.asString.map { $0.isEmpty ? "" : "; \(TextTable.printable($0))" } ?? ""
+            return text + "\(isUnhealthy ? "UNHEALTHY" : "needs attention"): \(string(entry["subject"])): \(string(entry["text"]))\(remedy) "
+                + "(since \(string(entry["since"])))\n"
+        }
     }
 
     private static func databases(_ databases: [JSONValue]) -> String {
@@ -80,10 +78,13 @@ enum StatusText {
     }
 
     /// Also for `replicator list`.
-    static func replicators(_ replicators: [JSONValue]) -> String {
+    ///
+    /// - Parameter tellsAttention: what needs attention is not told elsewhere.
+    static func replicators(_ replicators: [JSONValue], tellsAttention: Bool = true) -> String {
         var table = TextTable(
-            ["REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "TARGET"],
-            alignsRight: [4, 5, 6, 7, 8, 9, 10])
+            [
+                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "REFUSED", "TARGET",
+            ], alignsRight: [4, 5, 6, 7, 8, 9, 10, 11])
         var notes = ""
         for replicator in replicators {
             let progress = replicator["progress"]
@@ -92,7 +93,8 @@ enum StatusText {
                 string(replicator["type"]) + (replicator["continuous"]?.asBool == true ? ", continuous" : ""),
                 string(replicator["activity"]) + (rows(replicator, "attention").isEmpty ? "" : ", attention"), "\(string(progress?["completed"]))/\(string(progress?["total"]))",
                 string(replicator["pushed"]), string(replicator["pulled"]), string(replicator["rejected"]), string(replicator["failed"]),
-                string(replicator["pending"]) + (replicator["pending_is_capped"]?.asBool == true ? "+" : ""), string(replicator["held"]), string(replicator["target"]),
+                string(replicator["pending"]) + (replicator["pending_is_capped"]?.asBool == true ? "+" : ""), string(replicator["held"]),
+                string(replicator["refused"]), string(replicator["target"]),
             ])
             if let error = replicator["error"], !error.isNull {
                 notes += "\(string(replicator["name"])): \(self.error(error))"
@@ -106,7 +108,7 @@ enum StatusText {
                 notes += "\n"
             }
             // The error above is one of them.
-            for reason in rows(replicator, "attention").dropFirst(replicator["error"]?["transient"]?.asBool == false ? 1 : 0) {
+            for reason in rows(replicator, "attention").dropFirst(replicator["error"]?["transient"]?.asBool == false ? 1 : 0) where tellsAttention {
                 notes += "\(string(replicator["name"])): attention: \(string(reason))\n"
             }
             if replicator["stopped_by_operator"]?.asBool == true {
@@ -117,7 +119,9 @@ enum StatusText {
             }
             notes += warning(replicator["tls"]?["identity"], of: replicator)
         }
-        return section(table, "no replicators") + notes
+        let legend = "PROGRESS to FAILED: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. "
+            + "Now: PENDING to be pushed, HELD since a filter failed, REFUSED by the peer.\n"
+        return section(table, "no replicators") + (table.isEmpty ? "" : legend) + notes
     }
 
     /// Also for `plugin list`.

@@ -3,21 +3,8 @@ import DocumentStore
 import Interfaces
 
 extension Replicator {
-    /// What somebody should look at although the replicator may be connected and idle; empty where all is well.
-    ///
-    /// - Parameter held: documents whose filter failed.
-    public nonisolated func attention(held: Int) async -> [String] {
-        var reasons: [String] = []
-        let status = status
-        if let error = status.error, !error.isTransient { reasons.append("\(error)\(error.remedy.map { "; \($0)" } ?? "")") }
-        await reviewWaiting()
-        reasons += waiting.summary()
-        if held > 0 { reasons.append("\(held) documents are held because their filter failed (nightjar replicator \(configuration.name) held)") }
-        return reasons
-    }
-
     /// Looks whether documents that could not be pushed are still to be: they may have been purged, or a filter keeps them back now.
-    private nonisolated func reviewWaiting() async {
+    public nonisolated func reviewWaiting() async {
         for document in waiting.all.prefix(50) where document.direction == .push {
             guard let isPending = try? await isPending(document.id, in: document.collection), !isPending else { continue }
             waiting.forget { $0.direction == .push && $0.collection == document.collection && $0.id == document.id }

@@ -1,0 +1,85 @@
+/// What can need somebody's attention, and how grave it is: the one table behind `/health`, `nightjar status`, `/api/status` and
+/// `nightjar_attention` of `/metrics`. README shows it.
+enum AttentionKind: String, CaseIterable, Sendable {
+    case notReady = "not_ready"
+    case databaseUnreadable = "database_unreadable"
+    case writesFailing = "writes_failing"
+    case diskNearlyFull = "disk_nearly_full"
+    case documentsDamaged = "documents_damaged"
+    case documentsHeld = "documents_held"
+    case documentsWaiting = "documents_waiting"
+    case documentsPending = "documents_pending"
+    case documentsRefused = "documents_refused"
+    case documentsNotTaken = "documents_not_taken"
+    case documentsUnrouted = "documents_unrouted"
+    case conflictsPending = "conflicts_pending"
+    case replicatorStopped = "replicator_stopped"
+    case replicatorFailing = "replicator_failing"
+    case replicatorOffline = "replicator_offline"
+    case breakerOpen = "breaker_open"
+    case authenticatorFailing = "authenticator_failing"
+    case pluginUnavailable = "plugin_unavailable"
+    case pluginFileGone = "plugin_file_gone"
+    case pluginRefused = "plugin_refused"
+    case configurationRefused = "configuration_refused"
+    case certificateExpired = "certificate_expired"
+    case certificateEnding = "certificate_ending"
+    case tlsFilesRefused = "tls_files_refused"
+
+    enum Gravity: String, Sendable {
+        /// There is work that the agent cannot do, now or at its next start: `/health` is 503.
+        case unhealthy
+        /// It does its work; somebody should look all the same: `/health` is 200.
+        case attention
+    }
+
+    var gravity: Gravity {
+        switch self {
+        case .notReady, .databaseUnreadable, .writesFailing, .documentsDamaged, .documentsHeld, .documentsWaiting, .documentsUnrouted,
+            .replicatorStopped, .replicatorFailing, .replicatorOffline, .breakerOpen, .pluginUnavailable, .pluginFileGone,
+            .configurationRefused, .certificateExpired:
+            .unhealthy
+        // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
+        case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
+            .pluginRefused, .certificateEnding, .tlsFilesRefused:
+            .attention
+        }
+    }
+
+    /// No other line of the log tells of it.
+    var isLogged: Bool {
+        switch self {
+        case .diskNearlyFull, .documentsPending, .replicatorOffline, .certificateExpired, .certificateEnding, .writesFailing: true
+        default: false
+        }
+    }
+}
+
+/// One thing that needs attention.
+struct Attention: Sendable {
+    var kind: AttentionKind
+    /// What it is about: `replicator hub`.
+    var subject: String
+    /// When it began (seconds since 1970); nil where only the list knows since when it has been seen.
+    var since: Int64?
+    /// What is the matter.
+    var text: String
+    /// What to do.
+    var remedy: String
+
+    init(_ kind: AttentionKind, _ subject: String, since: Int64? = nil, _ text: String, remedy: String) {
+        self.kind = kind
+        self.subject = subject
+        self.since = since
+        self.text = text
+        self.remedy = remedy
+    }
+
+    var isUnhealthy: Bool { kind.gravity == .unhealthy }
+
+    /// For the log and for `reasons`.
+    var sentence: String { "\(subject): \(what)" }
+
+    /// Without the subject.
+    var what: String { remedy.isEmpty ? text : "\(text); \(remedy)" }
+}

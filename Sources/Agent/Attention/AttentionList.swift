@@ -1,0 +1,77 @@
+import Documents
+import DocumentStore
+import PluginHost
+import Replication
+
+extension Agent {
+    /// `attention_interval`: seconds between two looks when nobody asks, for the log and so that the list knows since when.
+    private static let attentionInterval = 60
+
+    /// Everything that needs attention, what makes the agent unhealthy first. `/health`, `/api/status` and `/metrics` are made of it.
+    nonisolated func attention() async -> [Attention] {
+        guard isReady else {
+            let text = "the agent is starting or stopping"
+            return [Attention(.notReady, "agent", since: startedAt, text, remedy: "wait, or look into its log where it takes long")]
+        }
+        var list = shared.withLock { $0.refusedReload }.map { refused in
+            [
+                Attention(
+                    .configurationRefused, "configuration", since: refused.since,
+                    "the changed configuration was refused, and the one before is in force: \(refused.text)",
+                    remedy: "the agent would not start with it; mend it, look with nightjar check, then nightjar reload")
+            ]
+        } ?? []
+        list += diskAttention()
+        for database in databases { list += await attention(of: database) }
+        for replicator in replicators { list += await attention(of: replicator) }
+        for listener in listeners { list += attention(of: listener) }
+        list += pluginAttention()
+        attentionTimes.complete(&list, now: environment.time.wallSeconds(), logger: log)
+        return list.filter(\.isUnhealthy) + list.filter { !$0.isUnhealthy }
+    }
+
+    /// Looks now and then, until the task is cancelled.
+    nonisolated func watchAttention() async {
+        while !Task.isCancelled {
+            try? await environment.time.sleep(seconds: Self.attentionInterval)
+            guard !Task.isCancelled else { return }
+            _ = await attention()
+        }
+    }
+
+    /// `/health`.
+    nonisolated func health() async -> (status: Int, body: JSONValue) {
+        let list = await attention()
+        let reasons = list.filter(\.isUnhealthy).map { JSONValue.string($0.sentence) }
+        return (
+            reasons.isEmpty ? 200 : 503,
+            JSONOutput.object([
+                "status": .string(Self.word(list)), "reasons": .array(reasons), "attention": .array(list.map { Self.report($0) }),
+            ])
+        )
+    }
+
+    /// `ok`, `attention` or `unhealthy`.
+    static func word(_ list: [Attention]) -> String {
+        if list.isEmpty { return "ok" }
+        return (list.contains(where: \.isUnhealthy) ? AttentionKind.Gravity.unhealthy : .attention).rawValue
+    }
+
+    static func report(_ entry: Attention) -> JSONValue {
+        JSONOutput.object([
+            "kind": .string(entry.kind.rawValue), "gravity": .string(entry.kind.gravity.rawValue), "subject": .string(entry.subject),
+            "since": JSONOutput.text(entry.since.map { Timestamp.format($0) }), "text": .string(entry.text), "remedy": .string(entry.remedy),
+        ])
+    }
+
+    /// How many of each kind there are; 0 of the others, so that an alert finds each.
+    nonisolated func addAttention(to text: inout PrometheusText) async {
+        let counts = Dictionary(grouping: await attention(), by: \.kind).mapValues(\.count)
+        for kind in AttentionKind.allCases {
+            text.add(
+                .gauge, "nightjar_attention", "Things that need attention, as in nightjar status.",
+                [("kind", kind.rawValue), ("gravity", kind.gravity.rawValue)], counts[kind] ?? 0)
+        }
+        text.add(.gauge, "nightjar_healthy", "0 while /health is 503.", [], counts.keys.contains { $0.gravity == .unhealthy } ? 0 : 1)
+    }
+}

@@ -1,0 +1,70 @@
+import Documents
+import Encodings
+import Replication
+import TLS
+
+/// Certificates that end: those in use, their authorities, pins, and the server met last.
+extension Agent {
+    nonisolated func certificateAttention(of listener: PeerListener, now: Int64) -> [Attention] {
+        guard let security = listener.security else { return [] }
+        let subject = "listener \(listener.settings.name.value)"
+        var list = Self.attention(of: security.identity, subject, now: now)
+        if let failure = security.rootsFailure { list.append(Self.refused(subject, "roots", "\(failure)")) }
+        for root in security.rootCertificates { list += Self.ending(root, "the authority \(root.subject)", subject, now: now, gravely: true) }
+        return list
+    }
+
+    nonisolated func certificateAttention(of replicator: Replicator, now: Int64) -> [Attention] {
+        let name = replicator.configuration.name
+        guard let security = shared.withLock({ $0.replicatorSecurity[name] }) else { return [] }
+        let subject = "replicator \(name)"
+        var list = security.identity.map { Self.attention(of: $0, subject, now: now) } ?? []
+        for (what, failure) in security.fileFailures { list.append(Self.refused(subject, what, "\(failure)")) }
+        for root in security.rootCertificates { list += Self.ending(root, "the authority \(root.subject)", subject, now: now, gravely: true) }
+        for pin in security.pinnedCertificates {
+            list += Self.ending(
+                pin, "the pinned certificate \(pin.subject)", subject, now: now, gravely: false,
+                remedy: "a pin holds beyond its end, but the server will be given another certificate: pin that one beside it now")
+        }
+        if let met = security.server?.certificate, !security.pinnedCertificates.contains(where: { $0.sha256 == met.sha256 }) {
+            list += Self.ending(
+                met, "the server's certificate \(met.subject)", subject, now: now, gravely: false, remedy: "have it renewed by whoever runs the server")
+        }
+        return list
+    }
+
+    private static func attention(of identity: IdentitySource, _ subject: String, now: Int64) -> [Attention] {
+        var list: [Attention] = []
+        if let failure = identity.failure { list.append(refused(subject, "identity \(identity.label)", "\(failure)")) }
+        let leaf = identity.current.leaf
+        // One that the agent renews by itself is told only if that has not happened.
+        if identity.renewsItself, leaf.notAfter >= now { return list }
+        let isLabel = if case .label = identity.setting { true } else { false }
+        return list
+            + ending(
+                leaf, "the identity \(identity.label)", subject, now: now, gravely: true,
+                remedy: isLabel && leaf.isSelfSigned
+                    ? "nightjar identity create \(identity.label) --replace, with its --dns and --ip; it keeps its key, so pins of the key hold"
+                    : "replace it; a running agent takes the new one by itself")
+    }
+
+    /// - Parameter gravely: whether nobody accepts it once it has expired.
+    private static func ending(
+        _ certificate: Certificate, _ what: String, _ subject: String, now: Int64, gravely: Bool, remedy: String = "replace it"
+    ) -> [Attention] {
+        let left = certificate.notAfter - now
+        guard left < Identity.warningDays * 86_400 else { return [] }
+        let end = Timestamp.format(certificate.notAfter)
+        if left < 0 {
+            return [Attention(gravely ? .certificateExpired : .certificateEnding, subject, since: certificate.notAfter, "\(what) expired at \(end)", remedy: remedy)]
+        }
+        let days = left / 86_400
+        let rest = days == 0 ? "today" : "in \(Plural.count(days, "day"))"
+        return [Attention(.certificateEnding, subject, "\(what) expires \(rest) (\(end))", remedy: remedy)]
+    }
+
+    private static func refused(_ subject: String, _ what: String, _ failure: String) -> Attention {
+        Attention(
+            .tlsFilesRefused, subject, "\(what): the files are wrong now, what was read before is in use: \(failure)", remedy: "mend the files: they are read again by themselves")
+    }
+}

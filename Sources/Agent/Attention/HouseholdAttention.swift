@@ -1,0 +1,128 @@
+import Documents
+import DocumentStore
+import Encodings
+import Glibc
+import PluginHost
+
+/// What needs attention in databases, on the disk and in plugins.
+extension Agent {
+    /// `disk_attention_percent`, `disk_attention_bytes`: with less than both free, the disk is nearly full.
+    private static let scarce = (percent: UInt64(10), bytes: UInt64(1) << 30)
+
+    /// Bytes free without which nothing is tried on a full disk.
+    private static let leastRoom: UInt64 = 1 << 20
+
+    nonisolated func attention(of database: Database) async -> [Attention] {
+        let subject = "database \(database.name)"
+        var list: [Attention] = []
+        do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {
+            list.append(Attention(.databaseUnreadable, subject, "\(error)", remedy: ""))
+        }
+        list += database.fileProblems().map { Attention(.databaseUnreadable, subject, "\($0)", remedy: "") }
+        let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.leastRoom } ?? true
+        if let failing = await database.writesFailing(hasRoom: hasRoom) {
+            list.append(
+                Attention(
+                    .writesFailing, subject, since: failing.since, "writes fail: \(failing.error)",
+                    remedy: "make room on the disk of \(database.folder), or look after that disk; writes go on by themselves then"))
+        }
+        for damaged in database.damagedDocuments {
+            list.append(
+                Attention(
+                    .documentsDamaged, "\(subject), collection \(damaged.collection)", "what is stored of document \(damaged.id) is damaged (\(damaged.detail))",
+                    remedy: "save it anew on top of its current revision, delete it, or purge it"))
+        }
+        if database.hasMoreProblems {
+            list.append(
+                Attention(
+                    .documentsDamaged, subject,
+                    "more documents or blobs are damaged than the \(StoreLimits.damagedDocuments) of each that are named",
+                    remedy: "mend those, restart the agent, and look again"))
+        }
+        let statistics = (try? await database.statistics()) ?? []
+        let unrouted = statistics.reduce(0) { $0 + $1.unrouted }
+        if unrouted > 0 {
+            list.append(
+                Attention(
+                    .documentsUnrouted, subject, "\(Plural.count(unrouted, "document")) in no channel because sync failed or refused: no user gets them",
+                    remedy: "mend the plugin; nightjar doc unrouted \(database.name) says which and why"))
+        }
+        let conflicts = statistics.reduce(0) { $0 + $1.conflictsPending }
+        if conflicts > 0 {
+            list.append(
+                Attention(
+                    .conflictsPending, subject, "\(Plural.count(conflicts, "conflict")) not decided yet",
+                    remedy: "nightjar conflicts list --pending says why; once the resolver is mended they are decided by themselves"))
+        }
+        return list
+    }
+
+    /// Of the data folder and of databases that are mounted elsewhere.
+    nonisolated func diskAttention() -> [Attention] {
+        var told: Set<UInt64> = []
+        return ([settings.data.value] + databases.map(\.folder)).compactMap { folder in
+            guard let space = DiskSpace(of: folder), told.insert(space.fileSystem).inserted, space.free < Self.scarce.bytes,
+                space.free * 100 < space.total * Self.scarce.percent
+            else { return nil }
+            return Attention(
+                .diskNearlyFull, "disk of \(folder)", "\(space.free >> 20) MiB of \(space.total >> 20) MiB free",
+                remedy: "make room: once it is full, writes fail")
+        }
+    }
+
+    nonisolated func pluginAttention() -> [Attention] {
+        let now = environment.time.wallSeconds()
+        var list: [Attention] = []
+        for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
+            let subject = "plugin \(plugin.name)"
+            if let refused = plugin.refused {
+                list.append(
+                    plugin.version == nil
+                        ? Attention(.pluginUnavailable, subject, refused.error, remedy: "mend the file: what it should judge is held until then")
+                        : Attention(
+                            .pluginRefused, subject, "the changed version is refused and the version before serves: \(refused.error)", remedy: "mend the file"))
+            }
+            for problem in plugin.parameterProblems {
+                list.append(Attention(.pluginRefused, subject, "\(problem); its last text stays in force", remedy: "mend that file"))
+            }
+            for failing in plugin.failing {
+                list.append(
+                    Attention(
+                        .breakerOpen, subject, since: now - Int64(failing.seconds),
+                        "\(failing.usedBy) keeps failing and is called only now and then: \(failing.error)",
+                        remedy: "mend the plugin; what it should judge is held until then"))
+            }
+            if plugin.state == .missing {
+                list.append(
+                    Attention(
+                        .pluginFileGone, subject, "is used and its file is gone; its last version serves",
+                        remedy: "put \(plugin.name).lua back into the plugins folder, or take the plugin out of the configuration"))
+            }
+        }
+        list += (plugins?.folderProblems() ?? []).map {
+            Attention(.pluginRefused, "plugins folder", "\($0)", remedy: "nightjar plugin check says what can be used")
+        }
+        return list
+    }
+}
+
+/// The room of a file system.
+struct DiskSpace {
+    /// In bytes; what only root may use is not counted.
+    var free: UInt64
+    var total: UInt64
+    /// Tells file systems apart.
+    var fileSystem: UInt64
+
+    init?(of folder: String) {
+        var facts = statvfs()
+        var file = stat()
+        guard statvfs(folder, &facts) == 0, stat(folder, &file) == 0 else { return nil }
+        let block = UInt64(facts.f_frsize)
+        free = UInt64(facts.f_bavail).multipliedReportingOverflow(by: block).partialValue
+        total = UInt64(facts.f_blocks).multipliedReportingOverflow(by: block).partialValue
+        fileSystem = UInt64(file.st_dev)
+        // File systems without a size of their own.
+        if total == 0 { return nil }
+    }
+}

@@ -1,0 +1,122 @@
+import Documents
+import DocumentStore
+import Encodings
+import Interfaces
+import PluginHost
+import Replication
+
+/// What needs attention in replicators and listeners.
+extension Agent {
+    /// `offline_attention`: seconds without a connection after which an error that passes by itself is told all the same.
+    private static let offlineSeconds: Int64 = 600
+    /// `pending_attention`: seconds without success after which documents that wait to be pushed are told.
+    private static let pendingSeconds: Int64 = 3_600
+
+    nonisolated func attention(of replicator: Replicator) async -> [Attention] {
+        let now = environment.time.wallSeconds()
+        let isKeptStopped = records.read(replicator.configuration.name).isStopped
+        return await Self.attention(of: replicator, isKeptStopped: isKeptStopped, startedAt: startedAt, now: now)
+            + certificateAttention(of: replicator, now: now)
+    }
+
+    static func attention(of replicator: Replicator, isKeptStopped: Bool, startedAt: Int64, now: Int64) async -> [Attention] {
+        let name = replicator.configuration.name
+        let subject = "replicator \(name)"
+        var list = self.state(of: replicator, now: now)
+        await replicator.reviewWaiting()
+        list += replicator.waiting.summary().map { group in
+            Attention(
+                .documentsWaiting, subject, since: group.since, group.text, remedy: "they are tried again; nightjar replicator \(name) pending lists them")
+        }
+        if let held = try? await replicator.held(), held.count > 0 {
+            list.append(
+                Attention(
+                    .documentsHeld, subject, since: held.oldest, "\(Plural.count(held.count, "document")) held because a filter failed",
+                    remedy: "mend the plugin; nightjar replicator \(name) held says which and why"))
+        }
+        if let refused = try? await replicator.refused(), refused.count > 0 {
+            list.append(
+                Attention(
+                    .documentsRefused, subject, since: refused.oldest, "the peer refuses \(Plural.count(refused.count, "document"))",
+                    remedy: "nightjar replicator \(name) refused says which and why; once that is mended there: nightjar replicator \(name) retry-refused"))
+        }
+        let status = replicator.status
+        let last = max(status.lastSuccess ?? 0, startedAt)
+        if !isKeptStopped, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
+            let pending = try? await replicator.pendingEstimate(), pending.count > 0
+        {
+            let count = "\(pending.count)\(pending.isCapped ? " or more" : "")"
+            list.append(
+                Attention(
+                    .documentsPending, subject, since: last, "\(count) changes have waited to be pushed for over an hour",
+                    remedy: "nightjar replicator \(name) pending lists them"))
+        }
+        return list
+    }
+
+    /// Stopped by an error, getting no further, or without a connection for long.
+    private static func state(of replicator: Replicator, now: Int64) -> [Attention] {
+        let status = replicator.status
+        guard let error = status.error else { return [] }
+        let name = replicator.configuration.name
+        let subject = "replicator \(name)"
+        let remedy = error.remedy.map { "\($0); then" } ?? "once this is mended:"
+        let start = "nightjar replicator \(name) start"
+        if status.activity == .stopped {
+            return [Attention(.replicatorStopped, subject, since: status.since, "stopped: \(error)", remedy: "\(remedy) \(start)")]
+        }
+        let since = replicator.failing ?? status.since
+        if !error.isTransient {
+            return [
+                Attention(
+                    .replicatorFailing, subject, since: since, "gets no further: \(error)", remedy: "\(remedy) it goes on by itself, at once with \(start)")
+            ]
+        }
+        guard now - since >= offlineSeconds else { return [] }
+        let ever = status.lastSuccess == nil ? "has never been connected" : "is not connected"
+        return [
+            Attention(
+                .replicatorOffline, subject, since: since, "\(ever): \(error)",
+                remedy: "look whether \(replicator.configuration.target) can be reached from here; it goes on trying")
+        ]
+    }
+
+    nonisolated func attention(of listener: PeerListener) -> [Attention] {
+        let now = environment.time.wallSeconds()
+        let subject = "listener \(listener.settings.name.value)"
+        // What no peer has tried for an hour is over.
+        listener.waiting.forget { $0.last < now - 3_600 }
+        var list = listener.waiting.summary().map { group in
+            Attention(
+                .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
+                remedy: "mend the cause that is named; the peers keep them and offer them again")
+        }
+        let held = listener.heldDocuments
+        if let first = held.first {
+            list.append(
+                Attention(
+                    .documentsHeld, subject,
+                    "the push filter fails on \(Plural.count(held.count, "document")), and peers do not get \(held.count == 1 ? "it" : "them"), such as "
+                        + "document \(first.id) of \(first.collection): \(first.failure.message)", remedy: "mend the plugin \(first.failure.plugin)"))
+        }
+        let refused = listener.refusedByPeers
+        if let (key, first) = refused.refusals.min(by: { $0.key < $1.key }) {
+            list.append(
+                Attention(
+                    .documentsRefused, subject, since: refused.refusals.values.map(\.since).min(),
+                    "\(Plural.count(refused.refusals.count + refused.more, "document")) that peers could not store, such as \(key.id) of \(key.database) at "
+                        + "\(key.peer): \(first.error)", remedy: "mend the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
+        }
+        // A stranger can bring that about by a name, so it is told, and the agent is not ill.
+        let place = "\(subject) authenticator: "
+        for plugin in plugins?.status() ?? [] {
+            for failure in plugin.loginFailures where failure.utf8.starts(with: place.utf8) {
+                list.append(
+                    Attention(
+                        .authenticatorFailing, subject, "plugin \(plugin.name): a login could not be judged: \(failure.dropFirst(place.count))",
+                        remedy: "mend the plugin; who logs in is answered 503 and may come again"))
+            }
+        }
+        return list + certificateAttention(of: listener, now: now)
+    }
+}

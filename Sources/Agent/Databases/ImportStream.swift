@@ -1,0 +1,40 @@
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import NIOCore
+
+extension DocumentAccess {
+    /// Imports JSON Lines as they come, in batches.
+    ///
+    /// - Throws: what ended it early, with what was stored until then and how to go on.
+    public func importAll(source: String?, _ next: () async throws -> ByteBuffer?) async throws -> ImportCounts {
+        var counts = ImportCounts(source: source)
+        var lines = LineSplitter()
+        do {
+            while let piece = try await next() {
+                lines.append(piece.readableBytesView)
+                while let batch = lines.take(500, isEnd: false) { try await importBatch(batch, &counts) }
+            }
+            while let batch = lines.take(500, isEnd: true) { try await importBatch(batch, &counts) }
+            return counts
+        } catch let error as HTTPError {
+            throw HTTPError(error.status, Self.cutShort(counts, error.reason))
+        } catch let error as StoreError {
+            throw AgentError(error.kind, Self.cutShort(counts, "\(error)"))
+        }
+    }
+
+    /// What a batch that failed has counted is not told: its transaction was undone.
+    private func importBatch(_ batch: [ImportedLine], _ counts: inout ImportCounts) async throws {
+        var new = counts
+        try await importLines(batch, counts: &new)
+        counts = new
+    }
+
+    private static func cutShort(_ counts: ImportCounts, _ why: String) -> String {
+        let done = "\(counts.saved) saved, \(counts.unchanged) unchanged, \(Plural.count(counts.conflicts, "conflict")), \(counts.failed) failed"
+        let again = counts.source == nil ? "" : ", or import the whole file again: what is stored stays as it is"
+        return "\(why); the import ended after line \(counts.lines): \(done); go on with line \(counts.lines + 1)\(again)"
+    }
+}

@@ -1,0 +1,37 @@
+import Interfaces
+import Logging
+import Replication
+
+/// What the log says of documents that do not get on between a listener and its peers: one line for each cause in a batch, with a document
+/// and the peer; lines of one cause are folded over time.
+enum RefusalLog {
+    private struct Cause: Hashable {
+        var direction: Direction
+        var domain: ReplicationError.Domain
+        var code: Int
+    }
+
+    /// - Parameter logger: knows the peer.
+    static func note(_ events: [DocumentEvent], user: String?, database: String, _ logger: Logger) {
+        var found: [Cause: (first: DocumentEvent, error: ReplicationError, more: Int)] = [:]
+        for event in events {
+            guard let error = event.error else { continue }
+            let cause = Cause(direction: event.direction, domain: error.domain, code: error.code)
+            if found[cause] == nil { found[cause] = (event, error, 0) } else { found[cause]?.more += 1 }
+        }
+        for (cause, each) in found.sorted(by: { ($0.value.first.collection, $0.value.first.id) < ($1.value.first.collection, $1.value.first.id) }) {
+            let document = "document \(each.first.id) of \(each.first.collection)\(each.more > 0 ? " and \(each.more) more" : "")"
+            let what =
+                switch (cause.direction, cause.domain) {
+                case (.push, .plugin): "\(document) not given to a peer, the push filter fails"
+                case (.push, _): "\(document) refused by a peer that pulls"
+                case (.pull, .plugin): "\(document) not taken from a peer for the moment"
+                case (.pull, _): "\(document) refused, which a peer pushed"
+                }
+            let metadata: Logger.Metadata = [
+                "cause": "\(cause.direction.rawValue) \(cause.domain.rawValue)/\(cause.code)", "database": "\(database)", "user": "\(user ?? "")",
+            ]
+            logger.log(level: cause.domain == .plugin ? .warning : .info, "\(what): \(each.error)", metadata: metadata)
+        }
+    }
+}
