@@ -94,6 +94,7 @@ package enum ReplicatorBuilding {
         client.userAgent = "nightjar/\(AgentVersion.number)"
         client.heartbeat = .seconds(Int64(settings.heartbeat.value))
         client.networkInterface = settings.networkInterface?.value
+        client.proxy = settings.proxy.map(proxy)
         for header in settings.headers { client.headers.add(header.name.value, header.value.revealed) }
         switch settings.authenticator {
         case .basic(let username, let password):
@@ -108,6 +109,15 @@ package enum ReplicatorBuilding {
         client.secureLayer = security?.layer
         let connector = WebSocketClient(client, group: group, environment: environment)
         return security?.watching(connector) ?? connector
+    }
+
+    private static func proxy(_ settings: ProxySettings) -> ProxyServer {
+        let url = settings.url.value
+        var proxy = ProxyServer(url.scheme == .http ? .http : .socks5, host: url.host, port: url.port)
+        if let username = settings.username, let password = settings.password {
+            proxy.credentials = BasicCredentials(username: username.value, password: password.value.revealed)
+        }
+        return proxy
     }
 
     /// Nil where the target is reached in clear text.

@@ -33,6 +33,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var unsafeSkipServerCertificateVerification = Located(false)
     /// Name or address of the interface that connections leave by. Default: nil, the system's choice.
     public var networkInterface: Located<String>?
+    /// The proxy that connections are made through. Default: nil, none.
+    public var proxy: ProxySettings?
     /// Seconds between pings. Default 300.
     public var heartbeat = Located(300)
     /// 0: the default (9 one-shot, unlimited continuous); 1: no retry.
@@ -73,6 +75,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key(
             "network_interface", optional: \.networkInterface, Form.text(.interface).located,
             "Interface by name or address that connections leave by."),
+        Key("proxy", optional: \.proxy, .proxy, "The proxy that connections are made through. Absent: none, whatever the environment says."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
         Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
             "0: the default (9 one-shot, unlimited continuous); 1: no retry."),
@@ -128,6 +131,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         if !scheme.isNetwork, let networkInterface {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
         }
+        if !scheme.isNetwork, let proxy { refuse("proxy", at: proxy.position, "needs a network target (ws, wss, http or https)", &reading) }
         // They have no HTTP in which these could travel.
         if !scheme.isNetwork {
             if let header = headers.first {

@@ -25,6 +25,8 @@ public struct WebSocketClient: TransportConnector {
         public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
         public var networkInterface: String?
+        /// The proxy that connections are made through.
+        public var proxy: ProxyServer?
         /// Idle time after which the peer is sent a PING.
         public var heartbeat: TimeAmount = .seconds(300)
         public var limits = TransportLimits()
@@ -160,6 +162,7 @@ extension WebSocketClient.Configuration {
     /// A text in which passwords, tokens, cookies and values of headers are not shown.
     func withoutSecrets(_ text: String) -> String {
         var secrets = headers.map(\.value)
+        if let login = proxy?.credentials { secrets += [Base64.encode(Array("\(login.username):\(login.password)".utf8)), login.password] }
         switch credentials {
         case .basic(let basic): secrets += [Base64.encode(Array("\(basic.username):\(basic.password)".utf8)), basic.password]
         case .bearer(let token): secrets.append(token)
