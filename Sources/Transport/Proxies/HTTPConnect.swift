@@ -36,8 +36,7 @@ struct HTTPConnect: ProxyNegotiation {
             guard passed + answer.count <= limit else {
                 throw proxy.isNone("the header of the answer to CONNECT is larger than header_bytes (\(limit))")
             }
-            guard byte == UInt8(ascii: "\n"), answer.suffix(4) == Self.end[...] || answer.suffix(2) == Self.end[2...] && answer.suffix(3).first == 0x0A
-            else { continue }
+            guard Self.ends.contains(where: { answer.suffix($0.count) == $0[...] }) else { continue }
             let head = Head(answer)
             switch head.status {
             case 200..<300: return .connected(Array(bytes))
@@ -51,7 +50,8 @@ struct HTTPConnect: ProxyNegotiation {
     }
 
     private static let beginning = Array("HTTP/1.".utf8)
-    private static let end = Array("\r\n\r\n".utf8)
+    /// An empty line. Some leave the carriage return out.
+    private static let ends = [Array("\n\r\n".utf8), Array("\n\n".utf8)]
 
     /// Status line and fields of an answer.
     private struct Head {
@@ -60,7 +60,7 @@ struct HTTPConnect: ProxyNegotiation {
         private var fields: [(name: String, value: String)] = []
 
         init(_ bytes: [UInt8]) {
-            let lines = bytes.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
+            let lines = bytes.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0.last == 0x0D ? $0.dropLast() : $0, as: UTF8.self) }
             let words = lines.first?.split(separator: " ", maxSplits: 2).map(String.init) ?? []
             if words.count > 1 { status = Int(words[1]) ?? 0 }
             if words.count > 2 { phrase = Self.shown(words[2]) }
