@@ -44,6 +44,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     /// Seconds that a continuous replicator waits at first, and at most, while somebody has to act. Default 60 and 3600.
     public var blockedWaitTime = Located(60)
     public var maxBlockedWaitTime = Located(3600)
+    /// Seconds between two questions of an idle continuous pull whether it misses something; 0: it does not ask. Default 900.
+    public var silenceInterval = Located(900)
     /// Removes documents to which the remote took away access, unless the pull filter keeps them. Not those of a collection with
     /// `document_ids`. Default true.
     public var enableAutoPurge = true
@@ -84,6 +86,9 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("blocked_wait_time", \.blockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located,
             "Seconds that a continuous replicator waits after an error that somebody has to mend (a password, a certificate); doubles each time."),
         Key("max_blocked_wait_time", \.maxBlockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located, "Seconds that it waits then at most."),
+        Key("silence_interval", \.silenceInterval, Form<Int>.seconds(0...Limits.seconds).located,
+            "Seconds after which a continuous replicator that is idle asks, over another connection, whether the other side has something that it did "
+                + "not tell of; if so twice in a row, it connects anew. 0: never. Not for exec: and serial: targets."),
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
     ]

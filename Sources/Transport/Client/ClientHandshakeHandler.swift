@@ -121,6 +121,8 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         let connection = WebSocketConnection(
             side: .client(maskRandom: attempt.random), channel: channel, protocolName: headers.first("Sec-WebSocket-Protocol") ?? "",
             peerDescription: peerDescription(channel), securePeer: securePeer,
+            // The server's word goes: Sync Gateway has one of its own.
+            correlationID: CorrelationID.accepted(headers.first(CorrelationID.header)) ?? attempt.request.headers.first(name: CorrelationID.header),
             heartbeat: attempt.configuration.heartbeat,
             limits: attempt.configuration.limits, onEnd: nil
         )
