@@ -32,6 +32,8 @@ public actor Agent {
         var replicators: [Replicator] = []
         /// By the replicator's name; those that speak clear text have none.
         var replicatorSecurity: [String: ReplicatorSecurity] = [:]
+        /// By the replicator's name; of those that have secrets in files.
+        var replicatorSecrets: [String: ReplicatorSecrets] = [:]
         var plugins: PluginHost?
         var conflictPolicies: [String: ConflictPolicy] = [:]
         var isReady = false
@@ -265,6 +267,7 @@ public actor Agent {
         shared.withLock {
             $0.replicators.append(replicator)
             $0.replicatorSecurity[settings.name.value] = security
+            $0.replicatorSecrets[settings.name.value] = ReplicatorSecrets(settings)
         }
         await startRemembered(replicator)
     }
@@ -363,7 +366,7 @@ public actor Agent {
         let gone = shared.withLock { state in
             let gone = state.replicators.filter { names.contains($0.configuration.name) }
             state.replicators.removeAll { names.contains($0.configuration.name) }
-            for name in names { state.replicatorSecurity[name] = nil }
+            for name in names { (state.replicatorSecurity[name], state.replicatorSecrets[name]) = (nil, nil) }
             return gone
         }
         await withTaskGroup(of: Void.self) { tasks in

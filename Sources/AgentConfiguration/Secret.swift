@@ -4,7 +4,37 @@ public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConver
     /// The text itself. Named so that every use stands out in a review.
     public let revealed: String
 
-    public init(_ text: String) { revealed = text }
+    /// As written, where it refers to a file or a credential: those may change while the agent runs.
+    private let reference: Reference?
+
+    private struct Reference: Sendable {
+        var text: String
+        /// What relative paths are relative to.
+        var folder: String
+    }
+
+    public init(_ text: String) { (revealed, reference) = (text, nil) }
+
+    /// - Parameter source: the text before `${…}` was expanded.
+    init(_ text: String, source: String?, folder: String) {
+        revealed = text
+        reference = source.flatMap { $0.contains("${file:") || $0.contains("${credential:") ? Reference(text: $0, folder: folder) : nil }
+    }
+
+    /// It comes from a file.
+    public var mayChange: Bool { reference != nil }
+
+    /// The secret as its files say now; as they said when the configuration was read, where they cannot be read now or say nothing.
+    public var current: Secret {
+        guard let reference else { return self }
+        var node = ConfigurationNode(
+            .scalar(ConfigurationNode.Scalar(text: reference.text, style: .doubleQuoted)), at: SourcePosition(file: "", line: 0, column: 0))
+        var expansion = Expansion(environment: nil, folder: reference.folder)
+        var problems = ProblemList(file: "")
+        expansion.expand(&node, &problems)
+        guard let scalar = node.scalar, !scalar.isUnresolved, !scalar.text.isEmpty else { return self }
+        return Secret(scalar.text, source: reference.text, folder: reference.folder)
+    }
 
     public var description: String { "(secret)" }
     public var debugDescription: String { description }

@@ -12,6 +12,9 @@ public protocol TimeSource: Sendable {
     /// Nanoseconds since 1970 of the same clock, as finely as it is known.
     func wallNanoseconds() -> Int64
 
+    /// Nanoseconds that the machine has slept since it was started: what ``monotonicNanoseconds()`` leaves out.
+    func sleptNanoseconds() -> UInt64
+
     /// Waits on the monotonic clock.
     ///
     /// - Throws: `CancellationError` when the task is cancelled.
@@ -20,6 +23,8 @@ public protocol TimeSource: Sendable {
 
 extension TimeSource {
     public func wallNanoseconds() -> Int64 { wallSeconds() * 1_000_000_000 }
+
+    public func sleptNanoseconds() -> UInt64 { 0 }
 
     public func sleep(seconds: Int) async throws { try await sleep(nanoseconds: UInt64(max(0, seconds)) * 1_000_000_000) }
 }
@@ -33,6 +38,14 @@ public struct SystemTime: TimeSource {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    public func sleptNanoseconds() -> UInt64 {
+        var (all, awake) = (timespec(), timespec())
+        clock_gettime(CLOCK_MONOTONIC, &awake)
+        clock_gettime(CLOCK_BOOTTIME, &all)
+        let difference = (Int64(all.tv_sec) - Int64(awake.tv_sec)) * 1_000_000_000 + Int64(all.tv_nsec) - Int64(awake.tv_nsec)
+        return UInt64(max(0, difference))
     }
 
     public func wallSeconds() -> Int64 { Int64(time(nil)) }

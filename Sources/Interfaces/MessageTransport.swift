@@ -29,6 +29,13 @@ public protocol MessageTransport: AnyObject, Sendable {
 
     /// The peer's address, for logs and status.
     var peerDescription: String { get }
+
+    /// What both sides call this connection in their logs (``CorrelationID``); nil where nothing of the kind was said.
+    var correlationID: String? { get }
+}
+
+extension MessageTransport {
+    public var correlationID: String? { nil }
 }
 
 /// What a transport tells the session that uses it, always in the transport's context.

@@ -10,6 +10,7 @@ struct NightjarBench: AsyncParsableCommand {
         subcommands: [
             InsertCommand.self, PushCommand.self, PushFilterCommand.self, FilterCommand.self, ResolverCommand.self,
             ReloadCommand.self, ReloadStormCommand.self, PushTLSCommand.self, HandshakesCommand.self, TLSMemoryCommand.self,
-            MillionCommand.self, BlobCommand.self, HostileCommand.self, MemoryCommand.self, LatencyCommand.self, AllCommand.self, HubChild.self, PushChild.self,
+            MillionCommand.self, BlobCommand.self, HostileCommand.self, MemoryCommand.self, LatencyCommand.self,
+            DeltaCommand.self, SecondStartCommand.self, AllCommand.self, HubChild.self, PushChild.self,
         ])
 }

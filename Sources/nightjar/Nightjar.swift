@@ -14,7 +14,7 @@ struct Nightjar: AsyncParsableCommand {
         version: AgentVersion.number,
         subcommands: [
             RunCommand.self, CheckCommand.self, StatusCommand.self, ReloadCommand.self, DocCommand.self, BlobCommand.self, ImportCommand.self, ExportCommand.self,
-            ReplicateCommand.self, ReplicatorCommand.self, DisconnectCommand.self, PipeCommand.self, PluginCommand.self, ConflictsCommand.self, IdentityCommand.self,
+            ReplicateCommand.self, ReplicatorCommand.self, ListenerCommand.self, DisconnectCommand.self, PipeCommand.self, PluginCommand.self, ConflictsCommand.self, IdentityCommand.self,
             PasswordCommand.self, ConfigCommand.self,
         ])
 }

@@ -31,6 +31,26 @@ import Testing
         #expect(try await edge.command("replicator", "list", "--json").json.asArray?.count == 1)
     }
 
+    @Test func aReplicatorIsSuspendedAndResumed() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n" + Configuration.replicator("hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main"))
+        try await eventually("idle") { try await edge.replicator("hub")["activity"] == "idle" }
+        #expect(try await edge.command("replicator", "hub", "suspend").output == "hub: suspended\n")
+        try await eventually("offline") { try await edge.replicator("hub")["activity"] == "offline" }
+        #expect(try await edge.replicator("hub")["suspended"]?.asBool == true)
+        #expect(try await edge.command("status").output.contains("offline, suspended"))
+        #expect(try await edge.admin.get("/health").status == 200)
+        try await eventually("nobody is connected") { try await hub.status()["listeners"]?.asArray?.first?["connections"] == 0 }
+        #expect(try await edge.put("main", "a", "{}").status == 201)
+        #expect(try await edge.command("replicator", "hub", "resume", "--json").json["ok"]?.asBool == true)
+        try await eventually("the document arrives") { try await hub.get("main", "a").status == 200 }
+        #expect(try await edge.command("replicator", "hub", "stop").status == 0)
+        try await eventually("stopped") { try await edge.replicator("hub")["activity"] == "stopped" }
+        let refused = try await edge.command("replicator", "hub", "resume")
+        #expect(refused.status == 1 && refused.errors.contains("is stopped; start it"), "\(refused)")
+    }
+
     @Test func oneThatIsStoppedByHandIsNotIll() async throws {
         let edge = try await AgentProcess.start(
             Configuration.plain + "replicators:\n" + Configuration.replicator("away", to: "ws://127.0.0.1:1/main")

@@ -114,6 +114,26 @@ import Testing
         #expect(try JSONValue(parsing: outcome.output)["pulled"] == 100)
     }
 
+    @Test("A listener at a command: what the command reads and writes is the peer, and a command that ends is started again")
+    func execListener() async throws {
+        let folder = try TemporaryFolder()
+        #expect(mkfifo(folder.path("up"), 0o600) == 0 && mkfifo(folder.path("down"), 0o600) == 0)
+        // Both open the same one first, or each would wait for the other.
+        let listening = try folder.write("listening.sh", "exec 3< \"$1/up\" 4> \"$1/down\"; cat <&3 4>&- & exec cat >&4 3<&-\n")
+        let calling = try folder.write("calling.sh", "exec 4> \"$1/up\" 3< \"$1/down\"; cat <&3 4>&- & exec cat >&4 3<&-\n")
+        let hub = try await Self.hub("endpoint: \"exec:/bin/sh \(listening) \(folder.path)\", user: the-command")
+        let edge = try await Self.edge("exec:/bin/sh \(calling) \(folder.path)")
+        try await Self.exchange(hub, edge, "first")
+        #expect(try await hub.listener("edge")["peers"]?.asArray?.first?["user"]?.asString == "the-command")
+        try await edge.post("/api/replicators/hub/stop")
+        try await eventually("the peer is gone") { try await hub.listener("edge")["connections"]?.asInt64 == 0 }
+        try await edge.post("/api/replicators/hub/start")
+        try await Self.exchange(hub, edge, "second")
+        #expect(try await edge.stop().status == 0)
+        #expect(try await hub.stop().status == 0)
+        #expect(Self.children(of: hub.process.pid).isEmpty)
+    }
+
     @Test("A serial line that loses, changes and invents bytes: everything arrives")
     func serialLine() async throws {
         let cable = try NoisyCable(seed: 11, oneIn: 1500)

@@ -37,13 +37,15 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         }
         let lines = head.split(separator: "\r\n").map(String.init)
         #expect(
-            lines.filter { !$0.hasPrefix("Sec-WebSocket-Key: ") } == [
+            lines.filter { !$0.hasPrefix("Sec-WebSocket-Key: ") && !$0.hasPrefix("X-Correlation-Id: ") } == [
                 "GET /db/_blipsync HTTP/1.1", "Host: HOST", "User-Agent: nightjar/1.0", "Authorization: Basic dXNlcjpwYXNz", "Cookie: SyncGatewaySession=abc",
                 "X-Site: plant-7", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: BLIP_3+CBMobile_3,BLIP_3+CBMobile_2",
             ]
         )
         let key = lines.first { $0.hasPrefix("Sec-WebSocket-Key: ") }?.dropFirst(19) ?? ""
         #expect(Base64.decode(key)?.count == 16)
+        let correlation = lines.last { $0.hasPrefix("X-Correlation-Id: ") }?.dropFirst(18) ?? ""
+        #expect(correlation.count == 16 && CorrelationID.accepted(String(correlation)) != nil, "\(lines)")
     }
 
     @Test func aLoginBecomesASessionAndTheSessionALoginAgain() async throws {

@@ -90,7 +90,6 @@ public struct AdminServer: Sendable {
                 Answer.json(JSONOutput.object(["status": .string(agent.isReady ? "ready" : "not_ready")]), status: agent.isReady ? 200 : 503)
             },
             .get("api/status") { _ in Answer.json(await agent.statusReport()) },
-            .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { agent.report($0) })) },
             .post("api/disconnect/:who") { request in
                 let who = try request.parameters.require("who")
                 var count = 0
@@ -106,7 +105,7 @@ public struct AdminServer: Sendable {
                     status: 200, headers: ["Content-Type": PrometheusText.contentType],
                     body: .buffer(ByteBuffer(string: await agent.metrics())))
             },
-        ] + ReplicatorRoutes(agent: agent).routes + ConflictRoutes(agent: agent).routes + PluginRoutes(agent: agent).routes
+        ] + ReplicatorRoutes(agent: agent).routes + ListenerRoutes(agent: agent).routes + ConflictRoutes(agent: agent).routes + PluginRoutes(agent: agent).routes
             + EventRoutes(agent: agent).routes + DocumentRoutes(agent: agent).routes + BlobRoutes(agent: agent).routes
     }
 }

@@ -103,6 +103,7 @@ struct EventRoutes: Sendable {
                     return JSONOutput.object([
                         "id": .string(event.id.text), "collection": .string(event.collection.description),
                         "direction": .string(event.direction.rawValue), "flags": .array(flags),
+                        "time": JSONOutput.text(event.time.map { Timestamp.format($0) }), "correlation_id": JSONOutput.text(event.correlationID),
                         "held": .bool(event.error?.domain == .plugin && event.error?.code == 503),
                         "error": event.error.map { Agent.report($0) } ?? .null,
                     ])

@@ -27,6 +27,16 @@ struct ReplicatorRoutes: Sendable {
                 await replicator.beginStop()
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
             },
+            .post("api/replicators/:name/suspend") { request in
+                let replicator = try replicator(request)
+                guard await replicator.suspend() else { throw Self.isStopped(replicator) }
+                return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
+            },
+            .post("api/replicators/:name/resume") { request in
+                let replicator = try replicator(request)
+                guard await replicator.resume() else { throw Self.isStopped(replicator) }
+                return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
+            },
             .get("api/replicators/:name/pending") { request in
                 let replicator = try replicator(request)
                 return Answer.rows { rows in
@@ -90,6 +100,10 @@ struct ReplicatorRoutes: Sendable {
         let isNow = count > 0 ? await replicator.retryRefused() : false
         return Answer.json(
             JSONOutput.object(["ok": .bool(true), "documents": JSONOutput.number(count), "now": .bool(isNow)]), status: 202)
+    }
+
+    private static func isStopped(_ replicator: Replicator) -> AgentError {
+        AgentError(.conflict, "replicator \"\(replicator.configuration.name)\" is stopped; start it")
     }
 
     private static func orphan(_ collection: CollectionName, _ row: Exclusion) -> JSONValue {

@@ -123,6 +123,7 @@ extension Agent {
                         "user": JSONOutput.text(peer.user),
                         "since": .string(Timestamp.format(peer.since)),
                         "database": .string(peer.database),
+                        "correlation_id": JSONOutput.text(peer.correlationID),
                         "protocol": .string(peer.subprotocol),
                         "tls": JSONOutput.text(peer.tls),
                         "certificate": peer.certificate.map { Self.report($0) } ?? .null,
@@ -192,6 +193,11 @@ extension Agent {
             // Of all runs, those before a restart included.
             "lifetime": ReplicatorRecord.report(replicator.lifetime),
             "delta": report(status.counts.deltas),
+            "correlation_id": JSONOutput.text(status.correlationID),
+            "suspended": .bool(status.isSuspended),
+            "silence": JSONOutput.object([
+                "checks": JSONOutput.number(status.silence.checks), "reconnects": JSONOutput.number(status.silence.reconnects),
+            ]),
             "tls": security.map { report($0) } ?? .null,
             "error": status.error.map { report($0) } ?? .null,
         ])

@@ -23,6 +23,8 @@ public final class PeerListener: ListenerDelegate {
         public var isActive: Bool
         /// Documents at which the peer's feed stands still until the push filter is mended.
         public var standstills: [Standstill] = []
+        /// What both sides call the connection in their logs.
+        public var correlationID: String?
         /// Protocol version and cipher; nil in clear text.
         public var tls: String?
         /// What the peer showed.
@@ -282,6 +284,7 @@ public final class PeerListener: ListenerDelegate {
         }
         var logger = logger
         logger[metadataKey: "peer"] = "\(request.remoteAddress)"
+        if let correlation = transport.correlationID { logger[metadataKey: "correlation"] = "\(correlation)" }
         var configuration = PassiveConfiguration(
             listener: settings.name.value, database: admission.database, principal: admission.principal,
             isReadOnly: settings.readOnly, pushFilter: policies.pushFilter, pullFilter: policies.pullFilter,
@@ -311,7 +314,8 @@ public final class PeerListener: ListenerDelegate {
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
         let peer = Peer(
             address: request.remoteAddress, user: admission.principal.name, since: environment.time.wallSeconds(),
-            database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true, tls: request.securePeer?.summary,
+            database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true,
+            correlationID: transport.correlationID, tls: request.securePeer?.summary,
             certificate: chain.first)
         let isStale = state.withLock { state in
             state.connections[key] = Connection(peer: peer, session: session, principal: admission.principal, proof: admission.proof, chain: chain,
@@ -396,7 +400,7 @@ public final class PeerListener: ListenerDelegate {
         logger.info(
             "peer gone\(end.error.map { ": \($0)" } ?? "")",
             metadata: [
-                "peer": "\(connection.peer.address)", "pulled_by_peer": "\(counts.pushed)", "pushed_by_peer": "\(counts.pulled)",
+                "peer": "\(connection.peer.address)", "correlation": "\(connection.peer.correlationID ?? "")", "pulled_by_peer": "\(counts.pushed)", "pushed_by_peer": "\(counts.pulled)",
             ])
     }
 }

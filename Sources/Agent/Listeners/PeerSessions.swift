@@ -96,6 +96,26 @@ final class PeerSessions: Sendable {
         state.withLock { $0.sessions[key] = nil }
     }
 
+    /// Those that have not ended, by user and age.
+    var all: [(session: Session, secondsLeft: UInt64)] {
+        let now = time.monotonicNanoseconds()
+        return state.withLock { $0.sessions.values.filter { $0.end > now } }
+            .sorted { ($0.principal.name ?? "", $0.number) < ($1.principal.name ?? "", $1.number) }
+            .map { ($0, ($0.end - now) / 1_000_000_000) }
+    }
+
+    /// Ends all of a user.
+    ///
+    /// - Returns: how many.
+    func end(of user: String) -> Int {
+        let now = time.monotonicNanoseconds()
+        return state.withLock { state in
+            let own = state.sessions.filter { Self.isSame($0.value.principal.name, user) }
+            for key in own.keys { state.sessions[key] = nil }
+            return own.values.count { $0.end > now }
+        }
+    }
+
     /// The header that gives a peer its session, or takes it away.
     static func setCookie(_ id: String?, path: String, isSecure: Bool) -> String {
         "\(cookie)=\(id ?? ""); Path=\(path); Max-Age=\(id == nil ? 0 : Limits.seconds); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"

@@ -68,6 +68,13 @@ extension Agent {
         if let last = status.lastSuccess {
             text.add(.gauge, "nightjar_replicator_last_success_seconds", "When it was last done or idle, since 1970.", labels, last)
         }
+        text.add(.gauge, "nightjar_replicator_suspended", "1 while it is suspended.", labels, status.isSuspended ? 1 : 0)
+        text.add(
+            .counter, "nightjar_replicator_silence_checks_total", "Times that the peer was asked whether an idle connection misses something.", labels,
+            status.silence.checks)
+        text.add(
+            .counter, "nightjar_replicator_silence_reconnects_total", "Times that it did, and another connection was made.", labels,
+            status.silence.reconnects)
         text.add(.counter, "nightjar_replicator_sent_bytes_total", "Bytes of messages sent, in all runs.", labels, lifetime.bytesSent)
         text.add(.counter, "nightjar_replicator_received_bytes_total", "Bytes of messages received, in all runs.", labels, lifetime.bytesReceived)
         text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)

@@ -8,12 +8,36 @@ extension Agent {
         let name = replicator.configuration.name
         let record = records.read(name)
         replicator.restore(record.counts, lastSuccess: record.lastSuccess)
+        tellOfAutoPurge(replicator, before: record.autoPurge)
         guard !record.isStopped else {
             logs.logger(.replicator).notice(
                 "stays stopped, as an operator wanted (stop --keep); nightjar replicator \(name) start ends that", metadata: ["replicator": "\(name)"])
             return
         }
         await replicator.start()
+    }
+
+    /// What the other setting did, or did not do, stays so: that is to be known.
+    private func tellOfAutoPurge(_ replicator: Replicator, before: Bool?) {
+        let configuration = replicator.configuration
+        let now = configuration.autoPurge
+        guard now != before else { return }
+        let logger = logs.logger(.replicator).with("replicator", configuration.name)
+        do { try remember(replicator) } catch { logger.warning("its settings cannot be kept: \(error)") }
+        guard before != nil, configuration.type.pulls else { return }
+        if now {
+            logger.warning(
+                """
+                enable_auto_purge is on from now on; documents that the remote took away before stay: nightjar replicator \(configuration.name) \
+                orphaned lists them, and start --reset looks at all of them again
+                """)
+        } else {
+            logger.warning(
+                """
+                enable_auto_purge is off from now on: documents that the remote takes away stay, and nightjar replicator \(configuration.name) \
+                orphaned lists them; those that were purged before do not come back by themselves
+                """)
+        }
     }
 
     /// - Parameter isStopped: whether it stays stopped at the next start; nil: as before.
@@ -23,6 +47,7 @@ extension Agent {
         if let isStopped { record.isStopped = isStopped }
         record.counts = replicator.lifetime
         record.lastSuccess = replicator.status.lastSuccess
+        record.autoPurge = replicator.configuration.autoPurge
         try records.write(name, record)
     }
 

@@ -63,6 +63,8 @@ package enum ReplicatorBuilding {
         configuration.wireLog = wireLog
         configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value
         configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
+        // A device has room for one connection, and a command may cost something.
+        if target.scheme != .serial, target.scheme != .exec { configuration.silenceIntervalSeconds = settings.silenceInterval.value }
         configuration.usesDeltas = settings.deltaSync && policies.settings.usesDeltas(settings.database.value)
         let connector: any TransportConnector =
             if target.scheme == .local {
@@ -70,17 +72,27 @@ package enum ReplicatorBuilding {
                     from: database.name, to: target.path, databases: local, limits: limits, memory: memory, group: group, environment: environment,
                     logger: logger)
             } else if let address = EndpointAddress(target) {
-                EndpointConnector(address, offer: offer(settings), group: group, environment: environment, logger: logger.with("replicator", settings.name.value))
+                endpoint(address, settings, group: group, environment, logger)
             } else {
                 try webSocket(settings, security, group: group, environment)
             }
         return Replicator(configuration: configuration, connector: connector, environment: environment, memory: memory, logger: logger)
     }
 
+    private static func endpoint(
+        _ address: EndpointAddress, _ settings: ReplicatorSettings, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger
+    ) -> EndpointConnector {
+        var connector = EndpointConnector(
+            address, offer: offer(settings), group: group, environment: environment, logger: logger.with("replicator", settings.name.value))
+        if settings.changingSecrets.isEmpty { return connector }
+        connector.refresh = { offer(settings) }
+        return connector
+    }
+
     /// What a listener at an endpoint hears of us.
     private static func offer(_ settings: ReplicatorSettings) -> EndpointOffer {
         var offer = EndpointOffer(database: settings.target.value.database ?? "")
-        if case .basic(let username, let password) = settings.authenticator { (offer.username, offer.password) = (username.value, password.revealed) }
+        if case .basic(let username, let password) = settings.authenticator { (offer.username, offer.password) = (username.value, password.current.revealed) }
         return offer
     }
 
@@ -94,20 +106,39 @@ package enum ReplicatorBuilding {
         client.userAgent = "nightjar/\(AgentVersion.number)"
         client.heartbeat = .seconds(Int64(settings.heartbeat.value))
         client.networkInterface = settings.networkInterface?.value
-        for header in settings.headers { client.headers.add(header.name.value, header.value.revealed) }
-        switch settings.authenticator {
-        case .basic(let username, let password):
-            client.credentials = .basic(BasicCredentials(username: username.value, password: password.revealed))
+        if case .basic = settings.authenticator {
             // In clear text a password is sent only when it is asked for.
             client.sendsCredentialsUpFront = security != nil
             client.sessions = SessionCookies(time: environment.time)
-        case .bearer(let token): client.credentials = .bearer(token.value.revealed)
-        case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.revealed)"
-        case .identity, nil: break // shown in the TLS handshake
         }
+        fillIn(&client, settings)
+        if !settings.changingSecrets.isEmpty { client.refresh = { fillIn(&$0, settings) } }
         client.secureLayer = security?.layer
         let connector = WebSocketClient(client, group: group, environment: environment)
         return security?.watching(connector) ?? connector
+    }
+
+    /// What may come from files, as these are now.
+    private static func fillIn(_ client: inout WebSocketClient.Configuration, _ settings: ReplicatorSettings) {
+        client.proxy = settings.proxy.map(proxy)
+        client.headers = [:]
+        for header in settings.headers { client.headers.add(header.name.value, header.value.current.revealed) }
+        switch settings.authenticator {
+        case .basic(let username, let password):
+            client.credentials = .basic(BasicCredentials(username: username.value, password: password.current.revealed))
+        case .bearer(let token): client.credentials = .bearer(token.value.current.revealed)
+        case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.current.revealed)"
+        case .identity, nil: break // shown in the TLS handshake
+        }
+    }
+
+    private static func proxy(_ settings: ProxySettings) -> ProxyServer {
+        let url = settings.url.value
+        var proxy = ProxyServer(url.scheme == .http ? .http : .socks5, host: url.host, port: url.port)
+        if let username = settings.username, let password = settings.password {
+            proxy.credentials = BasicCredentials(username: username.value, password: password.value.current.revealed)
+        }
+        return proxy
     }
 
     /// Nil where the target is reached in clear text.

@@ -13,6 +13,8 @@ struct ReplicatorRecord: Sendable, Equatable {
     var counts = ReplicationCounts()
     /// Seconds since 1970.
     var lastSuccess: Int64?
+    /// `enable_auto_purge` at its last start; nil before the first.
+    var autoPurge: Bool?
 
     private static let counters: [(String, any WritableKeyPath<ReplicationCounts, UInt64> & Sendable)] = [
         ("pushed", \.pushed), ("pulled", \.pulled), ("rejected", \.rejected), ("failed", \.failed), ("held", \.held), ("resolved", \.resolved),
@@ -25,12 +27,14 @@ struct ReplicatorRecord: Sendable, Equatable {
     init(json: JSONValue) {
         isStopped = json["stopped"]?.asBool ?? false
         lastSuccess = json["last_success"]?.asInt64
+        autoPurge = json["enable_auto_purge"]?.asBool
         for (name, path) in Self.counters { counts[keyPath: path] = UInt64(clamping: json["counts"]?[name]?.asInt64 ?? 0) }
     }
 
     var json: JSONValue {
         JSONOutput.object([
             "stopped": .bool(isStopped), "last_success": lastSuccess.map { JSONOutput.number($0) } ?? .null, "counts": Self.report(counts),
+            "enable_auto_purge": autoPurge.map { .bool($0) } ?? .null,
         ])
     }
 

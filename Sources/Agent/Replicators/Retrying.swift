@@ -19,9 +19,21 @@ extension Agent {
         for replicator in replicators { replicator.retryNow(reason) }
     }
 
+    /// The files of one replicator's passwords and tokens changed.
+    nonisolated func retryNow(secretsOf name: String) {
+        for replicator in replicators where replicator.configuration.name == name { replicator.retryNow("a file of its secrets changed") }
+    }
+
     /// The TLS files of one replicator changed.
     nonisolated func retryNow(_ security: ReplicatorSecurity) {
         let names = shared.withLock { state in state.replicatorSecurity.filter { $0.value === security }.map(\.key) }
         for replicator in replicators where names.contains(replicator.configuration.name) { replicator.retryNow("its TLS files changed") }
+    }
+
+    /// Replicators connect anew: the machine was asleep.
+    nonisolated func awoke(afterSeconds seconds: Int) {
+        for replicator in replicators {
+            environment.task { await replicator.reconnect("the machine was asleep for \(seconds) s") }
+        }
     }
 }

@@ -1,5 +1,6 @@
 import Environment
 import Logging
+import Replication
 
 /// Looks at the files of identities and authorities now and then, so that a renewed certificate needs no restart.
 struct SecurityWatch: Sendable {
@@ -11,12 +12,19 @@ struct SecurityWatch: Sendable {
     let replicators: @Sendable () -> [(ReplicatorSecurity, Logger)]
     /// Told of a replicator whose next connection uses other files.
     let changed: @Sendable (ReplicatorSecurity) -> Void
+    let secrets: @Sendable () -> [String: ReplicatorSecrets]
+    /// Told of a replicator, by its name, whose next connection uses other secrets.
+    let secretsChanged: @Sendable (String) -> Void
+    /// Told how many seconds the machine has slept.
+    let awoke: @Sendable (Int) -> Void
 
     /// Runs until the task is cancelled.
     func run() async {
+        var sleep = SleepDetector(time)
         while !Task.isCancelled {
             try? await time.sleep(seconds: Self.seconds)
             guard !Task.isCancelled else { return }
+            if let seconds = sleep.look() { awoke(seconds) }
             await refresh()
         }
     }
@@ -25,6 +33,7 @@ struct SecurityWatch: Sendable {
     func refresh() async {
         for listener in listeners() { await listener.refreshSecurity() }
         for (security, logger) in replicators() where security.refresh(logger) { changed(security) }
+        for (name, secrets) in secrets().sorted(by: { $0.key < $1.key }) where secrets.refresh() { secretsChanged(name) }
     }
 }
 
@@ -45,6 +54,9 @@ extension Agent {
             listeners: { [weak self] in self?.listeners ?? [] },
             replicators: { [weak self, logger = logs.logger(.replicator)] in
                 self?.shared.withLock { $0.replicatorSecurity.map { ($0.value, logger.with("replicator", $0.key)) } } ?? []
-            }, changed: { [weak self] in self?.retryNow($0) })
+            }, changed: { [weak self] in self?.retryNow($0) },
+            secrets: { [weak self] in self?.shared.withLock { $0.replicatorSecrets } ?? [:] },
+            secretsChanged: { [weak self] in self?.retryNow(secretsOf: $0) },
+            awoke: { [weak self] in self?.awoke(afterSeconds: $0) })
     }
 }

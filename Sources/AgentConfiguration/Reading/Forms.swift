@@ -80,7 +80,7 @@ extension Form where Value == Secret {
                 reading.report(at: node.position, "expected a text, found an empty one")
                 return nil
             }
-            return Secret(text)
+            return Secret(text, source: node.scalar?.source, folder: reading.folder)
         })
 }
 

@@ -33,6 +33,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var unsafeSkipServerCertificateVerification = Located(false)
     /// Name or address of the interface that connections leave by. Default: nil, the system's choice.
     public var networkInterface: Located<String>?
+    /// The proxy that connections are made through. Default: nil, none.
+    public var proxy: ProxySettings?
     /// Seconds between pings. Default 300.
     public var heartbeat = Located(300)
     /// 0: the default (9 one-shot, unlimited continuous); 1: no retry.
@@ -42,6 +44,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     /// Seconds that a continuous replicator waits at first, and at most, while somebody has to act. Default 60 and 3600.
     public var blockedWaitTime = Located(60)
     public var maxBlockedWaitTime = Located(3600)
+    /// Seconds between two questions of an idle continuous pull whether it misses something; 0: it does not ask. Default 900.
+    public var silenceInterval = Located(900)
     /// Removes documents to which the remote took away access, unless the pull filter keeps them. Not those of a collection with
     /// `document_ids`. Default true.
     public var enableAutoPurge = true
@@ -73,6 +77,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key(
             "network_interface", optional: \.networkInterface, Form.text(.interface).located,
             "Interface by name or address that connections leave by."),
+        Key("proxy", optional: \.proxy, .proxy, "The proxy that connections are made through. Absent: none, whatever the environment says."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
         Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
             "0: the default (9 one-shot, unlimited continuous); 1: no retry."),
@@ -81,6 +86,9 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("blocked_wait_time", \.blockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located,
             "Seconds that a continuous replicator waits after an error that somebody has to mend (a password, a certificate); doubles each time."),
         Key("max_blocked_wait_time", \.maxBlockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located, "Seconds that it waits then at most."),
+        Key("silence_interval", \.silenceInterval, Form<Int>.seconds(0...Limits.seconds).located,
+            "Seconds after which a continuous replicator that is idle asks, over another connection, whether the other side has something that it did "
+                + "not tell of; if so twice in a row, it connects anew. 0: never. Not for exec: and serial: targets."),
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
     ]
@@ -128,6 +136,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         if !scheme.isNetwork, let networkInterface {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
         }
+        if !scheme.isNetwork, let proxy { refuse("proxy", at: proxy.position, "needs a network target (ws, wss, http or https)", &reading) }
         // They have no HTTP in which these could travel.
         if !scheme.isNetwork {
             if let header = headers.first {

@@ -24,14 +24,15 @@ public struct WireLog: Sendable {
     }
 
     /// For one connection.
-    func with(peer: String, _ metadata: Logger.Metadata) -> WireLog {
+    func with(_ transport: any MessageTransport, _ metadata: Logger.Metadata) -> WireLog {
         var copy = self
+        var metadata = metadata
+        metadata["peer"] = "\(transport.peerDescription)"
+        if let correlation = transport.correlationID { metadata["correlation"] = "\(correlation)" }
         for (key, value) in metadata {
             copy.network[metadataKey: key] = value
             copy.sync[metadataKey: key] = value
         }
-        copy.network[metadataKey: "peer"] = "\(peer)"
-        copy.sync[metadataKey: "peer"] = "\(peer)"
         return copy
     }
 
@@ -87,8 +88,8 @@ extension SessionRole {
     /// The connection's own, where there is one.
     func wireLog(_ transport: any MessageTransport) -> WireLog? {
         switch self {
-        case .active(let active): active.replicator.wireLog?.with(peer: transport.peerDescription, ["replicator": "\(active.replicator.name)"])
-        case .passive(let passive): passive.wireLog?.with(peer: transport.peerDescription, ["listener": "\(passive.listener)"])
+        case .active(let active): active.replicator.wireLog?.with(transport, ["replicator": "\(active.replicator.name)"])
+        case .passive(let passive): passive.wireLog?.with(transport, ["listener": "\(passive.listener)"])
         }
     }
 }

@@ -58,6 +58,9 @@ public struct ActiveConfiguration: Sendable {
     public var startsLegacy: Bool
     /// Off for a run that is not to be gone on with, so that neither side keeps a checkpoint of it.
     public var savesCheckpoint: Bool
+    /// Not nil: what the peer has behind these sequences, one for each collection, is counted as rejected where it is not here, and nothing
+    /// is taken.
+    var asksOnlySince: [RemoteSequence?]?
 
     public init(
         replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false, savesCheckpoint: Bool = true

@@ -58,7 +58,7 @@ extension ReplicationSession {
         }
         if hasEnded { return }
         turn { session in
-            session.links = chosen.enumerated().map { session.activeLink($0, $1.0, $1.1, remote, configuration) }
+            session.links = chosen.enumerated().map { session.activeLink($0, $1.0, $1.1, remote, active) }
             session.isRunning = true
             for (index, link) in session.links.enumerated() {
                 session.startFeeds(link, starts[index], ids[index], active, isEmpty: isEmpty[index])
@@ -124,12 +124,14 @@ extension ReplicationSession {
 
     private func activeLink(
         _ slot: Int, _ wanted: CollectionReplication, _ collection: Collection, _ remote: RemoteID,
-        _ configuration: ReplicatorConfiguration
+        _ active: ActiveConfiguration
     ) -> CollectionLink {
-        let settings = PullSettings(
+        let configuration = active.replicator
+        var settings = PullSettings(
             collection: collection.name, role: .active,
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
             documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: limits)
+        settings.asksOnly = active.asksOnlySince != nil
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
             source: FeedSource(collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions, documentIDs: wanted.documentIDs))
@@ -146,6 +148,13 @@ extension ReplicationSession {
 
     private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, isEmpty: Bool) {
         let configuration = active.replicator
+        if let asked = active.asksOnlySince {
+            let since = asked.indices.contains(link.slot) ? asked[link.slot] : nil
+            link.pull.subscribe(since: since)
+            touch(link)
+            let request = subscription(link, configuration.collections[link.slot], since: since, isFirst: false, configuration)
+            return dialect.subscribe(link.slot, request, instead: nil)
+        }
         let agreed = CheckpointBody.agree(own: start.own, peer: start.peer)
         if active.savesCheckpoint {
             link.checkpoint = CheckpointMachine(

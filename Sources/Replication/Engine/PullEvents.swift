@@ -22,6 +22,8 @@ struct PullSettings: Sendable {
     var documentIDs: Set<DocumentID>?
     /// Deletions of documents that are not here are not wanted.
     var skipsDeletions = false
+    /// Nothing is taken; what is not here is counted as rejected.
+    var asksOnly = false
     var limits: ReplicationLimits
 
     var isPassive: Bool { if case .passive = role { true } else { false } }

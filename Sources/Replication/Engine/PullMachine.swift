@@ -207,11 +207,14 @@ struct PullMachine {
                 continue
             }
             let isWanted = settings.documentIDs?.contains(row.id) ?? true
-            if row.isAccessRemoved, isWanted {
+            if row.isAccessRemoved, isWanted, !settings.asksOnly {
                 removals.append(Removal(id: row.id, sequence: row.sequence))
             } else if !row.isAccessRemoved, case .need(let ancestors)? = next.next(), isWanted {
-                // The same row twice is asked for once.
-                if asked.updateValue(row.id, forKey: row.sequence) == nil {
+                if settings.asksOnly {
+                    complete(row.sequence)
+                    counts.rejected += 1
+                } else if asked.updateValue(row.id, forKey: row.sequence) == nil {
+                    // The same row twice is asked for once.
                     answers.append(.wanted(ancestors: ancestors))
                     continue
                 }

@@ -11,7 +11,7 @@ extension Replicator {
             guard let error = event.error else { continue }
             failures += 1
             guard failures <= limit else { continue }
-            logger.warning(
+            logger(event.correlationID).warning(
                 "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
         }
         if failures > limit {

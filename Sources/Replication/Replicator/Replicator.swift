@@ -11,14 +11,14 @@ import Synchronization
 /// Its life is Couchbase Lite's: stopped → connecting → busy ⇄ idle (continuous only), offline between attempts.
 public actor Replicator {
     public nonisolated let configuration: ReplicatorConfiguration
-    private let connector: any TransportConnector
-    private nonisolated let environment: Environment
+    let connector: any TransportConnector
+    nonisolated let environment: Environment
     private let memory: MemoryBudget
     nonisolated let logger: Logger
-    private nonisolated let shared: Mutex<Shared>
+    nonisolated let shared: Mutex<Shared>
 
     /// What status readers see, without waiting for the actor.
-    private struct Shared {
+    struct Shared {
         var status = ReplicatorStatus()
         var counters = ReplicationCounters()
         var statusListeners: [Int: AsyncStream<ReplicatorStatus>.Continuation] = [:]
@@ -42,16 +42,22 @@ public actor Replicator {
         }
     }
 
-    private var runner: Task<Void, Never>?
+    var runner: Task<Void, Never>?
     var sessions: [ReplicationSession] = []
     /// Fetches what the pull does not bring, over a connection of its own.
-    private var fetcher: Task<Bool, Never>?
-    private var isStopping = false
+    var fetcher: Task<Bool, Never>?
+    var isStopping = false
+    /// An operator wants no connection for now; see ``suspend()``.
+    var isSuspended = false
+    /// It was suspended since the present run began: what ended that says nothing of the peer.
+    var wasSuspended = false
+    /// Ends the wait of a suspended run.
+    var resumption: AsyncStream<Void>.Continuation?
     /// Started while it was stopping, perhaps with a reset.
     private var startsAgain: Bool?
-    private var speaksLegacy = false
-    private var retry: RetryMachine
-    private nonisolated let pause = RetryPause()
+    var speaksLegacy = false
+    var retry: RetryMachine
+    nonisolated let pause = RetryPause()
     /// Documents that wait although the connection is up.
     public nonisolated let waiting = DocumentTroubles(notesPolicies: false)
     /// When the run began whose counts are in ``status`` (seconds since 1970).
@@ -84,10 +90,10 @@ public actor Replicator {
     /// - Parameter reset: the saved checkpoint is ignored and every document is looked at again.
     public func start(reset: Bool = false) {
         guard runner == nil else {
-            if isStopping { startsAgain = .some(reset) } else { retryNow("it was started again") }
+            if isStopping { startsAgain = .some(reset) } else if isSuspended { resume() } else { retryNow("it was started again") }
             return
         }
-        isStopping = false
+        (isStopping, isSuspended) = (false, false)
         retry = RetryMachine(settings: configuration.retry, isContinuous: configuration.isContinuous)
         failingSince.withLock { $0 = nil }
         pause.forget()
@@ -96,7 +102,9 @@ public actor Replicator {
             $0.past = $0.past + $0.counters.snapshot
             $0.counters = ReplicationCounters()
             $0.startedAt = now
+            let silence = $0.status.silence
             $0.status = ReplicatorStatus(activity: .connecting, since: now, lastSuccess: $0.status.lastSuccess)
+            $0.status.silence = silence
         }
         publish()
         runner = environment.task { await self.run(reset: reset) }
@@ -106,6 +114,8 @@ public actor Replicator {
     ///
     /// - Parameter reason: for the log.
     public nonisolated func retryNow(_ reason: String) {
+        let status = status
+        guard !status.isSuspended else { return }
         switch status.activity {
         case .offline: logger.info("the next attempt is made now: \(reason)")
         case .connecting: break
@@ -127,7 +137,7 @@ public actor Replicator {
 
     /// Stops without waiting until stopped: a start that comes afterwards comes after it.
     public func beginStop(code: UInt16 = 1000) {
-        startsAgain = nil
+        (startsAgain, isSuspended) = (nil, false)
         guard let runner else {
             if status.error != nil { update { $0.error = nil } }
             return
@@ -196,7 +206,7 @@ public actor Replicator {
         for listener in listeners { listener.yield(status) }
     }
 
-    private nonisolated func update(_ change: (inout ReplicatorStatus) -> Void) {
+    nonisolated func update(_ change: (inout ReplicatorStatus) -> Void) {
         let now = environment.time.wallSeconds()
         shared.withLock { shared in
             let before = shared.status.activity
@@ -206,9 +216,15 @@ public actor Replicator {
         publish()
     }
 
-    private nonisolated func tell(_ events: [DocumentEvent]) {
+    private nonisolated func tell(_ events: [DocumentEvent], _ correlation: String?) {
+        let now = environment.time.wallSeconds()
+        let events = events.map { event in
+            var event = event
+            (event.time, event.correlationID) = (now, correlation)
+            return event
+        }
         log(events)
-        waiting.note(events, at: environment.time.wallSeconds())
+        waiting.note(events, at: now)
         let (listeners, isAnyMissing) = shared.withLock { shared in
             if configuration.type == .pushAndPull { shared.missing.note(events) }
             return (Array(shared.eventListeners.values), !shared.missing.isEmpty)
@@ -225,10 +241,15 @@ public actor Replicator {
     private func run(reset: Bool) async {
         var resets = reset
         while !isStopping {
+            if isSuspended {
+                await waitUntilResumed()
+                continue
+            }
             update {
                 $0.activity = .connecting
                 $0.retryInSeconds = nil
             }
+            wasSuspended = false
             let end = await runOnce(resets: resets)
             if end.wantsLegacy, !speaksLegacy {
                 logger.info("the peer wants no collections in messages; trying again without")
@@ -236,6 +257,7 @@ public actor Replicator {
                 continue
             }
             guard !isStopping else { break }
+            if wasSuspended { continue }
             guard let error = end.error else {
                 update {
                     $0.error = nil
@@ -253,13 +275,13 @@ public actor Replicator {
             failingSince.withLock { $0 = ($0?.time ?? now, ($0?.attempts ?? 0) + 1) }
             switch retry.failed(error, chance: chance) {
             case .stop:
-                logger.error("stopped: \(error)\(error.remedy.map { "; \($0)" } ?? "")")
+                runLogger.error("stopped: \(error)\(error.remedy.map { "; \($0)" } ?? "")")
                 update { $0.error = error }
                 await finish()
                 return
             case .retry(let milliseconds):
                 let seconds = (milliseconds + 999) / 1_000
-                logger.warning("offline, next attempt in \(seconds) s: \(error)\(error.remedy.map { "; \($0)" } ?? "")")
+                runLogger.warning("offline, next attempt in \(seconds) s: \(error)\(error.remedy.map { "; \($0)" } ?? "")")
                 let attempt = retry.retries
                 update {
                     $0.activity = .offline
@@ -282,7 +304,7 @@ public actor Replicator {
         runner = nil
         update {
             if isStopping { ($0.error, $0.attempt) = (nil, 0) }
-            $0.activity = .stopped
+            ($0.activity, $0.isSuspended) = (.stopped, false)
             $0.retryInSeconds = nil
         }
         guard let reset = startsAgain else { return }
@@ -300,20 +322,21 @@ public actor Replicator {
             return SessionEnd(
                 error: ReplicationError(network: .notConnected, message: "\(error)"), wantsLegacy: false)
         }
-        guard !isStopping else {
+        guard !isStopping, !isSuspended else {
             transport.drop()
             return SessionEnd(error: nil, wantsLegacy: false)
         }
         pause.forget()
+        let correlation = transport.correlationID
         waiting.connected()
-        shared.withLock { $0.hasFlowed = false }
+        shared.withLock { ($0.hasFlowed, $0.status.correlationID) = (false, correlation) }
         // A peer that accepts and drops is no news each time.
-        logger.log(level: retry.retries == 0 ? .info : .debug, "connected", metadata: ["peer": "\(transport.peerDescription)"])
+        runLogger.log(level: retry.retries == 0 ? .info : .debug, "connected", metadata: ["peer": "\(transport.peerDescription)"])
         update { $0.error = nil }
         update { $0.activity = .busy }
         let end = await replicate(
             over: transport, ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy),
-            shared.withLock { $0.counters }
+            shared.withLock { $0.counters }, correlation: correlation, watchesForSilence: true
         ) { [weak self, environment] level in
             guard level != .stopped else { return }
             if level == .idle {
@@ -341,64 +364,32 @@ public actor Replicator {
             return failing
         }) {
             let seconds = max(0, environment.time.wallSeconds() - failing.time)
-            logger.info("recovered after \(failing.attempts) failed attempts in \(seconds) s")
+            runLogger.info("recovered after \(failing.attempts) failed attempts in \(seconds) s")
         }
         update { $0.attempt = 0 }
     }
 
-    /// Asks once more, by name, for documents whose revision at the peer is not here although the pull is over. One attempt at a
-    /// time; false where there was nothing to ask for.
-    @discardableResult
-    private func hasFetchedMissing() async -> Bool {
-        if let fetcher { return await fetcher.value }
-        let missing = shared.withLock { $0.missing.take() }
-        guard !missing.isEmpty, !isStopping else { return false }
-        let task = environment.task { await self.fetch(missing) }
-        fetcher = task
-        let isDone = await task.value
-        fetcher = nil
-        return isDone
-    }
-
-    private func fetch(_ missing: [CollectionName: [DocumentID]]) async -> Bool {
-        guard let transport = try? await connector.connect() else { return false }
-        guard !isStopping else {
-            transport.drop()
-            return false
-        }
-        var only = configuration
-        (only.type, only.isContinuous) = (.pull, false)
-        only.collections = configuration.collections.compactMap { wanted in
-            guard let ids = missing[wanted.collection] else { return nil }
-            var wanted = wanted
-            wanted.documentIDs = ids
-            return wanted
-        }
-        let counters = ReplicationCounters()
-        let active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
-        let end = await replicate(over: transport, active, counters)
-        shared.withLock { $0.counters.add(counters.snapshot) }
-        return end.error == nil
-    }
-
     /// One session, from its start to its end.
-    private func replicate(
-        over transport: any MessageTransport, _ active: ActiveConfiguration, _ counters: ReplicationCounters,
+    func replicate(
+        over transport: any MessageTransport, _ active: ActiveConfiguration, _ counters: ReplicationCounters, correlation: String?,
+        watchesForSilence: Bool = false,
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }
     ) async -> SessionEnd {
         let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
         let observer = SessionObserver(
-            activityChanged: activityChanged, documents: { [weak self] in self?.tell($0) },
+            activityChanged: activityChanged, documents: { [weak self] in self?.tell($0, correlation) },
             ended: {
                 continuation.yield($0)
                 continuation.finish()
             })
         let session = ReplicationSession(
             transport: transport, role: .active(active), observer: observer, counters: counters, environment: environment,
-            memory: memory, logger: logger)
+            memory: memory, logger: logger(correlation))
         sessions.append(session)
+        let watch = watchesForSilence ? watchForSilence(session) : nil
+        defer { watch?.cancel() }
         await session.start()
-        if isStopping { await session.stop() }
+        if isStopping || isSuspended { await session.stop() }
         // Not through the task's cancellation: the session ends in order, and says so.
         let end = await environment.task { [ends] in
             for await end in ends { return end }

@@ -55,6 +55,8 @@ public struct ReplicatorConfiguration: Sendable {
     public var autoPurge: Bool
     /// Changes travel as deltas where the peer takes or sends them.
     public var usesDeltas = true
+    /// Seconds between questions of an idle continuous pull whether the peer has something that it did not tell of; 0 for none.
+    public var silenceIntervalSeconds = 0
     public var conflictObserver: ConflictObserver = { _ in }
     /// Told of what crosses the wire.
     public var wireLog: WireLog?

@@ -17,6 +17,9 @@ public struct DocumentEvent: Sendable {
     public var isAccessRemoved: Bool
     /// Nil when the document was replicated.
     public var error: ReplicationError?
+    /// When a replicator told of it (seconds since 1970), and what it and its peer call the connection in their logs.
+    public internal(set) var time: Int64?
+    public internal(set) var correlationID: String?
 
     public init(
         id: DocumentID, collection: CollectionName, direction: Direction, isDeleted: Bool = false,
@@ -114,12 +117,26 @@ public final class ReplicationCounters: Sendable {
     func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0) } }
 }
 
+/// Of questions whether an idle connection misses something.
+public struct SilenceCounts: Sendable, Equatable {
+    public var checks: UInt64 = 0
+    public var reconnects: UInt64 = 0
+
+    public init() {}
+}
+
 /// A replicator's status at one moment.
 public struct ReplicatorStatus: Sendable {
     public var activity: ActivityLevel
     public var counts: ReplicationCounts
     /// The last run's error; nil while all is well.
     public var error: ReplicationError?
+    /// What both sides call the present connection, or the last one, in their logs; nil where the peer was not told.
+    public var correlationID: String?
+    /// An operator suspended it.
+    public var isSuspended = false
+    /// How often it was asked, while idle, whether the peer is ahead, and how often that was so and led to another connection.
+    public var silence = SilenceCounts()
     /// Retries since the last connection.
     public var attempt: Int
     /// Seconds until the next attempt, while offline.

@@ -120,7 +120,9 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         let channel = context.channel
         let connection = WebSocketConnection(
             side: .client(maskRandom: attempt.random), channel: channel, protocolName: headers.first("Sec-WebSocket-Protocol") ?? "",
-            peerDescription: channel.remoteAddress?.shown ?? attempt.url.authority, securePeer: securePeer,
+            peerDescription: peerDescription(channel), securePeer: securePeer,
+            // The server's word goes: Sync Gateway has one of its own.
+            correlationID: CorrelationID.accepted(headers.first(CorrelationID.header)) ?? attempt.request.headers.first(name: CorrelationID.header),
             heartbeat: attempt.configuration.heartbeat,
             limits: attempt.configuration.limits, onEnd: nil
         )
@@ -142,6 +144,12 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
             promise.fail(NetworkErrors.replicationError(error, target: "\(attempt.url)"))
             channel.close(promise: nil)
         }
+    }
+
+    /// The socket's other end is the proxy, where there is one.
+    private func peerDescription(_ channel: any Channel) -> String {
+        if let proxy = attempt.configuration.proxy { return "\(attempt.url.authority) through \(proxy)" }
+        return channel.remoteAddress?.shown ?? attempt.url.authority
     }
 
     /// What is wrong with a 101 answer, in LiteCore's codes.

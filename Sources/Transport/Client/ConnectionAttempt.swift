@@ -43,9 +43,10 @@ struct ConnectionAttempt: Sendable {
     }
 
     func run() async throws -> Outcome {
-        let target = "\(url)"
+        // Who does not answer is the proxy, where there is one.
+        let target = configuration.proxy.map { "\($0)" } ?? "\(url)"
         guard !url.isSecure || configuration.secureLayer != nil else {
-            throw ReplicationError(domain: .tls, code: 6, message: "\(target): no TLS is configured for \(url.scheme):")
+            throw ReplicationError(domain: .tls, code: 6, message: "\(url): no TLS is configured for \(url.scheme):")
         }
         let local = try localAddress()
         let remaining = max(deadline - .now(), .milliseconds(1))
@@ -56,7 +57,7 @@ struct ConnectionAttempt: Sendable {
             promise.fail(
                 ReplicationError(
                     network: .timeout,
-                    message: "\(target): no connection within \(limits.connectTime.nanoseconds / 1_000_000) ms (connect_time)"))
+                    message: "\(url)\(configuration.proxy.map { " through \($0)" } ?? ""): no connection within \(limits.connectTime.nanoseconds / 1_000_000) ms (connect_time)"))
             cancellation.cancel()
         }
         var bootstrap = ClientBootstrap(group: eventLoop)
@@ -70,15 +71,16 @@ struct ConnectionAttempt: Sendable {
             .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
             .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: 65_536))
             .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try addSecureLayer(channel) }.flatMap { InterfaceBinding.bind(channel, to: configuration.networkInterface) }
+                channel.eventLoop.makeCompletedFuture { if configuration.proxy == nil { try addSecureLayer(channel) } }.flatMap { InterfaceBinding.bind(channel, to: configuration.networkInterface) }
             }
         if let local { bootstrap = bootstrap.bind(to: local) }
-        bootstrap.connect(host: url.host, port: url.port).whenComplete { result in
+        let first = configuration.proxy.map { ($0.host, $0.port) } ?? (url.host, url.port)
+        bootstrap.connect(host: first.0, port: first.1).whenComplete { result in
             switch result {
             case .success(let channel):
                 cancellation.hold(channel)
                 do {
-                    try addHandshake(channel, promise)
+                    try begin(channel, promise)
                     try channel.syncOptions?.setOption(.autoRead, value: true)
                 } catch {
                     promise.fail(NetworkErrors.replicationError(error, target: target))
@@ -101,6 +103,18 @@ struct ConnectionAttempt: Sendable {
             eventLoop.execute { promise.fail(CancellationError()) }
             cancellation.cancel()
         }
+    }
+
+    /// What is said first: to the remote, or to the proxy on the way.
+    private func begin(_ channel: any Channel, _ promise: EventLoopPromise<Outcome>) throws {
+        guard let proxy = configuration.proxy else { return try addHandshake(channel, promise) }
+        let negotiation = proxy.negotiation(
+            to: url.host, url.port, userAgent: configuration.userAgent, limit: configuration.limits.http.headerBytes)
+        let handler = ProxyHandler(negotiation, proxy: proxy, connected: { channel in
+            try addSecureLayer(channel)
+            try addHandshake(channel, promise)
+        }, failed: { promise.fail($0) })
+        try channel.pipeline.syncOperations.addHandler(handler)
     }
 
     /// The pipeline of every outgoing connection begins with the secure layer, or with what notices that one is wanted.
@@ -131,7 +145,7 @@ struct ConnectionAttempt: Sendable {
         }
         let addresses = NetworkInterfaces.addresses(of: interface)
         // An IPv6 address as target needs one of the same family on our side.
-        let wanted: NIOBSDSocket.ProtocolFamily = url.host.utf8.contains(UInt8(ascii: ":")) ? .inet6 : .inet
+        let wanted: NIOBSDSocket.ProtocolFamily = (configuration.proxy?.host ?? url.host).utf8.contains(UInt8(ascii: ":")) ? .inet6 : .inet
         guard var address = addresses.first(where: { $0.protocol == wanted }) ?? addresses.first else {
             throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
         }

@@ -25,6 +25,8 @@ public struct WebSocketClient: TransportConnector {
         public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
         public var networkInterface: String?
+        /// The proxy that connections are made through.
+        public var proxy: ProxyServer?
         /// Idle time after which the peer is sent a PING.
         public var heartbeat: TimeAmount = .seconds(300)
         public var limits = TransportLimits()
@@ -34,6 +36,9 @@ public struct WebSocketClient: TransportConnector {
         public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
         /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
         public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
+
+        /// Called before each connection: brings in credentials as they are then. May read files.
+        public var refresh: (@Sendable (inout Configuration) -> Void)?
 
         public init(url: EndpointURL) {
             self.url = url
@@ -56,15 +61,18 @@ public struct WebSocketClient: TransportConnector {
     /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, websocket 1002 or 403 for an answer that is
     ///   no proper upgrade, network or tls for what lies below; `CancellationError` if the task is cancelled.
     public func connect() async throws -> any MessageTransport {
-        do { return try await open() } catch var error as ReplicationError {
+        var client = self
+        configuration.refresh?(&client.configuration)
+        do { return try await client.open() } catch var error as ReplicationError {
             // A server's message may repeat what was sent to it.
-            error.message = configuration.withoutSecrets(error.message)
+            error.message = client.configuration.withoutSecrets(error.message)
             throw error
         }
     }
 
     private func open() async throws -> any MessageTransport {
         let deadline = NIODeadline.now() + configuration.limits.connectTime
+        let correlation = CorrelationID.make(environment.random)
         var url = configuration.url
         var sendsCredentials = configuration.sendsCredentialsUpFront
         var isTrustedHost = true
@@ -81,7 +89,8 @@ public struct WebSocketClient: TransportConnector {
             let attempt = try ConnectionAttempt(
                 url: url,
                 request: request(
-                    url, isTrusted: isTrustedHost, withCredentials: sendsCredentials && isTrustedHost && session == nil, session: session),
+                    url, isTrusted: isTrustedHost, withCredentials: sendsCredentials && isTrustedHost && session == nil, session: session,
+                    correlation: correlation),
                 configuration: watched, deadline: deadline, eventLoop: group.next(), random: environment.random
             )
             switch try await attempt.run() {
@@ -124,7 +133,7 @@ public struct WebSocketClient: TransportConnector {
     }
 
     /// Header fields in LiteCore's order.
-    private func request(_ url: EndpointURL, isTrusted: Bool, withCredentials: Bool, session: String?) throws -> HTTPRequestHead {
+    private func request(_ url: EndpointURL, isTrusted: Bool, withCredentials: Bool, session: String?, correlation: String) throws -> HTTPRequestHead {
         var fields: [(String, String)] = [("Host", url.authority), ("User-Agent", configuration.userAgent)]
         if withCredentials {
             switch configuration.credentials {
@@ -149,6 +158,7 @@ public struct WebSocketClient: TransportConnector {
             ("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", Base64.encode(key)),
             ("Sec-WebSocket-Protocol", configuration.protocols.joined(separator: ",")),
         ]
+        if !fields.contains(where: { HeaderList.sameName($0.0, CorrelationID.header) }) { fields.append((CorrelationID.header, correlation)) }
         return HTTPRequestHead(version: .http1_1, method: .GET, uri: url.replicationTarget, headers: HTTPHeaders(fields))
     }
 }
@@ -160,6 +170,7 @@ extension WebSocketClient.Configuration {
     /// A text in which passwords, tokens, cookies and values of headers are not shown.
     func withoutSecrets(_ text: String) -> String {
         var secrets = headers.map(\.value)
+        if let login = proxy?.credentials { secrets += [Base64.encode(Array("\(login.username):\(login.password)".utf8)), login.password] }
         switch credentials {
         case .basic(let basic): secrets += [Base64.encode(Array("\(basic.username):\(basic.password)".utf8)), basic.password]
         case .bearer(let token): secrets.append(token)

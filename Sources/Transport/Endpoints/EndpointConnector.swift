@@ -9,7 +9,9 @@ import NIOPosix
 /// Connects to an endpoint: the active side's ``TransportConnector`` for `exec:`, `unix:` and `serial:`.
 public struct EndpointConnector: TransportConnector {
     public let address: EndpointAddress
-    public let offer: EndpointOffer
+    public var offer: EndpointOffer
+    /// Called before each connection: what is offered then. May read files.
+    public var refresh: (@Sendable () -> EndpointOffer)?
     private let group: any EventLoopGroup
     private let environment: Environment
     private let logger: Logger
@@ -27,7 +29,7 @@ public struct EndpointConnector: TransportConnector {
         var endpoint = MessageEndpoint(
             uid: "nightjar", target: address, protocolType: .byteStream, delegate: Streams(address: address, eventLoop: eventLoop, logger: logger),
             environment: environment, context: { EventLoopContext(eventLoop) })
-        endpoint.offer = offer
+        endpoint.offer = refresh?() ?? offer
         endpoint.limits = address.limits
         return try await endpoint.connect()
     }

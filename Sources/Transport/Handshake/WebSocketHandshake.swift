@@ -1,6 +1,7 @@
 import Digests
 import Encodings
 import HTTPServer
+import Interfaces
 
 /// The HTTP side of RFC 6455, section 4, without sockets.
 enum WebSocketHandshake {
@@ -66,9 +67,10 @@ enum WebSocketHandshake {
 
     /// The response exactly as Couchbase Lite's own client wants it: `Connection` is one word, `websocket` in lower case, one
     /// protocol, no extension, no empty value.
-    static func switchingProtocols(accept: String, protocolName: String) -> String {
+    static func switchingProtocols(accept: String, protocolName: String, correlationID: String? = nil) -> String {
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            + "Sec-WebSocket-Accept: \(accept)\r\nSec-WebSocket-Protocol: \(protocolName)\r\n\r\n"
+            + "Sec-WebSocket-Accept: \(accept)\r\nSec-WebSocket-Protocol: \(protocolName)\r\n"
+            + (correlationID.map { "\(CorrelationID.header): \($0)\r\n" } ?? "") + "\r\n"
     }
 
     /// Clients leave the padding out of credentials now and then.

@@ -1,5 +1,7 @@
 import Encodings
+import Environment
 import HTTPServer
+import Interfaces
 import Logging
 import NIOCore
 
@@ -55,12 +57,14 @@ struct UpgradeResponder: Sendable {
     private func takeover(
         _ request: UpgradeRequest, accept: String, protocolName: String, _ place: WebSocketPlaces.Place, _ context: (any Sendable)?
     ) -> ProtocolUpgrade {
-        ProtocolUpgrade(
-            response: ByteBuffer(string: WebSocketHandshake.switchingProtocols(accept: accept, protocolName: protocolName)),
+        let correlation = CorrelationID.accepted(request.headers.first(CorrelationID.header)) ?? CorrelationID.make(SystemRandom())
+        return ProtocolUpgrade(
+            response: ByteBuffer(
+                string: WebSocketHandshake.switchingProtocols(accept: accept, protocolName: protocolName, correlationID: correlation)),
             takeOver: { channel in
                 let connection = WebSocketConnection(
                     side: .server, channel: channel, protocolName: protocolName, peerDescription: request.remoteAddress,
-                    securePeer: request.securePeer, heartbeat: configuration.heartbeat, limits: configuration.limits,
+                    securePeer: request.securePeer, correlationID: correlation, heartbeat: configuration.heartbeat, limits: configuration.limits,
                     onEnd: { _ in place.giveBack() })
                 guard place.hold(connection) else { throw HTTPError(503, "the listener is stopping") }
                 return ProtocolUpgrade.Takeover(handler: connection) {

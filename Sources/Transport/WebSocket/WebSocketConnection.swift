@@ -31,6 +31,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     public let protocolName: String
     /// Who is behind the secure layer, if there is one.
     public let securePeer: SecurePeer?
+    public let correlationID: String?
 
     private let limits: TransportLimits
     private let onEnd: (@Sendable (WebSocketConnection) -> Void)?
@@ -59,14 +60,15 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     /// - Parameter heartbeat: idle time after which a PING is sent.
     init(
-        side: Side, channel: any Channel, protocolName: String, peerDescription: String, securePeer: SecurePeer?, heartbeat: TimeAmount,
-        limits: TransportLimits, onEnd: (@Sendable (WebSocketConnection) -> Void)?
+        side: Side, channel: any Channel, protocolName: String, peerDescription: String, securePeer: SecurePeer?, correlationID: String? = nil,
+        heartbeat: TimeAmount, limits: TransportLimits, onEnd: (@Sendable (WebSocketConnection) -> Void)?
     ) {
         eventLoop = channel.eventLoop
         executionContext = EventLoopContext(channel.eventLoop)
         self.peerDescription = peerDescription
         self.protocolName = protocolName
         self.securePeer = securePeer
+        self.correlationID = correlationID
         self.limits = limits
         self.onEnd = onEnd
         let expectsMask: Bool

@@ -30,6 +30,8 @@ struct AllCommand: AsyncParsableCommand {
                     documents: documents, rounds: quick ? 1 : 3, agent: agent.agentPath(), plugins: agent.pluginsPath()
                 ).run($0)
             }),
+            ("delta", { try await DeltaScenario(documents: documents / 20, rounds: rounds).run($0) }),
+            ("second-start", { try await SecondStartScenario(documents: documents * 10).run($0) }),
             ("latency", { try await LatencyScenario(seconds: quick ? 2 : 20).run($0) }),
         ]
         var reports: [Report] = []

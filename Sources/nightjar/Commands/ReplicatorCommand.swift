@@ -11,6 +11,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
             nightjar replicator list
             nightjar replicator NAME start [--reset]
             nightjar replicator NAME stop [--keep]
+            nightjar replicator NAME suspend
+            nightjar replicator NAME resume
             nightjar replicator NAME pending [ID]
             nightjar replicator NAME held
             nightjar replicator NAME refused
@@ -18,7 +20,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
             nightjar replicator NAME orphaned
             """,
         discussion: """
-            start: also makes one that waits for its next attempt try now. pending: documents that wait to be pushed, \
+            start: also makes one that waits for its next attempt try now. suspend: ends the connection and makes none \
+            until resume, start, or the agent's next start. pending: documents that wait to be pushed, \
             with the reason where the peer could not take them; with ID: whether that one waits. held: documents \
             whose filter failed. refused: documents that the peer refused; each new connection offers them again, \
             and retry-refused does it now (both are also called rejected and retry-rejected). What a filter here said no to \
@@ -27,7 +30,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable {
-        case start, stop, pending, held, refused
+        case start, stop, suspend, resume, pending, held, refused
         case retryRefused = "retry-refused"
         case orphaned
 
@@ -43,7 +46,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The replicator's name, or \"list\".") var name: String
-    @Argument(help: "start, stop, pending, held, refused, retry-refused or orphaned.") var action: Action?
+    @Argument(help: "start, stop, suspend, resume, pending, held, refused, retry-refused or orphaned.") var action: Action?
     @Argument(help: "With pending: only this document.") var id: String?
     @Option(help: "With pending ID: its collection (default: the default collection).") var collection: String?
     @Flag(help: "With stop: stay stopped when the agent starts again.") var keep = false
@@ -52,7 +55,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
 
     func validate() throws {
         if action == nil, name != "list" {
-            throw ValidationError("say what to do with replicator \"\(name)\": start, stop, pending, held, refused, retry-refused or orphaned")
+            throw ValidationError(
+                "say what to do with replicator \"\(name)\": start, stop, suspend, resume, pending, held, refused, retry-refused or orphaned")
         }
         if keep, action != .stop { throw ValidationError("--keep goes with stop") }
         if id != nil, action != .pending { throw ValidationError("a document's ID goes with pending") }
@@ -72,6 +76,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
                 show(try await agent.request("POST", "\(path)/start\(reset ? "?reset=true" : "")"), "started")
             case .stop:
                 show(try await agent.request("POST", "\(path)/stop\(keep ? "?keep=true" : "")"), "stopping")
+            case .suspend: show(try await agent.request("POST", "\(path)/suspend"), "suspended")
+            case .resume: show(try await agent.request("POST", "\(path)/resume"), "resumed")
             case .pending:
                 guard let id else {
                     return try await list("\(path)/pending", at: agent, ["collection", "id", "reason"], none: "nothing is pending")

@@ -91,7 +91,9 @@ enum StatusText {
             table.add([
                 string(replicator["name"]), string(replicator["database"]),
                 string(replicator["type"]) + (replicator["continuous"]?.asBool == true ? ", continuous" : ""),
-                string(replicator["activity"]) + (rows(replicator, "attention").isEmpty ? "" : ", attention"), "\(string(progress?["completed"]))/\(string(progress?["total"]))",
+                string(replicator["activity"]) + (replicator["suspended"]?.asBool == true ? ", suspended" : "")
+                    + (rows(replicator, "attention").isEmpty ? "" : ", attention"),
+                "\(string(progress?["completed"]))/\(string(progress?["total"]))",
                 string(replicator["pushed"]), string(replicator["pulled"]), string(replicator["rejected"]), string(replicator["failed"]),
                 string(replicator["pending"]) + (replicator["pending_is_capped"]?.asBool == true ? "+" : ""), string(replicator["held"]),
                 string(replicator["refused"]), string(replicator["target"]),

@@ -45,6 +45,29 @@ struct SessionTests {
         } catch let refused as WebSocketProbe.Refused { return refused.answer.status }
     }
 
+    @Test("an operator sees sessions and peers, and revokes those of one user")
+    func revoked() async throws {
+        let agent = try await agent("ada=writer bob=writer")
+        let (ada, bob) = (try await open(agent, "ada"), try await open(agent, "bob"))
+        _ = try await open(agent, "ada")
+        let peer = try await connect(agent, ada)
+        let other = try await connect(agent, bob)
+        let sessions = try await agent.command("listener", "edge", "sessions", "--json")
+        #expect(try JSONValue(parsing: sessions.output).asArray?.map { $0["user"]?.asString } == ["ada", "ada", "bob"], "\(sessions)")
+        let id = ada.split(separator: "=").last.map(String.init) ?? ada
+        #expect(!sessions.output.contains(id))
+        #expect(try await agent.command("listener", "edge", "peers").output.split(separator: "\n").count == 3)
+        #expect(try await agent.command("listener", "edge", "revoke", "ada").output == "ada: 2 sessions and 1 connection ended\n")
+        #expect(try await peer.closeCode() == 4001)
+        #expect(try await refusal(agent, ada) == 401)
+        #expect(try await agent.command("listener", "edge", "peers").output.split(separator: "\n").count == 2)
+        #expect(try await refusal(agent, bob) == nil)
+        #expect(try await agent.command("listener", "edge", "disconnect", "bob").output.hasPrefix("bob: "))
+        #expect(try await other.closeCode() == 4001)
+        let none = try await agent.command("listener", "edgy", "peers")
+        #expect(none.status == 1 && none.errors.contains("there is no listener \"edgy\"; there is edge"), "\(none)")
+    }
+
     @Test("a cookie stands for a login until it is given back; nothing else does")
     func cookie() async throws {
         let agent = try await agent("ada=writer bob=writer")

@@ -1,0 +1,48 @@
+import Documents
+import Encodings
+import HTTPServer
+
+/// `/api/listeners`: who is there, and what an operator does about them.
+struct ListenerRoutes: Sendable {
+    let agent: Agent
+
+    var routes: [Route] {
+        [
+            .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { agent.report($0) })) },
+            .get("api/listeners/:name") { request in Answer.json(agent.report(try listener(request))) },
+            .get("api/listeners/:name/peers") { request in Answer.json(agent.report(try listener(request))["peers"] ?? .array([])) },
+            .get("api/listeners/:name/sessions") { request in
+                let now = agent.environment.time.wallSeconds()
+                return Answer.json(
+                    .array(
+                        try listener(request).sessions.all.map { session, secondsLeft in
+                            JSONOutput.object([
+                                "user": JSONOutput.text(session.principal.name), "database": .string(session.database),
+                                "ends_at": .string(Timestamp.format(now + Int64(secondsLeft))),
+                            ])
+                        }))
+            },
+            .post("api/listeners/:name/disconnect/:who") { request in
+                let (listener, who) = (try listener(request), try request.parameters.require("who"))
+                return Answer.json(JSONOutput.object(["disconnected": JSONOutput.number(await listener.disconnect(who))]))
+            },
+            .post("api/listeners/:name/revoke/:user") { request in
+                let (listener, user) = (try listener(request), try request.parameters.require("user"))
+                // First the sessions: whoever is put off must not come back by one.
+                let ended = listener.sessions.end(of: user)
+                return Answer.json(
+                    JSONOutput.object(["sessions": JSONOutput.number(ended), "disconnected": JSONOutput.number(await listener.disconnect(user))]))
+            },
+        ]
+    }
+
+    private func listener(_ request: HTTPRequest) throws -> PeerListener {
+        let name = try request.parameters.require("name")
+        guard let found = agent.listeners.first(where: { $0.settings.name.value.utf8.elementsEqual(name.utf8) }) else {
+            let names = agent.listeners.map(\.settings.name.value)
+            throw AgentError(
+                .notFound, "there is no listener \"\(name)\"; there \(names.isEmpty ? "are none" : "is \(names.joined(separator: ", "))")")
+        }
+        return found
+    }
+}

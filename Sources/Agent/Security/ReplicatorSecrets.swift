@@ -1,0 +1,40 @@
+import AgentConfiguration
+import Synchronization
+
+/// The secrets of one replicator that come from files. Each connection reads them anew; this notices when they have changed.
+package final class ReplicatorSecrets: Sendable {
+    private let known: Mutex<[Secret]>
+
+    /// Nil where none comes from a file.
+    init?(_ settings: ReplicatorSettings) {
+        let secrets = settings.changingSecrets
+        guard !secrets.isEmpty else { return nil }
+        known = Mutex(secrets)
+    }
+
+    /// Looks at the files.
+    ///
+    /// - Returns: whether the next connection uses other secrets.
+    func refresh() -> Bool {
+        known.withLock { known in
+            let now = known.map(\.current)
+            defer { known = now }
+            return now != known
+        }
+    }
+}
+
+extension ReplicatorSettings {
+    /// Those that come from files.
+    var changingSecrets: [Secret] {
+        var all = headers.map(\.value)
+        if let password = proxy?.password { all.append(password.value) }
+        switch authenticator {
+        case .basic(_, let password): all.append(password)
+        case .bearer(let token): all.append(token.value)
+        case .session(let id, _, _): all.append(id)
+        case .identity, nil: break
+        }
+        return all.filter(\.mayChange)
+    }
+}

@@ -1,0 +1,98 @@
+/// The proxy that a replicator's connections are made through.
+public struct ProxySettings: Sendable, ConfigurationSection {
+    public var url = Located(ProxyURL.none)
+    /// Default: none.
+    public var username: Located<String>?
+    public var password: Located<Secret>?
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "proxy"
+    static let keys: [Key<ProxySettings>] = [
+        Key("url", \.url, Form<ProxyURL>.proxyURL.located, required: true,
+            "http://HOST:PORT, asked with CONNECT (for ws targets, too), or socks5://HOST:PORT. The proxy resolves the target's name; TLS and "
+                + "its checks are between the agent and the target."),
+        Key("username", optional: \.username, Form.text("a user name").located, "For the proxy: HTTP Basic, or SOCKS' login. With password."),
+        Key("password", optional: \.password, Form<Secret>.secret.located, "For the proxy, with username. Sent to it in clear text."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        if let username, password == nil { reading.report(at: username.position, "\"username\" needs a \"password\" beside it") }
+        if let password, username == nil { reading.report(at: password.position, "\"password\" needs a \"username\" beside it") }
+        switch url.value.scheme {
+        case .http:
+            if let username, username.value.utf8.contains(UInt8(ascii: ":")) {
+                reading.report(at: username.position, "a user name must not contain \":\" (HTTP Basic separates by it)")
+            }
+        case .socks5:
+            if let username, !(1...255).contains(username.value.utf8.count) { reading.report(at: username.position, "SOCKS carries 1 to 255 bytes") }
+            if let password, !(1...255).contains(password.value.revealed.utf8.count) {
+                reading.report(at: password.position, "SOCKS carries 1 to 255 bytes")
+            }
+        }
+    }
+}
+
+/// The address of a proxy.
+public struct ProxyURL: Sendable, Equatable {
+    public enum Scheme: String, Sendable, CaseIterable { case http, socks5 }
+
+    public let scheme: Scheme
+    /// Without the brackets of an IPv6 address.
+    public let host: String
+    public let port: Int
+
+    /// A place holder that no configuration yields.
+    static let none = ProxyURL()
+
+    private init() { (scheme, host, port) = (.http, "", 0) }
+
+    struct Invalid: Error { var description: String }
+
+    /// No message quotes the text: it may hold a password.
+    init(parsing text: String) throws(Invalid) {
+        let parts = text.split(separator: "://", maxSplits: 1).map(String.init)
+        guard parts.count == 2 else { throw Invalid(description: "expected a URL: http://HOST:PORT or socks5://HOST:PORT") }
+        let word = parts[0].lowercased()
+        guard let scheme = Scheme(rawValue: word == "socks5h" ? "socks5" : word) else {
+            throw Invalid(description: "unknown kind of proxy; there is http://HOST:PORT, asked with CONNECT, and socks5://HOST:PORT")
+        }
+        let rest = parts[1].hasSuffix("/") ? String(parts[1].dropLast()) : parts[1]
+        guard !rest.contains("/") else { throw Invalid(description: "a proxy's URL has no path") }
+        guard !rest.contains("@") else { throw Invalid(description: "credentials in the URL are not allowed; use username and password of proxy") }
+        do throws(ReplicatorTarget.Invalid) {
+            // A place like any other on the network.
+            let place = try ReplicatorTarget(parsing: "ws://\(rest)/x")
+            let hasPort = rest.utf8.last.map { (0x30...0x39).contains($0) } == true && rest.split(separator: "]").last?.contains(":") == true
+            (self.scheme, host, port) = (scheme, place.host, hasPort ? place.port : scheme == .http ? 80 : 1080)
+        } catch { throw Invalid(description: error.description) }
+    }
+}
+
+extension Form where Value == ProxyURL {
+    static let proxyURL = Form<ProxyURL>(
+        shape: .text(pattern: "^([hH][tT][tT][pP]|[sS][oO][cC][kK][sS]5[hH]?)://[^/@?#]+/?$"), expected: "a proxy's URL",
+        read: { node, reading in
+            guard let text = Form<String>.text("a proxy's URL").read(node, &reading) else { return nil }
+            do throws(ProxyURL.Invalid) { return try ProxyURL(parsing: text) } catch {
+                reading.report(at: node.position, error.description)
+                return nil
+            }
+        })
+}
+
+extension Form where Value == ProxySettings {
+    static let proxy = Form<ProxySettings>(
+        shape: .section(ProxySettings.shape), expected: "a mapping with url, username and password",
+        read: { node, reading in
+            // A URL may have a password in it: it is not shown.
+            guard node.scalar == nil || reading.noteUnresolved(node) else {
+                reading.report(at: node.position, "expected a mapping with the keys url, username and password, found \(Quoting.kind(node))")
+                return nil
+            }
+            return ProxySettings.read(node, &reading)
+        })
+}

@@ -1,0 +1,58 @@
+import Interfaces
+
+/// A connection may be up, answer PING, and yet tell nothing of what is new at the peer: a load balancer that lost half of it, a feed that
+/// died. So an idle replicator asks now and then, over a connection of its own, whether the peer has something that is not here.
+extension Replicator {
+    /// Watches a session until it is cancelled; nil where there is nothing to watch.
+    func watchForSilence(_ session: ReplicationSession) -> Task<Void, Never>? {
+        guard configuration.isContinuous, configuration.type.pulls, configuration.silenceIntervalSeconds > 0 else { return nil }
+        return environment.task { [weak self, environment, interval = configuration.silenceIntervalSeconds] in
+            var canary = IdleCanary(intervalSeconds: interval)
+            var seconds = interval
+            while true {
+                try? await environment.time.sleep(seconds: seconds)
+                guard !Task.isCancelled, let self, let next = await self.look(at: session, &canary) else { return }
+                seconds = next
+            }
+        }
+    }
+
+    /// - Returns: seconds until the next look; nil once another connection is made.
+    private func look(at session: ReplicationSession, _ canary: inout IdleCanary) async -> Int? {
+        guard status.activity == .idle else { return canary.isBusy() }
+        let before = await session.pulledThrough
+        guard let missing = await ask(since: before) else { return canary.isBusy() }
+        guard status.activity == .idle, sessions.contains(where: { $0 === session }) else { return canary.isBusy() }
+        let after = await session.pulledThrough
+        guard before == after else { return canary.isBusy() }
+        update { $0.silence.checks += 1 }
+        switch canary.asked(missing: missing, at: after) {
+        case .wait(let seconds): return seconds
+        case .reconnect:
+            update { $0.silence.reconnects += 1 }
+            await reconnect("idle, while the peer has \(missing) \(missing == 1 ? "document" : "documents") that it did not tell of")
+            return nil
+        }
+    }
+
+    /// Asks what the peer has behind these sequences, takes nothing of it, and counts what is not here; nil where that could not be found out.
+    private func ask(since: [RemoteSequence?]) async -> UInt64? {
+        guard let transport = try? await connector.connect() else { return nil }
+        guard !isStopping, !isSuspended else {
+            transport.drop()
+            return nil
+        }
+        var only = configuration
+        (only.type, only.isContinuous) = (.pull, false)
+        let counters = ReplicationCounters()
+        var active = ActiveConfiguration(replicator: only, startsLegacy: speaksLegacy, savesCheckpoint: false)
+        active.asksOnlySince = since
+        let end = await replicate(over: transport, active, counters, correlation: transport.correlationID)
+        return end.error == nil ? counters.snapshot.rejected : nil
+    }
+}
+
+extension ReplicationSession {
+    /// Up to where each collection's pull is complete.
+    var pulledThrough: [RemoteSequence?] { links.map { $0.pull.tracker?.completedThrough } }
+}

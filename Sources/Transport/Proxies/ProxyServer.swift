@@ -1,0 +1,68 @@
+import Interfaces
+
+/// A proxy that connections to a remote are made through.
+public struct ProxyServer: Sendable, Equatable, CustomStringConvertible {
+    public enum Kind: String, Sendable {
+        /// An HTTP proxy, asked with CONNECT.
+        case http
+        /// SOCKS version 5 (RFC 1928); the proxy resolves the remote's name.
+        case socks5
+    }
+
+    public var kind: Kind
+    /// Without the brackets of an IPv6 address.
+    public var host: String
+    public var port: Int
+    /// HTTP Basic, or SOCKS' user name and password (RFC 1929).
+    public var credentials: BasicCredentials?
+
+    public init(_ kind: Kind, host: String, port: Int, credentials: BasicCredentials? = nil) {
+        (self.kind, self.host, self.port, self.credentials) = (kind, host, port, credentials)
+    }
+
+    /// Without the credentials.
+    public var description: String { "\(kind.rawValue)://\(HostAndPort.text(host, port))" }
+}
+
+enum HostAndPort {
+    /// An IPv6 address is put into brackets.
+    static func text(_ host: String, _ port: Int) -> String { "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)" }
+}
+
+/// What is said to a proxy until it has connected us, and what it answers, without the connection it travels on.
+protocol ProxyNegotiation {
+    /// What is sent first.
+    mutating func begin() throws(ReplicationError) -> [UInt8]
+    mutating func receive(_ bytes: some Collection<UInt8>) throws(ReplicationError) -> ProxyStep
+}
+
+/// What follows from what a proxy said.
+enum ProxyStep: Equatable {
+    /// More has to come.
+    case wait
+    case send([UInt8])
+    /// What comes from here on is the remote's: these bytes, to begin with.
+    case connected([UInt8])
+}
+
+extension ProxyServer {
+    /// - Parameter limit: bytes of an HTTP proxy's answer (`header_bytes`).
+    func negotiation(to host: String, _ port: Int, userAgent: String, limit: Int) -> any ProxyNegotiation {
+        switch kind {
+        case .http: HTTPConnect(proxy: self, host: host, port: port, userAgent: userAgent, limit: limit)
+        case .socks5: SOCKS5(proxy: self, host: host, port: port)
+        }
+    }
+
+    /// What a proxy does that lets nobody in without a login, or not with this one.
+    func wantsLogin(_ message: String) -> ReplicationError {
+        ReplicationError(
+            domain: .http, code: 407, message: "\(self): \(message)",
+            remedy: credentials == nil ? "write proxy: { username: …, password: … }" : "check proxy.username and proxy.password")
+    }
+
+    /// Something else answers at this address.
+    func isNone(_ message: String) -> ReplicationError {
+        ReplicationError(domain: .websocket, code: 1002, message: "\(self): \(message)", remedy: "check proxy.url: it is no such proxy")
+    }
+}

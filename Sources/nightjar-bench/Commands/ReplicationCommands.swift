@@ -1,0 +1,28 @@
+import ArgumentParser
+
+struct DeltaCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "delta", abstract: "One changed field of large documents, with deltas and without.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 5_000
+    @Option var rounds = 5
+    @Option(help: "Of a document.") var bytes = 10_240
+
+    func run() async throws {
+        try await common.report { try await DeltaScenario(documents: documents, rounds: rounds, bytes: bytes).run($0) }
+    }
+}
+
+struct SecondStartCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "second-start", abstract: "The second start of a push whose filter lets nothing pass.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 1_000_000
+    @Option var rounds = 1
+
+    func run() async throws {
+        try await common.report { try await SecondStartScenario(documents: documents, rounds: rounds).run($0) }
+    }
+}

@@ -1,0 +1,63 @@
+import ArgumentParser
+import Documents
+import Encodings
+
+struct ListenerCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "listener", abstract: "Shows who is at a listener of a running agent, and puts them off.",
+        usage: """
+            nightjar listener NAME peers
+            nightjar listener NAME sessions
+            nightjar listener NAME disconnect USER|ADDRESS
+            nightjar listener NAME revoke USER
+            """,
+        discussion: """
+            peers: connections. sessions: logins that a cookie stands for (POST /DATABASE/_session), until they end. disconnect: ends \
+            connections; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
+            password again; to keep a user out, take the user out of what the authenticator goes by.
+            """)
+
+    enum Action: String, ExpressibleByArgument, CaseIterable { case peers, sessions, disconnect, revoke }
+
+    @OptionGroup var location: LocationOptions
+    @Argument(help: "The listener's name.") var name: String
+    @Argument(help: "peers, sessions, disconnect or revoke.") var action: Action
+    @Argument(help: ArgumentHelp("With disconnect: a user's name or an address; with revoke: a user's name.", valueName: "user|address")) var who: String?
+    @Flag(help: "Print JSON.") var json = false
+
+    func validate() throws {
+        switch action {
+        case .peers, .sessions: if who != nil { throw ValidationError("\(action.rawValue) lists all of them") }
+        case .disconnect, .revoke: if who == nil { throw ValidationError("say whom to \(action.rawValue)") }
+        }
+    }
+
+    func run() async throws {
+        try await Failure.reporting {
+            let agent = try location.agent()
+            let path = "/api/listeners/\(PercentEncoding.encode(name))/\(action.rawValue)"
+            switch action {
+            case .peers:
+                show(try await agent.request("GET", path), ["address", "user", "database", "protocol", "since", "correlation_id"], none: "nobody is connected")
+            case .sessions: show(try await agent.request("GET", path), ["user", "database", "ends_at"], none: "there are no sessions")
+            case .disconnect, .revoke:
+                let answer = try await agent.request("POST", "\(path)/\(PercentEncoding.encode(who ?? ""))")
+                if json { return Output.json(answer) }
+                let sessions = answer["sessions"].map { "\(Self.count($0, "session")) and " } ?? ""
+                Output.line("\(TextTable.printable(who ?? "")): \(sessions)\(Self.count(answer["disconnected"], "connection")) ended")
+            }
+        }
+    }
+
+    private static func count(_ value: JSONValue?, _ noun: String) -> String {
+        let count = value?.asInt64 ?? 0
+        return "\(count) \(noun)\(count == 1 ? "" : "s")"
+    }
+
+    private func show(_ answer: JSONValue, _ columns: [String], none: String) {
+        if json { return Output.json(answer) }
+        var table = TextTable(columns.map { $0.uppercased() })
+        for row in answer.asArray ?? [] { table.add(columns.map { row[$0]?.asString ?? "-" }) }
+        if table.isEmpty { Output.line(none) } else { Output.write(1, table.text) }
+    }
+}

@@ -1,0 +1,67 @@
+import Documents
+import DocumentStore
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// Connections that are up and deaf.
+@Suite("Silent connections", .timeLimit(.minutes(10)))
+struct SilenceTests {
+    @Test("the canary asks twice before it suspects, and what moves is not deaf")
+    func decisions() {
+        var canary = IdleCanary(intervalSeconds: 900)
+        let (here, further) = ([RemoteSequence(json: "7")] as [RemoteSequence?], [RemoteSequence(json: "8")] as [RemoteSequence?])
+        #expect(canary.asked(missing: 0, at: here) == .wait(seconds: 900))
+        #expect(canary.asked(missing: 3, at: here) == .wait(seconds: 30))
+        #expect(canary.asked(missing: 3, at: further) == .wait(seconds: 30))
+        #expect(canary.asked(missing: 0, at: further) == .wait(seconds: 900))
+        #expect(canary.asked(missing: 1, at: further) == .wait(seconds: 30))
+        #expect(canary.isBusy() == 900)
+        #expect(canary.asked(missing: 1, at: further) == .wait(seconds: 30))
+        #expect(canary.asked(missing: 1, at: further) == .reconnect)
+        #expect(canary.asked(missing: 1, at: [nil]) == .wait(seconds: 30))
+        var hasty = IdleCanary(intervalSeconds: 5)
+        #expect(hasty.asked(missing: 1, at: [nil]) == .wait(seconds: 5))
+        #expect(hasty.asked(missing: 1, at: [nil]) == .reconnect)
+    }
+
+    @Test("a peer that does not tell of a change is found out, and the change arrives")
+    func deafPeer() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        var limits = ReplicationLimits()
+        // Forgets to look at every third change.
+        limits.plant(.lostWakeUp)
+        let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, limits: limits), owner: b)
+        let time = JumpingTime()
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true) { $0.silenceIntervalSeconds = 600 }, hub, environment: time.environment)
+        await replicator.start()
+        #expect(await replicator.wait { $0.activity == .idle } != nil)
+        for id in ["1", "2", "3"] { try await b.put(id, "{}") }
+        try await a.wait { try await $0.count() == 3 }
+        let status = try #require(await replicator.wait { $0.silence.reconnects >= 1 && $0.activity == .idle })
+        #expect(status.silence.checks >= 2 && status.counts.failed == 0)
+        #expect(time.sleeps.contains(600) && time.sleeps.contains(30))
+        await replicator.stop()
+    }
+
+    @Test("who misses nothing stays connected: neither what came from here nor what a filter keeps back is missing")
+    func healthyPeer() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<20, prefix: "a-")
+        try await b.fill(0..<20, prefix: "b-")
+        let hub = Hub(b)
+        let replicator = Replicator(
+            ReplicatorConfiguration(a, continuous: true) {
+                $0.silenceIntervalSeconds = 600
+                $0.only { $0.pullFilter = TestFilter { document, _ in document.id.text.hasSuffix("7") ? .reject : .pass } }
+            }, hub, environment: JumpingTime().environment)
+        await replicator.start()
+        let status = try #require(await replicator.wait { $0.silence.checks >= 5 })
+        #expect(status.silence.reconnects == 0)
+        #expect(try await a.count() == 38)
+        // Nothing was taken over the connections that only asked, and they left no checkpoint.
+        #expect(status.counts.pulled == 18 && status.counts.rejected == 2)
+        await replicator.stop()
+    }
+}

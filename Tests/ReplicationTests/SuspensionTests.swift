@@ -1,0 +1,95 @@
+import Documents
+import Environment
+import Interfaces
+import Synchronization
+import Testing
+
+@testable import Replication
+
+/// Phases without a connection that somebody wants.
+@Suite("Suspension", .timeLimit(.minutes(10)))
+struct SuspensionTests {
+    @Test("suspended, nothing flows and nobody connects; resumed, everything arrives")
+    func suspendAndResume() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
+        #expect(await !replicator.suspend(), "it is stopped")
+        #expect(await !replicator.resume(), "it is stopped")
+        await replicator.start()
+        try await a.put("before", "{}")
+        try await b.wait { try await $0.count() == 1 }
+        #expect(await replicator.suspend())
+        let status = try #require(await replicator.wait { $0.activity == .offline })
+        #expect(status.isSuspended && status.error == nil && status.retryInSeconds == nil)
+        replicator.retryNow("the network changed")
+        try await a.put("meanwhile", "{}")
+        #expect(await replicator.suspend(), "twice is no mistake")
+        #expect(hub.connections == 1)
+        #expect(try await b.count() == 1)
+        #expect(await replicator.resume())
+        try await b.wait { try await $0.count() == 2 }
+        #expect(hub.connections == 2)
+        #expect(replicator.status.isSuspended == false && replicator.status.counts.pushed == 2)
+
+        // A stop is the end of it, and a start as well.
+        #expect(await replicator.suspend())
+        await replicator.stop()
+        #expect(replicator.status.activity == .stopped && !replicator.status.isSuspended)
+        await replicator.start()
+        #expect(await replicator.wait { $0.activity == .idle } != nil)
+        #expect(await replicator.suspend())
+        await replicator.start()
+        #expect(await replicator.wait { $0.activity == .idle }?.isSuspended == false)
+        await replicator.stop()
+    }
+
+    @Test("suspended while nobody answers, it does not try; resumed, it tries at once")
+    func offline() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        hub.refuse(1, ReplicationError(domain: .http, code: 401, message: "who are you?"))
+        // Only an attempt before its time is one: the wait is an hour.
+        let replicator = Replicator(
+            ReplicatorConfiguration(a, continuous: true) { ($0.retry.blockedWaitSeconds, $0.retry.maximumBlockedWaitSeconds) = (7_200, 7_200) }, hub)
+        await replicator.start()
+        #expect(await replicator.wait { $0.error?.code == 401 && $0.activity == .offline } != nil)
+        #expect(await replicator.suspend())
+        #expect(await replicator.wait { $0.error == nil }?.isSuspended == true)
+        #expect(hub.connections == 0)
+        await replicator.resume()
+        #expect(await replicator.wait { $0.activity == .idle } != nil)
+        await replicator.stop()
+    }
+
+    @Test("a connection from before the machine's sleep is replaced at once")
+    func sleep() async throws {
+        final class Sleeping: TimeSource {
+            let slept = Atomic<UInt64>(5_000_000_000)
+            func monotonicNanoseconds() -> UInt64 { 0 }
+            func wallSeconds() -> Int64 { 0 }
+            func sleep(nanoseconds: UInt64) async throws {}
+            func sleptNanoseconds() -> UInt64 { slept.load(ordering: .relaxed) }
+        }
+        let time = Sleeping()
+        var detector = SleepDetector(time)
+        #expect(detector.look() == nil)
+        time.slept.add(1_000_000_000, ordering: .relaxed)
+        #expect(detector.look() == nil, "clocks are read one after the other")
+        time.slept.add(59_000_000_000, ordering: .relaxed)
+        #expect(detector.look() == 60)
+        #expect(detector.look() == nil)
+        #expect(SystemTime().sleptNanoseconds() < SystemTime().monotonicNanoseconds() + 365 * 86_400 * 1_000_000_000)
+
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true) { $0.retry.maximumWaitSeconds = 7_200 }, hub)
+        await replicator.start()
+        #expect(await replicator.wait { $0.activity == .idle } != nil)
+        await replicator.reconnect("the machine was asleep")
+        #expect(await replicator.wait { $0.activity == .idle && hub.connections == 2 }?.error == nil)
+        await replicator.stop()
+        await replicator.reconnect("nobody wants it")
+        #expect(hub.connections == 2 && replicator.status.activity == .stopped)
+    }
+}
