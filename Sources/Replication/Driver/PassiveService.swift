@@ -148,18 +148,14 @@ extension ReplicationSession {
         return link
     }
 
-    /// The peer's principal may be narrowed to some collections.
     private func mayUse(_ name: CollectionName) -> Bool {
         guard case .passive(let passive) = role else { return true }
-        if let served = passive.collections, !served.contains(name) { return false }
-        guard let allowed = passive.principal.collections else { return true }
-        return allowed.contains { $0.utf8.elementsEqual(name.description.utf8) || $0.utf8.elementsEqual(name.wireName.utf8) }
+        return passive.mayUse(name)
     }
 
-    /// The peer may not push: the listener or its principal is read-only.
     private var refusesPush: Bool {
         guard case .passive(let passive) = role else { return false }
-        return passive.isReadOnly || passive.principal.isReadOnly
+        return passive.refusesPush
     }
 
     // MARK: - Requests
@@ -186,7 +182,7 @@ extension ReplicationSession {
         guard case .passive(let passive) = role, dialect.owedBytes <= limits.owedReplyBytes, let request = passiveRequests.next() else {
             return
         }
-        let owner = CheckpointOwner(user: passive.principal.name, listener: passive.listener)
+        let owner = passive.checkpointOwner
         switch request {
         case .checkpoint(let handle, let id):
             read { try $0.peerCheckpoint(owner, id: id) } then: { session, stored in
@@ -194,7 +190,7 @@ extension ReplicationSession {
                 session.passiveRequests.served()
             } failed: { $0.storeFailed(handle, $1) }
         case .setCheckpoint(let handle, let id, let body, let expected):
-            let bounds = CheckpointBounds(count: limits.maximumCheckpoints, bytes: limits.maximumCheckpointsBytes)
+            let bounds = passive.checkpointBounds
             write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
                 $0.dialect.answer(handle, savedCheckpoint: $1)
                 $0.passiveRequests.served()
@@ -312,11 +308,10 @@ extension ReplicationSession {
         noteAccess(link) { then($0, view) } failed: { failed($0, $1) }
     }
 
-    /// Whose channels bound this session; nil: the peer may pull everything. A principal with channels is bound to them also where
-    /// the listener assigns none itself.
+    /// Whose channels bound this session; nil: the peer may pull everything.
     var channelPeer: ChannelPeer? {
-        guard case .passive(let passive) = role, passive.syncFunction != nil || passive.principal.channels != nil else { return nil }
-        return ChannelPeer(user: passive.principal.name, listener: passive.listener)
+        guard case .passive(let passive) = role else { return nil }
+        return passive.channelPeer
     }
 
     /// The channels of `filter: sync_gateway/bychannel`.
