@@ -80,6 +80,15 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
+            name: "CouchDBServer",
+            dependencies: [
+                "CZlib", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "HTTPServer", "Interfaces", "Replication",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
             name: "TLS", dependencies: ["COpenSSL", "Digests", "Encodings", "Environment", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .target(
             name: "PluginHost",
@@ -105,7 +114,7 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "CMalloc", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+                "AgentConfiguration", "CMalloc", "CouchDBServer", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
                 "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -15,6 +15,7 @@ struct DigestEngine: @unchecked Sendable {
 
     static let sha1 = DigestEngine(name: "SHA1")
     static let sha256 = DigestEngine(name: "SHA256")
+    static let md5 = DigestEngine(name: "MD5")
 
     private init(name: String) {
         // No outside data leads here: without these digests nothing in this program can work.

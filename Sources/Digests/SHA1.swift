@@ -56,3 +56,32 @@ public final class SHA1Hasher {
         return digest
     }
 }
+
+/// For clients that know attachments by it, as CouchDB's do; it proves nothing of who made the bytes.
+public enum MD5 {
+    public static let byteCount = 16
+
+    public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.md5.hash($0) } }
+}
+
+/// MD5 of bytes that come in pieces.
+public final class MD5Hasher {
+    private let context = DigestEngine.md5.makeContext()
+
+    public init() { DigestEngine.md5.start(context) }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    public func update(_ bytes: [UInt8]) {
+        if !bytes.isEmpty { bytes.withUnsafeBytes { DigestEngine.md5.update(context, $0) } }
+    }
+
+    public func finalize() -> [UInt8] {
+        let digest = [UInt8](unsafeUninitializedCapacity: MD5.byteCount) { out, count in
+            DigestEngine.md5.finish(context, into: UnsafeMutableRawBufferPointer(out))
+            count = MD5.byteCount
+        }
+        DigestEngine.md5.start(context)
+        return digest
+    }
+}

@@ -20,10 +20,13 @@ struct ArrowTests {
         "PluginHost": ["LuaRuntime", "Interfaces", "Encodings", "Environment", "Documents", "Digests"],
         "TLS": ["COpenSSL", "Digests", "Encodings", "Environment"],
         "HTTPServer": ["Encodings", "Environment"],
+        "CouchDBServer": [
+            "CZlib", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "HTTPServer", "Interfaces", "Replication",
+        ],
         "MessageEndpoints": ["CZlib", "Environment", "Interfaces"],
         "Transport": ["HTTPServer", "Interfaces", "Encodings", "Environment", "Documents", "Digests", "MessageEndpoints", "TLS"],
         "Agent": [
-            "AgentConfiguration", "CMalloc", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "AgentConfiguration", "CMalloc", "CouchDBServer", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
             "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
         // Commands speak to an agent or open its folders: nothing of the protocol, of TLS records or of SQL is theirs.
@@ -42,6 +45,7 @@ struct ArrowTests {
         "PluginHost": ["Logging"],
         "TLS": ["NIOCore"],
         "HTTPServer": ["NIOCore", "NIOPosix", "NIOHTTP1", "Logging"],
+        "CouchDBServer": ["NIOCore", "Logging"],
         "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOConcurrencyHelpers", "Logging"],
         "nightjar": ["NIOCore", "NIOPosix", "Logging", "UnixSignals", "ArgumentParser"],
         "Agent": ["NIOCore", "NIOPosix", "Logging", "ServiceLifecycle", "UnixSignals"],

@@ -1,3 +1,4 @@
+import HTTPServer
 import Interfaces
 import Replication
 
@@ -17,6 +18,10 @@ public struct ListenerPolicies: Sendable {
     var conflictObserver: ConflictObserver = { _ in }
     /// Whether a database has deltas on.
     var usesDeltas: @Sendable (String) -> Bool = { _ in true }
+    /// A plugin's push filter by its name, for requests that name one.
+    var namedFilter: @Sendable (_ plugin: String, _ parameters: [(key: String, value: String)]) throws -> any DocumentFilter = { plugin, _ in
+        throw HTTPError(404, "there is no plugin \"\(plugin)\"")
+    }
     /// Told of what crosses the wire.
     var wireLog: WireLog?
 }

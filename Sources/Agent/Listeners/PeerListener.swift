@@ -1,4 +1,5 @@
 import AgentConfiguration
+import CouchDBServer
 import DocumentStore
 import Documents
 import Environment
@@ -67,21 +68,23 @@ public final class PeerListener: ListenerDelegate {
     }
 
     public let settings: ListenerSettings
-    private let databases: @Sendable (String) -> Database?
-    private let limits: ReplicationLimits
+    let databases: @Sendable (String) -> Database?
+    let limits: ReplicationLimits
     private let memory: MemoryBudget
     /// What the descriptors of this process leave of its limits.
     private let share: (connections: Int, http: Int)
-    private let policies: ListenerPolicies
+    let policies: ListenerPolicies
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
     private let authentication: PeerAuthentication
     private let loginCache: LoginCache?
     let sessions: PeerSessions
-    private let environment: Environment
-    private let logger: Logger
+    let environment: Environment
+    let logger: Logger
     /// What peers pushed and could not be taken for the moment.
     let waiting = DocumentTroubles(notesPolicies: true)
+    /// CouchDB's API, where the settings have it.
+    let couch = Mutex<CouchServer?>(nil)
     private let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
     /// Instead of a socket, where the settings have an endpoint.
@@ -123,6 +126,7 @@ public final class PeerListener: ListenerDelegate {
         configuration.limits.closeTime = .seconds(3)
         configuration.memory = memory
         configuration.secureLayer = security?.layer
+        startCouch()
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
         if share.connections < settings.maxConnections {
@@ -249,6 +253,9 @@ public final class PeerListener: ListenerDelegate {
 
     // MARK: - Logins
 
+    /// It takes peers, and does not stop yet.
+    var isOpen: Bool { state.withLock { $0.isOpen && !$0.isStopping } }
+
     /// How often the authenticator has changed.
     var authenticatorGeneration: Int { state.withLock { $0.generation } }
 
@@ -285,17 +292,8 @@ public final class PeerListener: ListenerDelegate {
         var logger = logger
         logger[metadataKey: "peer"] = "\(request.remoteAddress)"
         if let correlation = transport.correlationID { logger[metadataKey: "correlation"] = "\(correlation)" }
-        var configuration = PassiveConfiguration(
-            listener: settings.name.value, database: admission.database, principal: admission.principal,
-            isReadOnly: settings.readOnly, pushFilter: policies.pushFilter, pullFilter: policies.pullFilter,
-            syncFunction: policies.syncFunction, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3, limits: limits)
-        if !settings.collections.isEmpty { configuration.collections = Set(settings.collections.map { CollectionName($0.value) }) }
-        let conflicts = policies.conflicts(admission.database.name)
-        configuration.resolver = conflicts.resolver
-        configuration.shadow = conflicts.shadow
-        configuration.conflictObserver = policies.conflictObserver
-        configuration.usesDeltas = settings.deltaSync && policies.usesDeltas(admission.database.name)
-        configuration.wireLog = policies.wireLog
+        let configuration = passiveConfiguration(
+            admission.database, admission.principal, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
         let host = String(request.remoteAddress[..<(request.remoteAddress.lastIndex(of: ":") ?? request.remoteAddress.endIndex)])
         let who = admission.principal.name ?? host
         let session = ReplicationSession(

@@ -20,6 +20,9 @@ final class PeerSessions: Sendable {
     /// The name that Sync Gateway gives it, and Couchbase Lite's SessionAuthenticator uses by default.
     static let cookie = "SyncGatewaySession"
 
+    /// CouchDB's name, for sessions of the whole server (`POST /_session`): they have no database of their own.
+    static let serverCookie = "AuthSession"
+
     struct Key: Hashable, Sendable {
         fileprivate let bytes: [UInt8]
     }
@@ -74,8 +77,10 @@ final class PeerSessions: Sendable {
     }
 
     /// The session that a request's cookie stands for, and has the database.
+    ///
+    /// - Parameter database: empty for a session of the whole server.
     func find(_ cookies: String?, _ database: String) -> (key: Key, session: Session)? {
-        guard let id = Self.id(cookies) else { return nil }
+        guard let id = Self.id(cookies, database.utf8.isEmpty ? Self.serverCookie : Self.cookie) else { return nil }
         let (key, now) = (key(id), time.monotonicNanoseconds())
         return state.withLock { state in
             guard let session = state.sessions[key], session.end > now, session.database.utf8.elementsEqual(database.utf8) else { return nil }
@@ -117,8 +122,8 @@ final class PeerSessions: Sendable {
     }
 
     /// The header that gives a peer its session, or takes it away.
-    static func setCookie(_ id: String?, path: String, isSecure: Bool) -> String {
-        "\(cookie)=\(id ?? ""); Path=\(path); Max-Age=\(id == nil ? 0 : Limits.seconds); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
+    static func setCookie(_ id: String?, name: String = cookie, path: String, isSecure: Bool) -> String {
+        "\(name)=\(id ?? ""); Path=\(path); Max-Age=\(id == nil ? 0 : Limits.seconds); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
     }
 
     private func key(_ id: String) -> Key { Key(bytes: hmacSHA256(key: secret, message: Array(id.utf8))) }
@@ -133,7 +138,7 @@ final class PeerSessions: Sendable {
     private static func isSame(_ a: String?, _ b: String?) -> Bool { (a ?? "").utf8.elementsEqual((b ?? "").utf8) }
 
     /// The value of our cookie in a `Cookie` header.
-    private static func id(_ cookies: String?) -> String? {
+    private static func id(_ cookies: String?, _ cookie: String) -> String? {
         for pair in (cookies ?? "").utf8.split(separator: UInt8(ascii: ";")) {
             let text = pair.drop { $0 == 0x20 || $0 == 0x09 }
             let wanted = Array("\(cookie)=".utf8)

@@ -14,7 +14,7 @@ extension PeerListener {
     public func respond(to request: HTTPRequest) async throws -> HTTPResponse {
         let parts = request.path.utf8.split(separator: UInt8(ascii: "/"))
         guard parts.count == 2, parts[1].elementsEqual("_session".utf8), let database = PercentEncoding.decode(parts[0]) else {
-            throw HTTPError(404, "there is nothing at \(request.path)")
+            return try await respondAsCouch(to: request)
         }
         guard Self.isSameOrigin(request.headers) else { throw HTTPError(403, "requests of other sites are refused") }
         switch request.method {

@@ -131,7 +131,7 @@ extension ReplicationSession {
         }
         let hasResolver = passive.resolver != nil
         let settings = PullSettings(
-            collection: collection.name, role: .passive(refusesPush: refusesPush), hasFilter: passive.pullFilter != nil,
+            collection: collection.name, role: .passive(refusesPush: whyNothingMayBePushed != nil), hasFilter: passive.pullFilter != nil,
             hasSyncFunction: passive.syncFunction != nil, hasResolver: hasResolver, keepsLists: false, documentIDs: nil, limits: limits)
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
@@ -148,24 +148,15 @@ extension ReplicationSession {
         return link
     }
 
-    /// The peer's principal may be narrowed to some collections.
     private func mayUse(_ name: CollectionName) -> Bool {
         guard case .passive(let passive) = role else { return true }
-        if let served = passive.collections, !served.contains(name) { return false }
-        guard let allowed = passive.principal.collections else { return true }
-        return allowed.contains { $0.utf8.elementsEqual(name.description.utf8) || $0.utf8.elementsEqual(name.wireName.utf8) }
+        return passive.mayUse(name)
     }
 
-    /// The peer may not push: the listener or its principal is read-only.
-    private var refusesPush: Bool { whyNothingMayBePushed != nil }
-
-    /// Whose right is missing: the listener's own rule is another matter than the user's.
+    /// Nil where the peer may push.
     private var whyNothingMayBePushed: String? {
         guard case .passive(let passive) = role else { return nil }
-        if passive.isReadOnly { return "this listener is read-only (read_only: true)" }
-        guard passive.principal.isReadOnly else { return nil }
-        let user = passive.principal.name.map { "the user \"\($0)\"" } ?? "this login"
-        return "\(user) may only read here: the authenticator says read_only"
+        return passive.whyNothingMayBePushed
     }
 
     // MARK: - Requests
@@ -192,7 +183,7 @@ extension ReplicationSession {
         guard case .passive(let passive) = role, dialect.owedBytes <= limits.owedReplyBytes, let request = passiveRequests.next() else {
             return
         }
-        let owner = CheckpointOwner(user: passive.principal.name, listener: passive.listener)
+        let owner = passive.checkpointOwner
         switch request {
         case .checkpoint(let handle, let id):
             read { try $0.peerCheckpoint(owner, id: id) } then: { session, stored in
@@ -200,7 +191,7 @@ extension ReplicationSession {
                 session.passiveRequests.served()
             } failed: { $0.storeFailed(handle, $1) }
         case .setCheckpoint(let handle, let id, let body, let expected):
-            let bounds = CheckpointBounds(count: limits.maximumCheckpoints, bytes: limits.maximumCheckpointsBytes)
+            let bounds = passive.checkpointBounds
             write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
                 $0.dialect.answer(handle, savedCheckpoint: $1)
                 $0.passiveRequests.served()
@@ -318,11 +309,10 @@ extension ReplicationSession {
         noteAccess(link) { then($0, view) } failed: { failed($0, $1) }
     }
 
-    /// Whose channels bound this session; nil: the peer may pull everything. A principal with channels is bound to them also where
-    /// the listener assigns none itself.
+    /// Whose channels bound this session; nil: the peer may pull everything.
     var channelPeer: ChannelPeer? {
-        guard case .passive(let passive) = role, passive.syncFunction != nil || passive.principal.channels != nil else { return nil }
-        return ChannelPeer(user: passive.principal.name, listener: passive.listener)
+        guard case .passive(let passive) = role else { return nil }
+        return passive.channelPeer
     }
 
     /// The channels of `filter: sync_gateway/bychannel`.

@@ -264,9 +264,7 @@ extension ReplicationSession {
                 database: database.name, collection: collection, direction: direction, replicator: active.replicator.name,
                 remote: active.replicator.target)
         case .passive(let passive):
-            PolicyContext(
-                database: database.name, collection: collection, direction: direction, listener: passive.listener,
-                remote: transport.peerDescription, user: passive.principal.name)
+            passive.policyContext(collection, direction, remote: transport.peerDescription)
         }
     }
 

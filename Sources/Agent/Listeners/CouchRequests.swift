@@ -1,0 +1,168 @@
+import CouchDBServer
+import DocumentStore
+import Documents
+import HTTPServer
+import Interfaces
+import LuaRuntime
+import PluginHost
+import Replication
+import TLS
+import Transport
+
+/// CouchDB's HTTP API on the listener's port, for the same principals, by the same policies.
+extension PeerListener {
+    func startCouch() {
+        guard settings.couchDB else { return }
+        let names = settings.databases.map(\.value)
+        let host = CouchHost(
+            version: AgentVersion.number, uuid: names.first.flatMap { databases($0)?.publicUUID } ?? "", environment: environment, logger: logger,
+            databases: names,
+            admit: { [weak self] in try await Self.alive(self).admit($0, to: $1) },
+            authenticate: { [weak self] in try await Self.alive(self).caller($0, "").principal },
+            session: { [weak self] in try await Self.alive(self).serverSession($0) },
+            filter: { [weak self] in try Self.alive(self).policies.namedFilter($0, $1) })
+        let server = CouchServer(host)
+        couch.withLock { $0 = server }
+    }
+
+    private static func alive(_ listener: PeerListener?) throws(HTTPError) -> PeerListener {
+        guard let listener else { throw HTTPError(503, "the listener stops") }
+        return listener
+    }
+
+    func respondAsCouch(to request: HTTPRequest) async throws -> HTTPResponse {
+        guard let couch = couch.withLock({ $0 }) else { throw HTTPError(404, "there is nothing at \(request.path)") }
+        guard Self.isSameOrigin(request.headers) else { throw HTTPError(403, "requests of other sites are refused") }
+        return try await couch.respond(to: request)
+    }
+
+    /// What one peer may do, whatever it speaks.
+    func passiveConfiguration(_ database: Database, _ principal: Principal, subprotocol: Subprotocol) -> PassiveConfiguration {
+        var configuration = PassiveConfiguration(
+            listener: settings.name.value, database: database, principal: principal, isReadOnly: settings.readOnly,
+            pushFilter: policies.pushFilter, pullFilter: policies.pullFilter, syncFunction: policies.syncFunction, subprotocol: subprotocol,
+            limits: limits)
+        if !settings.collections.isEmpty { configuration.collections = Set(settings.collections.map { CollectionName($0.value) }) }
+        let conflicts = policies.conflicts(database.name)
+        configuration.resolver = conflicts.resolver
+        configuration.shadow = conflicts.shadow
+        configuration.conflictObserver = policies.conflictObserver
+        configuration.usesDeltas = settings.deltaSync && policies.usesDeltas(database.name)
+        configuration.wireLog = policies.wireLog
+        return configuration
+    }
+
+    // MARK: - Who it is
+
+    /// - Throws: ``HTTPError`` 401, 404, 429, 503.
+    private func admit(_ request: HTTPRequest, to name: String) async throws -> CouchHost.Admitted {
+        let caller = try await caller(request, name)
+        guard serves(name), let database = databases(name) else { throw HTTPError(404, "Database does not exist.") }
+        return CouchHost.Admitted(passiveConfiguration(database, caller.principal, subprotocol: .generation3)) { [weak self] in
+            self?.isOpen == true && self?.authenticatorGeneration == caller.generation
+        }
+    }
+
+    private func caller(_ request: HTTPRequest, _ database: String) async throws -> (principal: Principal, generation: Int) {
+        guard isOpen else { throw HTTPError(503, "the listener is starting", headers: ["Retry-After": "1"]) }
+        let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
+        // The authorities may have changed since the handshake.
+        guard security.map({ $0.accepts(chain) }) ?? true else { throw HTTPError(401, "connect again", headers: ["Connection": "close"]) }
+        let generation = authenticatorGeneration
+        let cookies = request.headers.first("Cookie")
+        for scope in database.utf8.isEmpty ? [""] : [database, ""] {
+            if let found = sessions.find(cookies, scope), let session = await admitted(by: found, remote: request.connection.remoteAddress) {
+                return (session.principal, generation)
+            }
+        }
+        let login = UpgradeRequest(login: request, database: database, credentials: request.basicCredentials)
+        switch await authenticate(login) {
+        case .accepted(let principal, _): return (principal, generation)
+        case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
+        case .refused(.accept): throw HTTPError(500, "the login was not decided")
+        }
+    }
+
+    // MARK: - Sessions of the whole server
+
+    /// `_session` as CouchDB has it: POST logs in and gives a cookie, GET says who one is, DELETE logs out.
+    private func serverSession(_ request: HTTPRequest) async throws -> HTTPResponse {
+        switch request.method {
+        case "POST": return try await openServerSession(request)
+        case "DELETE":
+            if let found = sessions.find(request.headers.first("Cookie"), "") { sessions.end(found.key) }
+            return .couchSession("{\"ok\":true}\n", cookie: PeerSessions.setCookie(nil, name: PeerSessions.serverCookie, path: "/", isSecure: security != nil))
+        default:
+            let cookies = request.headers.first("Cookie")
+            var name: String?
+            var way = "null"
+            if let found = sessions.find(cookies, ""), let session = await admitted(by: found, remote: request.connection.remoteAddress) {
+                (name, way) = (session.principal.name, "\"cookie\"")
+            } else if request.basicCredentials != nil {
+                (name, way) = (try await caller(request, "").principal.name, "\"default\"")
+            }
+            let user = name.map { JSONValue.string($0).text } ?? "null"
+            return .json(
+                "{\"ok\":true,\"userCtx\":{\"name\":\(user),\"roles\":[]},\"info\":{\"authentication_handlers\":[\"cookie\",\"default\"],\"authenticated\":\(way)}}\n")
+        }
+    }
+
+    private func openServerSession(_ request: HTTPRequest) async throws -> HTTPResponse {
+        let credentials = try await CouchLogin.credentials(request)
+        let generation = authenticatorGeneration
+        switch await authenticate(UpgradeRequest(login: request, database: "", credentials: BasicCredentials(username: credentials.name, password: credentials.password))) {
+        case .refused(.refuse(let status, _, let headers)) where status == 401:
+            _ = headers
+            throw HTTPError(401, "Name or password is incorrect.")
+        case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
+        case .refused(.accept): throw HTTPError(500, "the login was not decided")
+        case .accepted(let principal, let proof):
+            // CouchDB's replicator takes it that there are none, and goes on with what it has.
+            guard case .password = proof else { throw HTTPError(404, "this listener asks for no password, so there are no sessions") }
+            let id = sessions.open("", principal, proof, generation: generation)
+            let name = principal.name.map { JSONValue.string($0).text } ?? "null"
+            return .couchSession(
+                "{\"ok\":true,\"name\":\(name),\"roles\":[]}\n",
+                cookie: PeerSessions.setCookie(id, name: PeerSessions.serverCookie, path: "/", isSecure: security != nil))
+        }
+    }
+}
+
+extension HTTPResponse {
+    fileprivate static func couchSession(_ text: String, cookie: String) -> HTTPResponse {
+        .json(text, headers: ["Set-Cookie": cookie, "Cache-Control": "must-revalidate"])
+    }
+}
+
+extension PolicySource {
+    /// Push filters by the name of their plugin, with parameters as text; a number or true or false is taken as one where the plugin wants one.
+    func namedFilters(usedBy: String) -> @Sendable (String, [(key: String, value: String)]) throws -> any DocumentFilter {
+        { [plugins] name, parameters in
+            guard let plugins else { throw HTTPError(404, "there is no plugin \"\(name)\"") }
+            func values(_ read: (String) -> LuaValue) -> LuaValue {
+                var seen: Set<String> = []
+                let first = parameters.filter { seen.insert($0.key).inserted }
+                return first.isEmpty ? .missing : .members(first.map { ($0.key, read($0.value)) })
+            }
+            do {
+                do { return try plugins.pushFilter(plugin: name, params: values(Self.typed), usedBy: usedBy) } catch PluginError.parameters {
+                    return try plugins.pushFilter(plugin: name, params: values { .text($0) }, usedBy: usedBy)
+                }
+            } catch let error as PluginError {
+                switch error {
+                case .parameters: throw HTTPError(400, "\(error)")
+                case .unknown, .invalidName, .noHook: throw HTTPError(404, "there is no filter \"\(name)\"")
+                default: throw HTTPError(503, "the filter \"\(name)\" cannot be used now")
+                }
+            }
+        }
+    }
+
+    private static func typed(_ text: String) -> LuaValue {
+        switch text {
+        case "true": .bool(true)
+        case "false": .bool(false)
+        default: Int64(text).map { .integer($0) } ?? Double(text).flatMap { $0.isFinite ? .number($0) : nil } ?? .text(text)
+        }
+    }
+}

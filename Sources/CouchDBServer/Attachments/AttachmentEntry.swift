@@ -1,0 +1,70 @@
+import Documents
+import DocumentStore
+import Encodings
+
+/// An entry of a document's `_attachments`.
+///
+/// The bytes of attachments are blobs, which the store and Couchbase Lite know by SHA-1. CouchDB's clients know attachments by MD5: where
+/// the bytes came from one, it is kept beside (`md5`), and shown as the digest; else the digest that is shown is the `sha1-` one.
+struct AttachmentEntry: Sendable {
+    var name: String
+    var members: JSONObject
+
+    static let md5Key = "md5"
+
+    var blob: BlobDigest? { members["digest"]?.asString.flatMap { try? BlobDigest($0) } }
+    var contentType: String { members["content_type"]?.asString ?? "application/octet-stream" }
+    var length: UInt64 { members["length"]?.asUInt64 ?? 0 }
+    var revisionPosition: UInt64 { members["revpos"]?.asUInt64 ?? 1 }
+    /// What CouchDB's clients know it by.
+    var shownDigest: String { members[Self.md5Key]?.asString ?? members["digest"]?.asString ?? "" }
+
+    /// A fresh one, whose bytes are stored.
+    init(name: String, contentType: String, length: UInt64, digest: BlobDigest, md5: [UInt8], revisionPosition: UInt64) {
+        self.name = name
+        members = JSONObject([
+            JSONObject.Member(key: "content_type", value: .string(contentType)),
+            JSONObject.Member(key: "digest", value: .string(digest.text)),
+            JSONObject.Member(key: Self.md5Key, value: .string("md5-" + Base64.encode(md5))),
+            JSONObject.Member(key: "length", value: .int(length)),
+            JSONObject.Member(key: "revpos", value: .int(revisionPosition)),
+            JSONObject.Member(key: "stub", value: .bool(true)),
+        ])
+    }
+
+    init(name: String, members: JSONObject) { (self.name, self.members) = (name, members) }
+
+    static func all(_ value: JSONValue?) -> [AttachmentEntry] {
+        (value?.asObject?.members ?? []).compactMap { member in
+            member.value.asObject.map { AttachmentEntry(name: member.key, members: $0) }
+        }
+    }
+
+    /// Of a revision: those of its `_attachments`, and its inline blobs under the names that Couchbase's servers give them.
+    static func all(of found: FoundRevision) -> [AttachmentEntry] {
+        let parts = JSONParts(checked: mirrored(found))
+        let value = parts.members(of: parts.root).last { $0.key == "_attachments" }?.value
+        return all(value.flatMap { parts.value($0) })
+    }
+
+    /// The body, with entries for inline blobs.
+    static func mirrored(_ found: FoundRevision) -> [UInt8] {
+        guard found.hasBlobs else { return found.body }
+        return (try? LegacyAttachments.add(to: found.body, generation: found.revision.generation)) ?? found.body
+    }
+
+    /// As a client sees it.
+    ///
+    /// - Parameter mark: `stub` or `follows`.
+    func shown(generation: UInt64, _ mark: String?) -> JSONObject {
+        var shown = JSONObject([
+            JSONObject.Member(key: "content_type", value: .string(contentType)),
+            JSONObject.Member(key: "revpos", value: .int(members["revpos"]?.asUInt64 ?? generation)),
+            JSONObject.Member(key: "digest", value: .string(shownDigest)),
+            JSONObject.Member(key: "length", value: .int(length)),
+        ])
+        if let mark { shown[mark] = .bool(true) }
+        if let encoding = members["encoding"] { shown["encoding"] = encoding }
+        return shown
+    }
+}

@@ -1,0 +1,121 @@
+import Digests
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import Interfaces
+
+/// A blob that came with a request.
+struct ReceivedBlob: Sendable {
+    var digest: BlobDigest
+    var md5: [UInt8]
+    var length: UInt64
+    /// Of the part it came in, where that said so.
+    var contentType: String?
+}
+
+/// Makes a document that came with attachments into one whose attachments are blobs here.
+///
+/// A client may only name bytes that it sent with the document, or that a revision of this document which it may see has already: by a
+/// digest alone it could read what belongs to others.
+struct AttachmentIntake: Sendable {
+    let reading: DocumentReading
+    let blobs: BlobStore
+
+    init(_ call: CouchCall) { (reading, blobs) = (DocumentReading(call: call), call.database.blobs) }
+
+    /// - Parameters:
+    ///   - parents: revisions whose attachments stubs may mean, the nearest first.
+    ///   - following: the parts behind the document, by the names of its attachments that follow.
+    /// - Returns: the body, with `_attachments` where there are any.
+    /// - Throws: ``HTTPError`` 412 `missing_stub`, 400.
+    func body(
+        of document: IncomingDocument, _ id: DocumentID, generation: UInt64, parents: [RevisionID], following: [String: ReceivedBlob] = [:]
+    ) async throws -> [UInt8] {
+        let scan: DocumentScan
+        do { scan = try JSONScanner.scanDocument(document.body) } catch { throw CouchError.invalidJSON(error) }
+        guard document.attachments != nil || scan.mayHoldBlobs else { return document.body }
+        let before = try await known(id, parents)
+        var allowed = Set(before.blobs)
+        var entries: [JSONObject.Member] = []
+        for (name, entry) in (document.attachments?.members ?? []).map({ ($0.key, $0.value) }) {
+            guard let object = entry.asObject else { throw IncomingDocument.invalid("the entry \"\(name)\" of _attachments must be an object") }
+            let taken = try await attachment(name, object, generation, before, following)
+            if let digest = taken.blob { allowed.insert(digest) }
+            entries.append(JSONObject.Member(key: name, value: .object(taken.members)))
+        }
+        var body = document.body
+        if !entries.isEmpty {
+            var text = JSONText()
+            text.append(body.dropLast())
+            if body.count > 2 { text.raw(",") }
+            text.raw("\"_attachments\":")
+            text.value(.object(JSONObject(entries)))
+            text.raw("}")
+            body = text.bytes
+        }
+        let named: [BlobReference]
+        do { named = try BlobReferences.find(in: body) } catch { throw CouchError.invalidJSON(error) }
+        if let strange = named.first(where: { !allowed.contains($0.digest) }) {
+            throw Self.missingStub("the document names the blob \(strange.digest), which did not come with it")
+        }
+        return body
+    }
+
+    private static func missingStub(_ reason: String) -> HTTPError { HTTPError(412, reason, error: "missing_stub") }
+
+    private func attachment(
+        _ name: String, _ entry: JSONObject, _ generation: UInt64, _ before: Known, _ following: [String: ReceivedBlob]
+    ) async throws -> AttachmentEntry {
+        let type = entry["content_type"]?.asString
+        let position = entry["revpos"]?.asUInt64.map { min($0, generation) } ?? generation
+        if let data = entry["data"] {
+            guard let text = data.asString, let bytes = Base64.decode(text) else {
+                throw CouchError.badRequest("Invalid attachment data for \(name)")
+            }
+            let digest: BlobDigest
+            do { digest = try await blobs.perform { try $0.install(bytes) } } catch let error as StoreError { throw CouchError.from(error) }
+            return AttachmentEntry(
+                name: name, contentType: type ?? "application/octet-stream", length: UInt64(bytes.count), digest: digest, md5: MD5.hash(bytes),
+                revisionPosition: position)
+        }
+        if entry["follows"]?.asBool == true {
+            guard let part = following[name] else { throw CouchError.badRequest("the attachment \(name) follows, but did not come") }
+            return AttachmentEntry(
+                name: name, contentType: type ?? part.contentType ?? "application/octet-stream", length: part.length, digest: part.digest,
+                md5: part.md5, revisionPosition: position)
+        }
+        guard let found = before.entries[name] else { throw Self.missingStub("Invalid attachment stub in the document for \(name)") }
+        return found
+    }
+
+    /// What revisions of the document that the client may see have.
+    private struct Known: Sendable {
+        var entries: [String: AttachmentEntry] = [:]
+        var blobs: Set<BlobDigest> = []
+    }
+
+    private func known(_ id: DocumentID, _ parents: [RevisionID]) async throws -> Known {
+        var known = Known()
+        var revisions = try await reading.one(id, .named(parents, latest: false)).revisions
+        revisions += try await reading.one(id).revisions
+        for found in revisions {
+            for entry in AttachmentEntry.all(of: found) where known.entries[entry.name] == nil { known.entries[entry.name] = entry }
+            for reference in (try? BlobReferences.find(in: found.body)) ?? [] { known.blobs.insert(reference.digest) }
+        }
+        return known
+    }
+}
+
+extension HTTPError {
+    /// What the store said, for a client.
+    init(couch error: any Error) {
+        switch error {
+        case let error as HTTPError: self = error
+        case let error as StoreError: self = CouchError.from(error)
+        case let error as ReplicationError: self = CouchError.from(error)
+        case let error as JSONError: self = CouchError.invalidJSON(error)
+        default: self = HTTPError(500, "the request could not be answered")
+        }
+    }
+}

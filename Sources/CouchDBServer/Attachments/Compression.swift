@@ -1,0 +1,50 @@
+import CZlib
+import HTTPServer
+
+/// Unpacks gzip, some at a time.
+final class Inflater {
+    private let stream: UnsafeMutablePointer<z_stream>
+    private var input: [UInt8] = []
+    private(set) var isComplete = false
+
+    init?() {
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: z_stream())
+        // 16: the gzip format.
+        guard inflateInit2_(stream, 15 + 16, zlibVersion(), Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
+            stream.deallocate()
+            return nil
+        }
+    }
+
+    deinit {
+        inflateEnd(stream)
+        stream.deallocate()
+    }
+
+    func feed(_ bytes: [UInt8]) { input += bytes }
+
+    /// At most 64 KiB of what the bytes so far unpack to; nil: more is needed.
+    ///
+    /// - Throws: ``HTTPError`` 400 for what is no gzip.
+    func next() throws(HTTPError) -> [UInt8]? {
+        guard !input.isEmpty, !isComplete else { return nil }
+        var status = Z_OK
+        var used = 0
+        let output = [UInt8](unsafeUninitializedCapacity: 64 << 10) { out, count in
+            input.withUnsafeMutableBufferPointer { bytes in
+                stream.pointee.next_in = bytes.baseAddress
+                stream.pointee.avail_in = UInt32(bytes.count)
+                stream.pointee.next_out = out.baseAddress
+                stream.pointee.avail_out = UInt32(out.count)
+                status = inflate(stream, Z_NO_FLUSH)
+                used = bytes.count - Int(stream.pointee.avail_in)
+            }
+            count = out.count - Int(stream.pointee.avail_out)
+        }
+        input.removeFirst(used)
+        guard status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR else { throw CouchError.badRequest("the body is not valid gzip") }
+        isComplete = status == Z_STREAM_END
+        return output.isEmpty ? nil : output
+    }
+}

@@ -1,0 +1,117 @@
+import Digests
+import Documents
+import DocumentStore
+import HTTPServer
+import NIOCore
+
+/// A document and its attachments in one `multipart/related` body: the document first, then the bytes in the order in which it names them,
+/// or under their file names.
+struct RelatedUpload {
+    private let call: CouchCall
+    private var reader: MultipartReader
+
+    init(_ call: CouchCall, _ boundary: [UInt8]) {
+        self.call = call
+        var body = call.request.body
+        body.limit = .unlimited
+        reader = MultipartReader(body, boundary: boundary)
+    }
+
+    mutating func receive() async throws -> (IncomingDocument, [String: ReceivedBlob]) {
+        guard try await reader.nextPart() != nil else { throw CouchError.badRequest("the multipart body has no document") }
+        var json: [UInt8] = []
+        let limit = NamedLimit("couchdb_request_bytes", StoreLimits.maxBodyBytes * 2)
+        while let piece = try await reader.piece() {
+            json += piece
+            guard json.count <= limit.value else {
+                throw HTTPError(413, "the document has more than maxBodyBytes (\(StoreLimits.maxBodyBytes)) allows", headers: ["Connection": "close"])
+            }
+        }
+        let parts: JSONParts
+        do { parts = try JSONParts(checking: json) } catch { throw CouchError.invalidJSON(error) }
+        let document = try IncomingDocument(parts, parts.root)
+        var waiting = (document.attachments?.members ?? []).filter { $0.value["follows"]?.asBool == true }
+        var received: [String: ReceivedBlob] = [:]
+        while let header = try await reader.nextPart() {
+            let named = header.first("Content-Disposition").flatMap(Self.fileName)
+            let index = named.flatMap { name in waiting.firstIndex { $0.key.utf8.elementsEqual(name.utf8) } } ?? (waiting.isEmpty ? nil : 0)
+            guard let index else { throw CouchError.badRequest("a part follows that the document does not name") }
+            let entry = waiting.remove(at: index)
+            let isGzipped = entry.value["encoding"]?.asString == "gzip" || header.first("Content-Encoding") == "gzip"
+            var upload = try await BlobUpload(call.database.blobs, isGzipped: isGzipped)
+            while let piece = try await reader.piece() { try await upload.append(piece) }
+            var blob = try await upload.finish()
+            blob.contentType = header.first("Content-Type")
+            if !isGzipped, let length = entry.value["length"]?.asUInt64, length != blob.length {
+                throw CouchError.badRequest("the attachment \(entry.key) has \(blob.length) bytes, not \(length)")
+            }
+            received[entry.key] = blob
+        }
+        if let missing = waiting.first { throw CouchError.badRequest("the attachment \(missing.key) follows, but did not come") }
+        return (document, received)
+    }
+
+    private static func fileName(_ field: String) -> String? {
+        let parts = Substring(field).utf8.split(separator: UInt8(ascii: ";"), maxSplits: 1)
+        guard parts.count == 2 else { return nil }
+        let rest = String(Substring(HeaderList.trim(parts[1])))
+        guard rest.utf8.starts(with: "filename=\"".utf8) else { return nil }
+        var name = ""
+        var isEscaped = false
+        for scalar in rest.unicodeScalars.dropFirst(10) {
+            if isEscaped {
+                isEscaped = false
+            } else if scalar == "\\" {
+                isEscaped = true
+                continue
+            } else if scalar == "\"" {
+                return name
+            }
+            name.unicodeScalars.append(scalar)
+        }
+        return nil
+    }
+}
+
+/// Bytes of an attachment on their way into the blob store, unpacked where they come packed: the store knows blobs by what they hold.
+struct BlobUpload {
+    private let blobs: BlobStore
+    private let writer: BlobWriter
+    private let md5 = MD5Hasher()
+    private var length: UInt64 = 0
+    private let inflater: Inflater?
+
+    init(_ blobs: BlobStore, isGzipped: Bool) async throws {
+        self.blobs = blobs
+        writer = try await blobs.perform { try $0.writer() }
+        inflater = isGzipped ? Inflater() : nil
+    }
+
+    mutating func append(_ bytes: [UInt8]) async throws {
+        guard let inflater else { return try await store(bytes) }
+        inflater.feed(bytes)
+        while let piece = try inflater.next() { try await store(piece) }
+    }
+
+    private mutating func store(_ bytes: [UInt8]) async throws {
+        md5.update(bytes)
+        length += UInt64(bytes.count)
+        let writer = writer
+        do { try await blobs.perform { _ in try writer.append(bytes) } } catch let error as StoreError { throw Self.named(error) }
+    }
+
+    mutating func finish() async throws -> ReceivedBlob {
+        if let inflater, !inflater.isComplete { throw CouchError.badRequest("the gzip-encoded attachment is cut short") }
+        let writer = writer
+        let digest: BlobDigest
+        do { digest = try await blobs.perform { _ in try writer.finish() } } catch let error as StoreError { throw Self.named(error) }
+        return ReceivedBlob(digest: digest, md5: md5.finalize(), length: length)
+    }
+
+    /// What is left of the body is not worth reading.
+    private static func named(_ error: StoreError) -> HTTPError {
+        var error = CouchError.from(error)
+        error.headers.set("Connection", "close")
+        return error
+    }
+}

@@ -1,0 +1,129 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+
+/// Answers `_changes`.
+enum ChangesFeed {
+    static func answer(_ call: CouchCall) async throws -> HTTPResponse {
+        let question = try await ChangesQuestion(call)
+        let reading = ChangesReading(call: call, question: question)
+        let start = try await reading.start()
+        if question.isDescending { return try await descending(call, reading) }
+        switch question.feed {
+        case .normal, .longpoll:
+            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs) { writer in
+                try await list(call, reading, from: start, &writer)
+            }
+        case .continuous:
+            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs) { writer in
+                try await stream(call, reading, from: start, &writer)
+            }
+        case .eventsource:
+            return .pieces(type: "text/event-stream", headers: ["Cache-Control": "no-cache"], call.database.blobs) { writer in
+                try await stream(call, reading, from: start, &writer)
+            }
+        }
+    }
+
+    /// A `normal` feed, or a `longpoll` one, which waits for the first row.
+    private static func list(_ call: CouchCall, _ reading: ChangesReading, from start: ChannelPlace, _ writer: inout PieceWriter) async throws {
+        let question = reading.question
+        var left = question.limit ?? .max
+        var place = start
+        var count = 0
+        try await writer.write("{\"results\":[")
+        let waiter = question.feed == .longpoll && left > 0 ? ChangesWaiter(call, question) : nil
+        var pending: SequenceNumber = 0
+        while true {
+            let page = try await reading.page(from: place, limit: max(1, left))
+            if left == 0 {
+                pending = page.pending + SequenceNumber(page.rows.count)
+                break
+            }
+            for row in page.rows {
+                try await writer.write(count == 0 ? "\n" : ",\n")
+                try await write(row, question, &writer)
+                count += 1
+            }
+            (place, pending) = (page.place, page.pending)
+            left -= page.rows.count
+            if left <= 0 || page.isHeld && (waiter == nil || count > 0) { break }
+            guard page.isEnd || page.isHeld else { continue }
+            guard count == 0, let waiter else { break }
+            // Headers and what is known already go out before the wait.
+            try await writer.flush()
+            guard try await waiter.wait(sign: { try await writer.write("\n"); try await writer.flush() }) else { break }
+        }
+        try await writer.write("\n],\n\"last_seq\":\(place.json),\"pending\":\(pending)}\n")
+    }
+
+    /// A `continuous` feed, or its form as server-sent events.
+    private static func stream(_ call: CouchCall, _ reading: ChangesReading, from start: ChannelPlace, _ writer: inout PieceWriter) async throws {
+        let question = reading.question
+        let isEvents = question.feed == .eventsource
+        var left = question.limit ?? .max
+        var place = start
+        let waiter = ChangesWaiter(call, question)
+        while left > 0 {
+            let page = try await reading.page(from: place, limit: left)
+            for row in page.rows {
+                if isEvents { try await writer.write("data: ") }
+                try await write(row, question, &writer)
+                try await writer.write(isEvents ? "\nid: \(row.place)\n\n" : "\n")
+            }
+            place = page.place
+            left -= page.rows.count
+            if !page.rows.isEmpty { waiter.changed() }
+            guard page.isEnd || page.isHeld else { continue }
+            guard left > 0 else { break }
+            try await writer.flush()
+            let sign = isEvents ? "event: heartbeat\ndata: \n\n" : "\n"
+            guard try await waiter.wait(sign: { try await writer.write(sign); try await writer.flush() }) else { break }
+        }
+        if !isEvents { try await writer.write("{\"last_seq\":\(place.json),\"pending\":0}\n") }
+    }
+
+    /// The newest first. Sequences are read upwards only, so that what is to be told has to be held: a bounded part of it.
+    private static func descending(_ call: CouchCall, _ reading: ChangesReading) async throws -> HTTPResponse {
+        let wanted = min(reading.question.limit ?? CouchLimits.descendingRows + 1, CouchLimits.descendingRows + 1)
+        var place = ChannelPlace()
+        var rows: [ChangesRow] = []
+        while true {
+            var page = try await reading.page(from: place, limit: .max)
+            if !reading.question.includesDocuments { for index in page.rows.indices { page.rows[index].document.body = [] } }
+            rows = (rows + page.rows).suffix(wanted)
+            place = page.place
+            if page.isEnd || page.isHeld { break }
+        }
+        guard rows.count <= CouchLimits.descendingRows, !reading.question.includesDocuments || rows.count <= CouchLimits.pageRows else {
+            throw CouchError.badRequest(
+                "descending needs a limit: of at most couchdb_descending_rows (\(CouchLimits.descendingRows)), with include_docs \(CouchLimits.pageRows)")
+        }
+        let shown = rows.reversed().map(\.self)
+        return .pieces(call.database.blobs) { writer in
+            try await writer.write("{\"results\":[")
+            for (index, row) in shown.enumerated() {
+                try await writer.write(index == 0 ? "\n" : ",\n")
+                try await write(row, reading.question, &writer)
+            }
+            try await writer.write("\n],\n\"last_seq\":\(shown.last?.place ?? "0"),\"pending\":0}\n")
+        }
+    }
+
+    private static func write(_ row: ChangesRow, _ question: ChangesQuestion, _ writer: inout PieceWriter) async throws {
+        var text = JSONText()
+        text.text("{\"seq\":\(row.place),\"id\":")
+        text.string(row.document.id.text)
+        text.raw(",\"changes\":[")
+        text.list(row.revisions) { $0.text("{\"rev\":\"\($1.text)\"}") }
+        text.raw("]")
+        if row.document.isDeleted { text.raw(",\"deleted\":true") }
+        try await writer.write(text.bytes)
+        if question.includesDocuments {
+            try await writer.write(",\"doc\":")
+            try await writer.write(DocumentText(row.document, question.form).pieces)
+        }
+        try await writer.write("}")
+    }
+}

@@ -1,0 +1,109 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+
+/// What a request for `_changes` asks.
+struct ChangesQuestion: Sendable {
+    enum Feed: String { case normal, longpoll, continuous, eventsource }
+
+    var feed = Feed.normal
+    /// Nil: from now on.
+    var since: ChannelPlace? = ChannelPlace()
+    var limit: Int?
+    var allLeaves = false
+    var isDescending = false
+    var includesDocuments = false
+    var form = DocumentForm()
+    var ids: [DocumentID]?
+    /// Design documents only, of which feeds have none.
+    var isEmpty = false
+    var filter: (any DocumentFilter)?
+    /// Milliseconds; nil: no signs of life, the feed ends after `timeout` instead.
+    var heartbeat: Int?
+    var timeout = CouchLimits.timeout
+
+    init(_ call: CouchCall) async throws {
+        let query = call.query
+        var body = JSONObject()
+        if call.request.method == "POST", !call.request.body.isEmpty {
+            let bytes = try await call.json()
+            if !bytes.isEmpty {
+                do {
+                    guard case .object(let object) = try JSONValue(parsing: bytes) else { throw CouchError.badRequest("Request body must be a JSON object") }
+                    body = object
+                } catch let error as JSONError { throw CouchError.invalidJSON(error) }
+            }
+        }
+        if let text = query.text("feed") {
+            guard let feed = Feed(rawValue: text == "live" ? "continuous" : text) else {
+                throw CouchError.badRequest("Supported `feed` types: normal, continuous, live, longpoll, eventsource")
+            }
+            self.feed = feed
+        }
+        try takePlace(query.text("since") ?? body["since"].map { $0.asString ?? $0.text }, call.request.headers.first("Last-Event-ID"))
+        limit = try query.number("limit") ?? body["limit"]?.asInt64.map { Int(clamping: max(0, $0)) }
+        switch query.text("style") {
+        case nil, "main_only": break
+        case "all_docs": allLeaves = true
+        case let other?: throw CouchError.badRequest("Invalid value for style: \(other)")
+        }
+        isDescending = try query.flag("descending") || query.text("dir") == "rev"
+        includesDocuments = try query.flag("include_docs")
+        form = try DocumentRoutes.form(query)
+        try takeTimes(query)
+        try takeFilter(query, body, call)
+    }
+
+    /// Where a feed without end begins is the caller's to say; a sequence that this database has not reached is of another one, and
+    /// begins from the start, so that nothing is passed over.
+    private mutating func takePlace(_ text: String?, _ event: String?) throws(HTTPError) {
+        guard let text = event ?? text else { return }
+        if text == "now" {
+            since = nil
+            return
+        }
+        let place = ChannelPlace(parsing: text)
+        let plain = text.utf8.filter { $0 != UInt8(ascii: "\"") }
+        if place == ChannelPlace(), !plain.elementsEqual("0".utf8), !plain.isEmpty, plain != Array("null".utf8) {
+            throw CouchError.badRequest("Malformed sequence supplied in 'since' parameter.")
+        }
+        since = place
+    }
+
+    private mutating func takeTimes(_ query: CouchQuery) throws(HTTPError) {
+        switch query.text("heartbeat") {
+        case nil, "false": break
+        case "true": heartbeat = CouchLimits.heartbeat
+        default:
+            guard let value = try query.number("heartbeat"), value > 0 else {
+                throw CouchError.badRequest("The heartbeat value should be a positive integer (in milliseconds).")
+            }
+            heartbeat = min(max(value, CouchLimits.shortest), 3_600_000)
+        }
+        if let value = try query.number("timeout") { timeout = min(value, CouchLimits.timeout) }
+    }
+
+    private mutating func takeFilter(_ query: CouchQuery, _ body: JSONObject, _ call: CouchCall) throws {
+        switch query.text("filter") {
+        case nil, "": break
+        case "_doc_ids":
+            guard let list = try (body["doc_ids"] ?? query.json("doc_ids"))?.asArray else { throw CouchError.badRequest("`doc_ids` filter parameter is not provided.") }
+            var seen: Set<DocumentID> = []
+            ids = list.compactMap { $0.asString.flatMap { try? DocumentID($0) } }.filter { seen.insert($0).inserted }
+        case "_design": isEmpty = true
+        case "_selector": throw CouchError.notHere("filter=_selector")
+        case "_view": throw CouchError.notHere("filter=_view")
+        case let name?:
+            // `design/PLUGIN`, as CouchDB and Couchbase Lite 1.x name a filter of a design document.
+            let plugin = name.utf8.split(separator: UInt8(ascii: "/")).last.map { String(Substring($0)) } ?? name
+            filter = try call.host.filter(plugin, query.pairs.filter { !Self.own.contains($0.key) })
+        }
+    }
+
+    /// Parameters that are not the filter's.
+    private static let own: Set<String> = [
+        "feed", "since", "limit", "style", "descending", "include_docs", "conflicts", "attachments", "att_encoding_info", "heartbeat", "timeout",
+        "filter", "seq_interval", "last-event-id", "doc_ids",
+    ]
+}

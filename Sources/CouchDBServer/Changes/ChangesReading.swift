@@ -1,0 +1,136 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+import Replication
+
+/// One row of a feed.
+struct ChangesRow: Sendable {
+    var place: String
+    var revisions: [RevisionID]
+    var document: FoundRevision
+}
+
+/// A part of a feed.
+struct ChangesPage: Sendable {
+    var rows: [ChangesRow] = []
+    /// Where the next one begins.
+    var place: ChannelPlace
+    /// Nothing more is there now.
+    var isEnd = false
+    /// A filter failed on the next document: the feed stands still before it, so that nobody's checkpoint passes it.
+    var isHeld = false
+    var newest: SequenceNumber
+
+    /// Rows that may be left, for progress bars.
+    var pending: SequenceNumber { newest > place.sequence ? newest - place.sequence : 0 }
+}
+
+/// Reads the feed of a collection for a client: what its channels do not hold and the filters do not let pass is not part of it.
+struct ChangesReading: Sendable {
+    let call: CouchCall
+    let question: ChangesQuestion
+
+    private var needsBodies: Bool { question.includesDocuments || question.filter != nil || call.peer.pushFilter != nil }
+
+    /// Where the feed begins.
+    func start() async throws -> ChannelPlace {
+        try await call.host.access.note(call.peer, call.collection)
+        let collection = call.collection
+        let newest = try await call.database.read { try $0.lastSequence(collection) }
+        guard let since = question.since else { return ChannelPlace(newest) }
+        return max(since.sequence, since.event.map { $0 - 1 } ?? 0) > newest ? ChannelPlace() : since
+    }
+
+    func page(from place: ChannelPlace, limit: Int) async throws -> ChangesPage {
+        let (read, starts) = try await read(from: place, limit: min(limit, CouchLimits.pageRows))
+        var page = read
+        var isKept = [Bool](repeating: true, count: page.rows.count)
+        for filter in [call.peer.pushFilter, question.filter].compactMap(\.self) {
+            let questions = page.rows.map { row in
+                PolicyDocument(id: row.document.id, revision: row.document.revision, isDeleted: row.document.isDeleted, body: row.document.body)
+            }
+            for (index, verdict) in await filter.allVerdicts(questions, call.context(.push)).enumerated() {
+                switch verdict {
+                case .pass: continue
+                case .replace(let body): page.rows[index].document.body = body
+                case .reject: isKept[index] = false
+                case .failed(let failure):
+                    call.host.logger.warning(
+                        "a feed stands still: \(failure.kind): \(failure.message)",
+                        metadata: ["plugin": "\(failure.plugin)", "document": "\(page.rows[index].document.id)"])
+                    (page.place, page.isEnd, page.isHeld) = (starts[index], false, true)
+                    page.rows.removeSubrange(index...)
+                    isKept.removeSubrange(index...)
+                }
+                if page.isHeld { break }
+            }
+        }
+        page.rows = zip(page.rows, isKept).filter(\.1).map(\.0)
+        return page
+    }
+
+    /// With the place right before each row.
+    private func read(from place: ChannelPlace, limit: Int) async throws -> (ChangesPage, [ChannelPlace]) {
+        let (collection, question, needsBodies) = (call.collection, question, needsBodies)
+        let (peer, waits) = (call.peer.channelPeer, call.peer.syncFunction != nil)
+        if question.isEmpty {
+            let newest = try await call.database.read { try $0.lastSequence(collection) }
+            return (ChangesPage(place: ChannelPlace(newest), isEnd: true, newest: newest), [])
+        }
+        return try await call.database.read { transaction in
+            if let peer {
+                let asked = ChannelQuestion(peer: peer, ids: question.ids.map(Set.init), waitsForRoutes: waits)
+                let part = try transaction.channelChanges(collection, from: place, asked, limit: limit)
+                var page = ChangesPage(place: part.place, isEnd: part.isEnd || part.isBlocked, newest: part.newest)
+                var starts: [ChannelPlace] = []
+                var before = place
+                for row in part.rows {
+                    // That a document left the client's channels is not told: it may have it, and nothing newer.
+                    if row.news == .visible {
+                        let text = row.event.map { "\"\($0):\(row.sequence)\"" } ?? "\(row.sequence)"
+                        starts.append(before)
+                        page.rows.append(
+                            ChangesRow(place: text, revisions: [row.change.revision], document: FoundRevision(row.change, tree: nil)))
+                    }
+                    before = ChannelPlace(parsing: row.event.map { "\($0):\(row.sequence)" } ?? "\(row.sequence)")
+                }
+                return (page, starts)
+            }
+            let newest = try transaction.lastSequence(collection)
+            let rows = try transaction.changes(collection, since: place.sequence, limit: limit, includeBodies: needsBodies, ids: question.ids)
+            var page = ChangesPage(place: place, newest: newest)
+            var starts: [ChannelPlace] = []
+            for row in rows {
+                let tree = row.hasTree && (question.allLeaves || question.includesDocuments) ? try row.revisionTree() : nil
+                starts.append(page.place)
+                page.place = ChannelPlace(row.sequence)
+                let leaves = question.allLeaves ? tree?.leaves.map(\.revision).filter { $0 != row.revision } ?? [] : []
+                page.rows.append(
+                    ChangesRow(place: "\(row.sequence)", revisions: [row.revision] + leaves, document: FoundRevision(row, tree: tree)))
+            }
+            if rows.isEmpty {
+                page.place = ChannelPlace(max(newest, place.sequence))
+                page.isEnd = true
+            }
+            return (page, starts)
+        }
+    }
+}
+
+extension FoundRevision {
+    init(_ row: ChangeRow, tree: RevisionTree?) {
+        self.init(
+            id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? Array("{}".utf8), sequence: row.sequence, tree: tree,
+            hasBlobs: row.hasBlobs)
+    }
+}
+
+extension ChannelPlace {
+    /// As JSON, for `since` of a later request.
+    var json: String {
+        guard let event else { return "\(sequence)" }
+        // An event that is done is one of which every document was looked at.
+        return "\"\(event):\(inEvent ?? event)\""
+    }
+}

@@ -1,0 +1,94 @@
+import DocumentStore
+import Environment
+import HTTPServer
+import Synchronization
+
+/// Waits for changes of a collection, gives signs of life meanwhile, and knows when a feed has to end: its time is over, the listener
+/// stops, or its client would not be let in any more.
+final class ChangesWaiter: Sendable {
+    private struct State {
+        var hasChanged = false
+        var isOver = false
+        /// Monotonic nanoseconds.
+        var idleSince: UInt64
+        var signDue: UInt64?
+    }
+
+    private let call: CouchCall
+    private let heartbeat: UInt64?
+    private let timeout: UInt64
+    private let state: Mutex<State>
+    private let wake: AsyncStream<Void>.Continuation
+    private let wakes: AsyncStream<Void>
+    private let observation = Mutex<ChangeObservation?>(nil)
+    private let drain = Mutex<DrainSignal.Registration?>(nil)
+
+    init(_ call: CouchCall, _ question: ChangesQuestion) {
+        self.call = call
+        let time = call.host.environment.time
+        let now = time.monotonicNanoseconds()
+        let beat = question.heartbeat.map { UInt64($0) * 1_000_000 }
+        heartbeat = beat
+        timeout = UInt64(question.timeout) * 1_000_000
+        state = Mutex(State(idleSince: now, signDue: beat.map { now + $0 }))
+        (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let observed = call.database.observeChanges(call.collection) { [weak self] _ in
+            self?.state.withLock { $0.hasChanged = true }
+            self?.wake.yield()
+        }
+        observation.withLock { $0 = observed }
+        let registered = call.request.connection.drain.onDrain { [weak self] in
+            self?.state.withLock { $0.isOver = true }
+            self?.wake.yield()
+        }
+        drain.withLock { $0 = registered }
+    }
+
+    deinit {
+        observation.withLock { $0 }?.cancel()
+        if let registered = drain.withLock({ $0 }) { call.request.connection.drain.cancel(registered) }
+    }
+
+    /// Rows went out.
+    func changed() {
+        let now = call.host.environment.time.monotonicNanoseconds()
+        state.withLock { state in
+            state.idleSince = now
+            if let heartbeat { state.signDue = now + heartbeat }
+        }
+    }
+
+    /// - Returns: false when the feed is to end.
+    func wait(sign: () async throws -> Void) async throws -> Bool {
+        let time = call.host.environment.time
+        while true {
+            try Task.checkCancellation()
+            let now = time.monotonicNanoseconds()
+            let (isOver, hasChanged, idleSince, signDue) = state.withLock { state in
+                defer { state.hasChanged = false }
+                return (state.isOver, state.hasChanged, state.idleSince, state.signDue)
+            }
+            guard !isOver, call.isAdmitted() else { return false }
+            if hasChanged { return true }
+            let due = signDue ?? idleSince + timeout
+            if due <= now {
+                guard let heartbeat else { return false }
+                try await sign()
+                state.withLock { $0.signDue = now + heartbeat }
+                continue
+            }
+            await sleep(due - now)
+        }
+    }
+
+    /// Until something happens, or so many nanoseconds are over.
+    private func sleep(_ nanoseconds: UInt64) async {
+        let (time, wake) = (call.host.environment.time, wake)
+        let timer = call.host.environment.task {
+            try? await time.sleep(nanoseconds: nanoseconds)
+            wake.yield()
+        }
+        for await _ in wakes { break }
+        timer.cancel()
+    }
+}

@@ -1,0 +1,99 @@
+import Documents
+import DocumentStore
+import Environment
+import HTTPServer
+import Interfaces
+import Logging
+import Replication
+
+/// What the listener tells CouchDB's API, and decides for it.
+package struct CouchHost: Sendable {
+    /// Somebody who may come in.
+    package struct Admitted: Sendable {
+        package var peer: PassiveConfiguration
+        /// Whether it would be let in still, for answers that take long.
+        package var isCurrent: @Sendable () -> Bool
+
+        package init(_ peer: PassiveConfiguration, isCurrent: @escaping @Sendable () -> Bool) { (self.peer, self.isCurrent) = (peer, isCurrent) }
+    }
+
+    package var version: String
+    /// Stable as long as the data is.
+    package var uuid: String
+    package var environment: Environment
+    package var logger: Logger
+    package var access = PeerAccess()
+    /// The databases that the listener serves.
+    package var databases: [String]
+    /// Who sends the request, and what it may do in a database. Throws ``HTTPError`` 401, 404, 503.
+    package var admit: @Sendable (_ request: HTTPRequest, _ database: String) async throws -> Admitted
+    /// Whether the request's sender may come in at all, whatever the database. Throws as ``admit``.
+    package var authenticate: @Sendable (HTTPRequest) async throws -> Principal
+    /// `_session` of the whole server.
+    package var session: @Sendable (HTTPRequest) async throws -> HTTPResponse
+    /// A plugin's push filter by its name, with the query's parameters. Throws ``HTTPError`` 404.
+    package var filter: @Sendable (_ plugin: String, _ parameters: [(key: String, value: String)]) throws -> any DocumentFilter
+
+    package init(
+        version: String, uuid: String, environment: Environment, logger: Logger, databases: [String],
+        admit: @escaping @Sendable (HTTPRequest, String) async throws -> Admitted,
+        authenticate: @escaping @Sendable (HTTPRequest) async throws -> Principal,
+        session: @escaping @Sendable (HTTPRequest) async throws -> HTTPResponse,
+        filter: @escaping @Sendable (String, [(key: String, value: String)]) throws -> any DocumentFilter
+    ) {
+        (self.version, self.uuid, self.environment, self.logger, self.databases) = (version, uuid, environment, logger, databases)
+        (self.admit, self.authenticate, self.session, self.filter) = (admit, authenticate, session, filter)
+    }
+}
+
+/// One request for a database, of somebody who may come in.
+struct CouchCall: Sendable {
+    let host: CouchHost
+    let request: HTTPRequest
+    let query: CouchQuery
+    let peer: PassiveConfiguration
+    let collection: Collection
+    /// Whether who sent the request would be let in still.
+    let isAdmitted: @Sendable () -> Bool
+
+    var database: Database { peer.database }
+    var remote: String { request.connection.remoteAddress }
+    var isHead: Bool { request.method == "HEAD" }
+
+    func context(_ direction: Direction) -> PolicyContext { peer.policyContext(collection.name, direction, remote: remote) }
+
+    /// The body as JSON text.
+    ///
+    /// - Throws: ``HTTPError`` 415, 413, 400.
+    func json() async throws -> [UInt8] {
+        let type = request.headers.first("Content-Type") ?? ""
+        let media = type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }
+        guard media.isEmpty || media.elementsEqual("application/json".utf8) || isHead else {
+            throw HTTPError(415, "Content-Type must be application/json", error: "bad_content_type")
+        }
+        return try await bytes()
+    }
+
+    func bytes() async throws -> [UInt8] {
+        var body = request.body
+        body.limit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
+        return Array(try await body.collect().readableBytesView)
+    }
+
+    func jsonObject() async throws -> JSONObject {
+        let bytes = try await json()
+        do {
+            guard case .object(let object) = try JSONValue(parsing: bytes) else { throw CouchError.badRequest("Request body must be a JSON object") }
+            return object
+        } catch let error as JSONError { throw CouchError.invalidJSON(error) }
+    }
+
+    /// Answers a client may not write, before its body is read.
+    func requireWriting() throws(HTTPError) {
+        if let why = peer.whyNothingMayBePushed { throw CouchError.forbidden(why) }
+    }
+
+    var writing: PeerWriting {
+        PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment)
+    }
+}

@@ -1,0 +1,170 @@
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import Interfaces
+import Replication
+
+/// CouchDB's HTTP API for the databases of a listener: PouchDB, CouchDB's replicator and client libraries speak it.
+package struct CouchServer: Sendable {
+    private let router: Router
+
+    package init(_ host: CouchHost) {
+        router = Router(Self.serverRoutes(host) + Self.databaseRoutes(host) + Self.documentRoutes(host))
+    }
+
+    /// - Throws: ``HTTPError`` in CouchDB's form.
+    package func respond(to request: HTTPRequest) async throws -> HTTPResponse {
+        do {
+            return try await router.respond(to: request)
+        } catch let error as CancellationError {
+            throw error
+        } catch { throw HTTPError(couch: error) }
+    }
+
+    // MARK: - Server
+
+    private static func serverRoutes(_ host: CouchHost) -> [Route] {
+        [
+            // Neither asks who it is: clients look here first, some with headers that are no credentials.
+            .get("/") { _ in
+                .couch(200, [
+                    "couchdb": "Welcome", "version": .string(host.version), "uuid": .string(host.uuid), "features": [],
+                    "vendor": ["name": "Nightjar", "version": .string(host.version)],
+                ])
+            },
+            .get("/_up") { _ in .couch(200, ["status": "ok"]) },
+            .get("/_uuids") { request in
+                let count = try CouchQuery(request.query).number("count") ?? 1
+                guard count <= CouchLimits.uuids else {
+                    throw HTTPError(403, "count parameter too large: couchdb_uuids is \(CouchLimits.uuids)")
+                }
+                let ids = (0..<count).map { _ in JSONValue.string(Hex.encode(host.environment.random.bytes(16))) }
+                return .couch(200, ["uuids": .array(ids)], headers: ["Cache-Control": "no-cache"])
+            },
+            .get("/_all_dbs") { request in
+                _ = try await host.authenticate(request)
+                return .couch(200, .array(host.databases.sorted().map { .string($0) }))
+            },
+            .get("/_session") { try await host.session($0) },
+            Route("POST", "/_session") { try await host.session($0) },
+            Route("DELETE", "/_session") { try await host.session($0) },
+        ]
+    }
+
+    // MARK: - Databases
+
+    private static func databaseRoutes(_ host: CouchHost) -> [Route] {
+        func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
+            Route(method, "/:db" + pattern) { try await body(try await call(host, $0)) }
+        }
+        var routes = [
+            route("GET", "") { try await DatabaseRoutes.information($0) },
+            route("POST", "") { try await DocumentRoutes.post($0) },
+            Route("PUT", "/:db") { try await DatabaseRoutes.create(host, $0) },
+            route("DELETE", "") { _ in throw CouchError.forbidden("databases are made and removed in the agent's configuration") },
+            route("POST", "/_bulk_docs") { try await BulkRoutes.bulkDocs($0) },
+            route("POST", "/_bulk_get") { try await BulkGet.answer($0) },
+            route("POST", "/_revs_diff") { try await BulkRoutes.revisionsDifference($0) },
+            route("POST", "/_missing_revs") { try await BulkRoutes.missingRevisions($0) },
+            route("GET", "/_changes") { try await ChangesFeed.answer($0) },
+            route("POST", "/_changes") { try await ChangesFeed.answer($0) },
+            route("POST", "/_ensure_full_commit") { _ in .couch(201, ["ok": true, "instance_start_time": "0"]) },
+            route("GET", "/_security") { _ in
+                .couch(200, ["admins": ["names": [], "roles": []], "members": ["names": [], "roles": []]])
+            },
+            route("PUT", "/_security") { _ in throw CouchError.forbidden("who may do what is in the agent's configuration") },
+            route("GET", "/_revs_limit") { _ in .couch(200, .int(StoreLimits.historyDepth)) },
+            route("PUT", "/_revs_limit") { _ in throw CouchError.forbidden("how much history is kept is in the agent's configuration") },
+            route("POST", "/_compact") { _ in .couch(202, ["ok": true]) },
+        ]
+        for (method, name) in [("POST", "_find"), ("POST", "_explain"), ("GET", "_index"), ("POST", "_index")] {
+            routes.append(route(method, "/" + name) { _ in throw CouchError.notHere(name) })
+        }
+        return routes
+    }
+
+    private static func documentRoutes(_ host: CouchHost) -> [Route] {
+        typealias Body = @Sendable (CouchCall, String) async throws -> HTTPResponse
+        typealias Attached = @Sendable (CouchCall, String, String) async throws -> HTTPResponse
+        var routes: [Route] = []
+        func document(_ method: String, _ body: @escaping Body) {
+            routes.append(Route(method, "/:db/:doc") { try await body(try await call(host, $0), try $0.parameters.require("doc")) })
+            for prefix in ["_design", "_local"] {
+                routes.append(
+                    Route(method, "/:db/\(prefix)/:doc") { request in
+                        try await body(try await call(host, request), "\(prefix)/\(try request.parameters.require("doc"))")
+                    })
+            }
+        }
+        func attached(_ method: String, _ body: @escaping Attached) {
+            routes.append(
+                Route(method, "/:db/:doc/*name") { request in
+                    try await body(try await call(host, request), try request.parameters.require("doc"), try request.parameters.require("name"))
+                })
+        }
+        document("GET") { try await DocumentRoutes.get($0, $1) }
+        document("PUT") { try await DocumentRoutes.put($0, $1) }
+        document("DELETE") { try await DocumentRoutes.delete($0, $1) }
+        document("COPY") { try await DocumentRoutes.copy($0, $1) }
+        attached("GET") { try await AttachmentRoutes.get($0, $1, $2) }
+        attached("PUT") { try await AttachmentRoutes.put($0, $1, $2) }
+        attached("DELETE") { try await AttachmentRoutes.delete($0, $1, $2) }
+        for method in ["GET", "POST", "PUT", "DELETE"] {
+            routes.append(
+                Route(method, "/:db/_design/:doc/*rest") { request in
+                    _ = try await call(host, request)
+                    throw CouchError.notHere("what design documents hold (views, lists, attachments)")
+                })
+        }
+        return routes
+    }
+
+    /// Who calls, and for which database and collection.
+    private static func call(_ host: CouchHost, _ request: HTTPRequest) async throws -> CouchCall {
+        let query = try CouchQuery(request.query)
+        let name = try request.parameters.require("db")
+        let (database, collection) = try Self.split(name, host.databases)
+        let admitted = try await host.admit(request, database)
+        guard admitted.peer.mayUse(collection), let found = admitted.peer.database.collection(collection) else { throw CouchError.noDatabase() }
+        return CouchCall(host: host, request: request, query: query, peer: admitted.peer, collection: found, isAdmitted: admitted.isCurrent)
+    }
+
+    /// A database's default collection by the database's name, another as `DATABASE.SCOPE.COLLECTION`.
+    private static func split(_ name: String, _ databases: [String]) throws(HTTPError) -> (String, CollectionName) {
+        if databases.contains(where: { $0.utf8.elementsEqual(name.utf8) }) { return (name, .default) }
+        for database in databases where name.utf8.starts(with: "\(database).".utf8) {
+            guard let collection = try? CollectionName(parsing: name.dropFirst(database.count + 1)) else { throw CouchError.noDatabase() }
+            return (database, collection)
+        }
+        return (name, .default)
+    }
+}
+
+/// The database as a whole.
+enum DatabaseRoutes {
+    static func information(_ call: CouchCall) async throws -> HTTPResponse {
+        let collection = call.collection
+        let statistics = try await call.database.statistics().first { $0.name == collection.name }
+        // How many documents others have is not for a client that may not see them.
+        let isBound = call.peer.channelPeer != nil || call.peer.pushFilter != nil
+        let name = collection.name.isDefault ? call.database.name : "\(call.database.name).\(collection.name)"
+        return .couch(200, [
+            "db_name": .string(name), "doc_count": .int(isBound ? 0 : statistics?.documents ?? 0),
+            "doc_del_count": .int(isBound ? 0 : statistics?.deleted ?? 0), "update_seq": .int(statistics?.lastSequence ?? 0),
+            "purge_seq": 0, "compact_running": false, "disk_format_version": 8, "instance_start_time": "0",
+            "sizes": ["file": .int(call.database.sizeBytes()), "external": 0, "active": 0], "props": [:],
+            "cluster": ["q": 1, "n": 1, "w": 1, "r": 1],
+        ])
+    }
+
+    /// Databases are made in the configuration: one that is there exists, others cannot be made.
+    static func create(_ host: CouchHost, _ request: HTTPRequest) async throws -> HTTPResponse {
+        let name = try request.parameters.require("db")
+        _ = try await host.authenticate(request)
+        if host.databases.contains(where: { $0.utf8.elementsEqual(name.utf8) }) {
+            throw HTTPError(412, "The database could not be created, the file already exists.", error: "file_exists")
+        }
+        throw CouchError.forbidden("databases are made in the agent's configuration; this listener has no \(JSONValue.string(name).text)")
+    }
+}

@@ -1,0 +1,29 @@
+/// Every bound of CouchDB's API, with its default and the reason for it. Bounds of documents, blobs, connections and memory are those of the
+/// rooms beneath.
+enum CouchLimits {
+    /// `couchdb_request_bytes`: the JSON body of one request; HTTP 413. Drawn from `limits.memory`. Clients send batches of a hundred or
+    /// more documents with attachments in them.
+    static let requestBytes = 64 << 20
+    /// `couchdb_login_bytes`: a name and a password.
+    static let loginBytes = 16 << 10
+    /// Bytes of documents that are read for an answer at once.
+    static let pageBytes = 1 << 20
+    /// Rows that are read for an answer at once.
+    static let pageRows = 500
+    /// Bytes of a blob that are read at once: a multiple of three, so that base64 needs no padding inside.
+    static let pieceBytes = 96 << 10
+    /// `couchdb_uuids`: ids that one request may ask for.
+    static let uuids = 1000
+    /// `couchdb_part_header_bytes`: the header of one part of a multipart body.
+    static let partHeaderBytes = 8 << 10
+    /// `couchdb_heartbeat`: milliseconds between two signs of life of a feed, unless the client says otherwise.
+    static let heartbeat = 60_000
+    /// `couchdb_timeout`: milliseconds after which a feed without changes ends, unless the client says otherwise.
+    static let timeout = 60_000
+    /// Milliseconds below which neither goes.
+    static let shortest = 100
+    /// `couchdb_descending_rows`: rows of a feed that is read backwards.
+    static let descendingRows = 10_000
+    /// `couchdb_revisions`: revisions that one request may ask about.
+    static let revisions = 100_000
+}

@@ -1,0 +1,82 @@
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import NIOCore
+
+/// Sends pieces of an answer at the client's pace, small ones gathered.
+struct PieceWriter {
+    let writer: ResponseBodyWriter
+    let blobs: BlobStore
+    private var gathered = ByteBuffer()
+
+    init(_ writer: ResponseBodyWriter, _ blobs: BlobStore) { (self.writer, self.blobs) = (writer, blobs) }
+
+    mutating func write(_ bytes: some Sequence<UInt8>) async throws {
+        gathered.writeBytes(bytes)
+        if gathered.readableBytes >= 32 << 10 { try await flush() }
+    }
+
+    mutating func write(_ text: String) async throws { try await write(text.utf8) }
+
+    mutating func write(_ pieces: [BodyPiece]) async throws {
+        for piece in pieces {
+            switch piece {
+            case .bytes(let bytes): try await write(bytes)
+            case .base64(let digest):
+                try await eachPiece(of: digest) { writer, bytes in try await writer.write(Base64.encode(bytes).utf8) }
+            case .blob(let digest):
+                try await eachPiece(of: digest) { writer, bytes in try await writer.write(bytes) }
+            }
+        }
+    }
+
+    /// Sends what is gathered.
+    mutating func flush() async throws {
+        guard gathered.readableBytes > 0 else { return }
+        let piece = gathered
+        gathered = ByteBuffer()
+        try await writer.write(piece)
+    }
+
+    /// A blob that is altered or gone cuts the answer short, which tells the client that it is not whole.
+    mutating func eachPiece(
+        of digest: BlobDigest, from start: UInt64 = 0, count: UInt64 = .max, _ body: (inout PieceWriter, [UInt8]) async throws -> Void
+    ) async throws {
+        let reader = try await blobs.perform { try $0.reader(digest) }
+        var at = start
+        let end = count > reader.size - min(start, reader.size) ? reader.size : start + count
+        while at < end {
+            let (offset, wanted) = (at, Int(min(UInt64(CouchLimits.pieceBytes), end - at)))
+            let bytes = try await blobs.perform { _ in try reader.read(offset: offset, count: wanted) }
+            guard !bytes.isEmpty else { return }
+            at += UInt64(bytes.count)
+            try await body(&self, bytes)
+        }
+    }
+}
+
+extension HTTPResponse {
+    /// An answer written piece by piece.
+    static func pieces(
+        status: Int = 200, type: String = "application/json", headers: HeaderList = [:], _ blobs: BlobStore,
+        _ produce: @escaping @Sendable (inout PieceWriter) async throws -> Void
+    ) -> HTTPResponse {
+        var headers = headers
+        headers.set("Content-Type", type)
+        return .stream(status: status, headers: headers) { writer in
+            var pieces = PieceWriter(writer, blobs)
+            try await produce(&pieces)
+            try await pieces.flush()
+        }
+    }
+
+    /// A small JSON answer.
+    static func couch(_ status: Int = 200, _ text: JSONText, headers: HeaderList = [:]) -> HTTPResponse {
+        .json(status: status, ByteBuffer(bytes: text.bytes + [0x0A]), headers: headers)
+    }
+
+    static func couch(_ status: Int = 200, _ value: JSONValue, headers: HeaderList = [:]) -> HTTPResponse {
+        .json(status: status, ByteBuffer(bytes: value.serialize() + [0x0A]), headers: headers)
+    }
+}

@@ -1,0 +1,47 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+
+/// CouchDB's answers to what cannot be done.
+enum CouchError {
+    static func badRequest(_ reason: String) -> HTTPError { HTTPError(400, reason) }
+    static func query(_ reason: String) -> HTTPError { HTTPError(400, reason, error: "query_parse_error") }
+    static func missing(_ reason: String = "missing") -> HTTPError { HTTPError(404, reason) }
+    static func noDatabase() -> HTTPError { HTTPError(404, "Database does not exist.") }
+    static func conflict() -> HTTPError { HTTPError(409, "Document update conflict.") }
+    static func forbidden(_ reason: String) -> HTTPError { HTTPError(403, reason) }
+    static func illegalID(_ reason: String) -> HTTPError { HTTPError(400, reason, error: "illegal_docid") }
+    static func notHere(_ what: String) -> HTTPError { HTTPError(501, "\(what) is not served here", error: "not_implemented") }
+    static func invalidJSON(_ error: JSONError) -> HTTPError { badRequest("invalid UTF-8 JSON: \(error)") }
+
+    /// What the store says, in CouchDB's words.
+    static func from(_ error: StoreError) -> HTTPError {
+        switch error {
+        case .conflict, .conflictMoved, .checkpointConflict: conflict()
+        case .notFound, .blobMissing: missing()
+        case .bodyTooLarge, .blobTooLarge: HTTPError(413, "\(error)", error: "document_too_large")
+        case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: badRequest("\(error)")
+        case .diskFull: HTTPError(507, "\(error)", error: "insufficient_storage")
+        case .documentDamaged: HTTPError(500, "the document cannot be read", error: "internal_server_error")
+        default: HTTPError(503, "the database cannot be used now", headers: ["Retry-After": "1"])
+        }
+    }
+
+    /// What was refused of one document, by the word that CouchDB has for it.
+    static func from(_ error: ReplicationError) -> HTTPError {
+        switch error.code {
+        case 403: forbidden(error.message)
+        case 404: missing(error.message)
+        case 409: conflict()
+        case 413: HTTPError(413, error.message, error: "document_too_large")
+        case 422, 400: HTTPError(400, error.message, error: "doc_validation")
+        default: HTTPError(error.code, error.message, headers: error.code == 503 ? ["Retry-After": "1"] : [:])
+        }
+    }
+}
+
+extension HTTPError {
+    /// The word for programs.
+    var word: String { error ?? (status == 403 ? "forbidden" : status == 409 ? "conflict" : status == 404 ? "not_found" : "bad_request") }
+}

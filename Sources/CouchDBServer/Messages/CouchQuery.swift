@@ -1,0 +1,74 @@
+import Documents
+import Encodings
+import HTTPServer
+
+/// The parameters of a request's query, of which CouchDB writes many as JSON.
+struct CouchQuery: Sendable {
+    let pairs: [(key: String, value: String)]
+
+    /// - Throws: ``HTTPError`` 400.
+    init(_ query: String?) throws(HTTPError) {
+        var pairs: [(key: String, value: String)] = []
+        for item in (query ?? "").utf8.split(separator: UInt8(ascii: "&")) {
+            let parts = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard let key = Self.decode(parts[0]), let value = parts.count == 2 ? Self.decode(parts[1]) : "" else {
+                throw CouchError.badRequest("the query is not well percent-encoded")
+            }
+            pairs.append((key, value))
+        }
+        self.pairs = pairs
+    }
+
+    init(pairs: [(key: String, value: String)]) { self.pairs = pairs }
+
+    private static func decode(_ text: Substring.UTF8View) -> String? {
+        PercentEncoding.decode(text.map { $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 })
+    }
+
+    func text(_ key: String) -> String? { pairs.first { $0.key.utf8.elementsEqual(key.utf8) }?.value }
+
+    func flag(_ key: String, default other: Bool = false) throws(HTTPError) -> Bool {
+        switch text(key) {
+        case nil: other
+        case "true": true
+        case "false": false
+        case let value?: throw CouchError.query("Invalid boolean parameter: \"\(value)\" (\(key))")
+        }
+    }
+
+    /// Not negative.
+    func number(_ key: String) throws(HTTPError) -> Int? {
+        guard let value = text(key), value != "null" else { return nil }
+        guard let number = Int(value), number >= 0 else { throw CouchError.query("Invalid value for \(key): \"\(value)\"") }
+        return number
+    }
+
+    func json(_ key: String) throws(HTTPError) -> JSONValue? {
+        guard let text = text(key) else { return nil }
+        do { return try JSONValue(parsing: text) } catch { throw CouchError.badRequest("invalid UTF-8 JSON in \(key): \(error)") }
+    }
+
+    /// A list of revisions, as JSON.
+    func revisions(_ key: String) throws(HTTPError) -> [RevisionID]? {
+        guard let value = try json(key) else { return nil }
+        guard let items = value.asArray else { throw CouchError.badRequest("\(key) must be a JSON array of revisions") }
+        var found: [RevisionID] = []
+        for item in items {
+            guard let text = item.asString else { throw CouchError.badRequest("Invalid rev format") }
+            found.append(try RevisionID(couch: text))
+        }
+        return found
+    }
+
+    func revision(_ key: String) throws(HTTPError) -> RevisionID? {
+        guard let text = text(key), !text.utf8.isEmpty else { return nil }
+        return try RevisionID(couch: text)
+    }
+}
+
+extension RevisionID {
+    /// As a client of CouchDB names it.
+    init(couch text: String) throws(HTTPError) {
+        do { try self.init(known: text) } catch { throw HTTPError(400, "Invalid rev format: \(error)") }
+    }
+}

@@ -1,0 +1,138 @@
+import Documents
+
+/// Finds the members of an object and the elements of an array by their bytes, so that a request of thousands of documents is never held
+/// as a tree of values. For text that was checked to be JSON.
+struct JSONParts {
+    let bytes: [UInt8]
+
+    /// - Throws: ``JSONError`` for what is no JSON.
+    init(checking bytes: [UInt8]) throws(JSONError) {
+        let problem: JSONError? = bytes.withUnsafeBytes { raw in
+            do throws(JSONError) {
+                try JSONScanner.checkValue(raw)
+                return nil
+            } catch { return error }
+        }
+        if let problem { throw problem }
+        self.bytes = bytes
+    }
+
+    /// From the store, or checked as part of another text.
+    init(checked bytes: [UInt8]) { self.bytes = bytes }
+
+    var root: Range<Int> { skipSpace(bytes.startIndex)..<bytes.endIndex }
+
+    func isObject(_ range: Range<Int>) -> Bool { first(range) == UInt8(ascii: "{") }
+    func isArray(_ range: Range<Int>) -> Bool { first(range) == UInt8(ascii: "[") }
+
+    /// Of an object; keys unescaped.
+    func members(of range: Range<Int>) -> [(key: String, value: Range<Int>)] {
+        guard isObject(range) else { return [] }
+        var found: [(key: String, value: Range<Int>)] = []
+        var at = skipSpace(range.lowerBound + 1)
+        while at < range.upperBound, bytes[at] != UInt8(ascii: "}") {
+            let keyEnd = end(of: at)
+            let key = string(at..<keyEnd) ?? ""
+            let start = skipSpace(skipSpace(keyEnd) + 1)
+            let stop = end(of: start)
+            found.append((key, start..<stop))
+            at = next(stop)
+        }
+        return found
+    }
+
+    /// Of an array.
+    func elements(of range: Range<Int>) -> [Range<Int>] {
+        guard isArray(range) else { return [] }
+        var found: [Range<Int>] = []
+        var at = skipSpace(range.lowerBound + 1)
+        while at < range.upperBound, bytes[at] != UInt8(ascii: "]") {
+            let stop = end(of: at)
+            found.append(at..<stop)
+            at = next(stop)
+        }
+        return found
+    }
+
+    func value(_ range: Range<Int>) -> JSONValue? { try? JSONValue(stored: Array(bytes[range])) }
+
+    /// Nil for anything but a string.
+    func string(_ range: Range<Int>) -> String? {
+        guard first(range) == UInt8(ascii: "\""), range.count >= 2 else { return nil }
+        let inner = bytes[(range.lowerBound + 1)..<(range.upperBound - 1)]
+        if !inner.contains(UInt8(ascii: "\\")) { return String(decoding: inner, as: UTF8.self) }
+        return value(range)?.asString
+    }
+
+    private func first(_ range: Range<Int>) -> UInt8? { range.isEmpty ? nil : bytes[range.lowerBound] }
+
+    private func skipSpace(_ from: Int) -> Int {
+        var at = from
+        while at < bytes.count, bytes[at] <= 0x20 { at += 1 }
+        return at
+    }
+
+    /// Behind the comma, if there is one.
+    private func next(_ stop: Int) -> Int {
+        let at = skipSpace(stop)
+        return at < bytes.count && bytes[at] == UInt8(ascii: ",") ? skipSpace(at + 1) : at
+    }
+
+    /// Behind the value that begins here.
+    private func end(of start: Int) -> Int {
+        var at = start
+        var depth = 0
+        while at < bytes.count {
+            switch bytes[at] {
+            case UInt8(ascii: "\""):
+                at += 1
+                while at < bytes.count, bytes[at] != UInt8(ascii: "\"") { at += bytes[at] == UInt8(ascii: "\\") ? 2 : 1 }
+                at += 1
+                if depth == 0 { return min(at, bytes.count) }
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+                at += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                if depth == 0 { return at }
+                depth -= 1
+                at += 1
+                if depth == 0 { return at }
+            case UInt8(ascii: ","), 0x20, 0x0A, 0x0D, 0x09:
+                if depth == 0 { return at }
+                at += 1
+            default: at += 1
+            }
+        }
+        return bytes.count
+    }
+}
+
+/// Writes JSON text piece by piece.
+struct JSONText {
+    private(set) var bytes: [UInt8] = []
+
+    mutating func raw(_ text: StaticString) {
+        text.withUTF8Buffer { bytes.append(contentsOf: $0) }
+    }
+
+    mutating func text(_ text: String) { bytes.append(contentsOf: text.utf8) }
+    mutating func append(_ more: some Sequence<UInt8>) { bytes.append(contentsOf: more) }
+    mutating func string(_ text: String) { JSONValue.string(text).serialize(into: &bytes) }
+    mutating func value(_ value: JSONValue) { value.serialize(into: &bytes) }
+
+    /// Commas between the elements of a list.
+    mutating func list<Element>(_ elements: some Sequence<Element>, _ write: (inout JSONText, Element) -> Void) {
+        var isFirst = true
+        for element in elements {
+            if !isFirst { raw(",") }
+            isFirst = false
+            write(&self, element)
+        }
+    }
+
+    mutating func strings(_ texts: some Sequence<String>) {
+        raw("[")
+        list(texts) { $0.string($1) }
+        raw("]")
+    }
+}

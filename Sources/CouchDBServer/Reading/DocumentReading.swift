@@ -1,0 +1,161 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+import Replication
+
+/// A revision that the client may have.
+struct FoundRevision: Sendable {
+    var id: DocumentID
+    var revision: RevisionID
+    var isDeleted: Bool
+    var body: [UInt8]
+    var sequence: SequenceNumber
+    /// The document's, where more than the current revision is known and may be told.
+    var tree: RevisionTree?
+    /// Some revision of the document has blobs.
+    var hasBlobs: Bool
+}
+
+/// Which revisions of a document are asked for.
+enum WantedRevisions: Sendable {
+    case current
+    /// With `latest` the leaves that it became.
+    case named([RevisionID], latest: Bool)
+    case leaves
+}
+
+/// What there is of a document for the client.
+struct FoundDocument: Sendable {
+    var id: DocumentID
+    var revisions: [FoundRevision] = []
+    var missing: [RevisionID] = []
+    /// Nil where there is none for the client.
+    var current: RevisionID?
+    var isDeleted = false
+}
+
+/// Reads documents for a client: what its channels do not hold, and what the listener's push filter does not let pass, does not exist.
+struct DocumentReading: Sendable {
+    let call: CouchCall
+    /// A request's own, asked after the listener's.
+    var further: (any DocumentFilter)?
+
+    struct Question: Sendable {
+        var id: DocumentID
+        var wanted: WantedRevisions = .current
+    }
+
+    /// Has the client's channels noted, once for a request.
+    func prepare() async throws { try await call.host.access.note(call.peer, call.collection) }
+
+    func one(_ id: DocumentID, _ wanted: WantedRevisions = .current, withTree: Bool = false) async throws -> FoundDocument {
+        try await prepare()
+        return try await page([Question(id: id, wanted: wanted)][...], withTrees: withTree).first ?? FoundDocument(id: id)
+    }
+
+    /// Some of the first documents: at least one, as many as may be held at once.
+    func page(_ questions: ArraySlice<Question>, withTrees: Bool, withBodies: Bool = true) async throws -> [FoundDocument] {
+        let (collection, peer) = (call.collection, call.peer.channelPeer)
+        let needsBodies = withBodies || call.peer.pushFilter != nil
+        let found = try await call.database.read { transaction in
+            let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
+            var found: [FoundDocument] = []
+            var bytes = 0
+            for question in questions where bytes < CouchLimits.pageBytes && found.count < CouchLimits.pageRows {
+                let document = try Self.read(question, collection, access, transaction, withTrees: withTrees, withBodies: needsBodies)
+                bytes += document.revisions.reduce(0) { $0 + $1.body.count }
+                found.append(document)
+            }
+            return found
+        }
+        return try await judged(found)
+    }
+
+    private static func read(
+        _ question: Question, _ collection: Collection, _ access: ChannelAccess?, _ transaction: ReadTransaction, withTrees: Bool, withBodies: Bool
+    ) throws -> FoundDocument {
+        let id = question.id
+        var document = FoundDocument(id: id)
+        if case .named(let revisions, _) = question.wanted { document.missing = revisions }
+        guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
+        if let access, try !transaction.isVisible(collection, id, row.revision, to: access) { return document }
+        document.current = row.revision
+        document.isDeleted = row.isDeleted
+        func revision(_ revision: RevisionID, _ isDeleted: Bool, _ body: [UInt8]?, _ tree: RevisionTree?) {
+            document.revisions.append(
+                FoundRevision(
+                    id: id, revision: revision, isDeleted: isDeleted, body: body ?? [], sequence: row.sequence, tree: tree, hasBlobs: row.hasBlobs))
+        }
+        // Channels are assigned to current revisions, so that of others a peer that is bound to channels knows nothing but their ids.
+        let tree: RevisionTree? =
+            if row.hasTree, withTrees || !question.wanted.isCurrent { try row.revisionTree() } else { nil }
+        switch question.wanted {
+        case .current: revision(row.revision, row.isDeleted, row.body, tree)
+        case .leaves:
+            for leaf in tree?.leaves ?? [] where leaf.revision != row.revision && access == nil {
+                revision(leaf.revision, leaf.isDeleted, try transaction.body(collection, id, leaf.revision), tree)
+            }
+            revision(row.revision, row.isDeleted, row.body, tree)
+        case .named(let revisions, let latest):
+            document.missing = []
+            for wanted in revisions {
+                if wanted == row.revision || latest && tree?.isAncestor(wanted, of: row.revision) == true {
+                    if !document.revisions.contains(where: { $0.revision == row.revision }) {
+                        revision(row.revision, row.isDeleted, row.body, tree)
+                    }
+                } else if access == nil, let tree, tree.contains(wanted) {
+                    let leaves = latest ? tree.leaves.map(\.revision).filter { $0 == wanted || tree.isAncestor(wanted, of: $0) } : [wanted]
+                    for each in leaves where !document.revisions.contains(where: { $0.revision == each }) {
+                        if let body = try transaction.body(collection, id, each) {
+                            revision(each, tree.isDeleted(each) ?? false, body, tree)
+                        } else {
+                            document.missing.append(each)
+                        }
+                    }
+                } else {
+                    document.missing.append(wanted)
+                }
+            }
+        }
+        return document
+    }
+
+    /// - Throws: ``HTTPError`` 503 where a filter fails: what nobody could decide about is neither shown nor said to be missing.
+    private func judged(_ documents: [FoundDocument]) async throws -> [FoundDocument] {
+        var documents = documents
+        for filter in [call.peer.pushFilter, further].compactMap(\.self) {
+            let revisions = documents.flatMap(\.revisions)
+            let questions = revisions.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body) }
+            var verdicts = await filter.allVerdicts(questions, call.context(.push)).makeIterator()
+            for index in documents.indices {
+                var passed: [FoundRevision] = []
+                for var revision in documents[index].revisions {
+                    switch verdicts.next() ?? .reject {
+                    case .pass: passed.append(revision)
+                    case .replace(let body):
+                        revision.body = body
+                        passed.append(revision)
+                    case .reject:
+                        documents[index].missing.append(revision.revision)
+                        if revision.revision == documents[index].current { documents[index].current = nil }
+                    case .failed(let failure): throw Self.undecided(failure)
+                    }
+                }
+                documents[index].revisions = passed
+            }
+        }
+        return documents
+    }
+
+    static func undecided(_ failure: PolicyFailure) -> HTTPError {
+        HTTPError(503, "a document is held: \(failure.kind) of the plugin \(failure.plugin)", headers: ["Retry-After": "1"])
+    }
+}
+
+extension WantedRevisions {
+    fileprivate var isCurrent: Bool {
+        if case .current = self { return true }
+        return false
+    }
+}

@@ -1,0 +1,145 @@
+import Documents
+import DocumentStore
+import Encodings
+
+/// What a client wants to see of a document beside its body.
+struct DocumentForm: Sendable {
+    enum Attachments: Sendable {
+        case stubs
+        /// With their bytes as base64.
+        case inline
+        /// With their bytes behind the document, in a multipart body.
+        case follow
+    }
+
+    var withRevisions = false
+    var withRevisionInfo = false
+    var withConflicts = false
+    var withDeletedConflicts = false
+    var withLocalSequence = false
+    var attachments = Attachments.stubs
+    /// The client holds these revisions: attachments that they have are sent as stubs.
+    var since: [RevisionID] = []
+}
+
+/// A part of an answer: bytes, or a blob that is read when its turn comes.
+enum BodyPiece: Sendable {
+    case bytes([UInt8])
+    case base64(BlobDigest)
+    case blob(BlobDigest)
+}
+
+/// A document as CouchDB writes it, in pieces.
+struct DocumentText {
+    private(set) var pieces: [BodyPiece] = []
+    /// The bytes that follow, in the order in which the document names them.
+    private(set) var following: [AttachmentEntry] = []
+    private var text = JSONText()
+
+    init(_ found: FoundRevision, _ form: DocumentForm) {
+        text.raw("{\"_id\":")
+        text.string(found.id.text)
+        text.raw(",\"_rev\":\"")
+        text.text(found.revision.text)
+        text.raw("\"")
+        if found.isDeleted { text.raw(",\"_deleted\":true") }
+        let body = AttachmentEntry.mirrored(found)
+        let parts = JSONParts(checked: body)
+        var attachments: [AttachmentEntry] = []
+        for member in parts.members(of: parts.root) {
+            if member.key.utf8.first == UInt8(ascii: "_") {
+                if member.key == "_attachments" { attachments = AttachmentEntry.all(parts.value(member.value)) }
+                continue
+            }
+            text.raw(",")
+            text.string(member.key)
+            text.raw(":")
+            text.append(body[member.value])
+        }
+        if !attachments.isEmpty { write(attachments, found, form) }
+        let history = [found.revision] + (found.tree?.ancestors(of: found.revision) ?? [])
+        if form.withRevisions { write(history: history) }
+        if form.withRevisionInfo { write(info: history, found) }
+        let others = found.tree?.leaves.filter { $0.revision != found.revision } ?? []
+        if form.withConflicts { write("_conflicts", others.filter { !$0.isDeleted }) }
+        if form.withDeletedConflicts { write("_deleted_conflicts", others.filter(\.isDeleted)) }
+        if form.withLocalSequence { text.text(",\"_local_seq\":\(found.sequence)") }
+        text.raw("}")
+        flush()
+    }
+
+    /// All of it, where no blob is part of it.
+    var bytes: [UInt8] {
+        var all: [UInt8] = []
+        for case .bytes(let bytes) in pieces { all += bytes }
+        return all
+    }
+
+    private mutating func flush() {
+        if !text.bytes.isEmpty { pieces.append(.bytes(text.bytes)) }
+        text = JSONText()
+    }
+
+    private mutating func write(_ attachments: [AttachmentEntry], _ found: FoundRevision, _ form: DocumentForm) {
+        // The newest revision of this branch that the client holds.
+        let history = [found.revision] + (found.tree?.ancestors(of: found.revision) ?? [])
+        let known = form.since.filter { history.contains($0) }.map(\.generation).max() ?? 0
+        text.raw(",\"_attachments\":{")
+        for (index, entry) in attachments.enumerated() {
+            if index > 0 { text.raw(",") }
+            text.string(entry.name)
+            text.raw(":")
+            guard form.attachments.carries, let digest = entry.blob, entry.revisionPosition > known else {
+                text.value(.object(entry.shown(generation: found.revision.generation, "stub")))
+                continue
+            }
+            switch form.attachments {
+            case .follow:
+                text.value(.object(entry.shown(generation: found.revision.generation, "follows")))
+                following.append(entry)
+            default:
+                var shown = JSONText()
+                shown.value(.object(entry.shown(generation: found.revision.generation, nil)))
+                text.append(shown.bytes.dropLast())
+                text.raw(",\"data\":\"")
+                flush()
+                pieces.append(.base64(digest))
+                text.raw("\"}")
+            }
+        }
+        text.raw("}")
+    }
+
+    private mutating func write(history: [RevisionID]) {
+        // A history with gaps ends at the first of them: ids are told without their generations.
+        var end = 1
+        while end < history.count, history[end].generation + 1 == history[end - 1].generation { end += 1 }
+        text.text(",\"_revisions\":{\"start\":\(history[0].generation),\"ids\":")
+        text.strings(history[..<end].map { String($0.digest) })
+        text.raw("}")
+    }
+
+    private mutating func write(info history: [RevisionID], _ found: FoundRevision) {
+        text.raw(",\"_revs_info\":[")
+        text.list(history) { text, revision in
+            text.raw("{\"rev\":")
+            text.string(revision.text)
+            let isHere = revision == found.revision
+            let isDeleted = isHere ? found.isDeleted : found.tree?.isDeleted(revision) ?? false
+            text.text(",\"status\":\"\(isDeleted ? "deleted" : isHere ? "available" : "missing")\"}")
+        }
+        text.raw("]")
+    }
+
+    private mutating func write(_ key: StaticString, _ leaves: [RevisionTree.Leaf]) {
+        guard !leaves.isEmpty else { return }
+        text.raw(",\"")
+        text.raw(key)
+        text.raw("\":")
+        text.strings(leaves.map(\.revision.text))
+    }
+}
+
+extension DocumentForm.Attachments {
+    fileprivate var carries: Bool { self != .stubs }
+}

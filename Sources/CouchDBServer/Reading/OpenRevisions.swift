@@ -1,0 +1,99 @@
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import Interfaces
+
+/// `GET /DATABASE/DOCUMENT?open_revs=[…]`: several revisions of a document, as a JSON array or as multipart/mixed.
+enum OpenRevisions {
+    private static func wanted(_ query: CouchQuery) throws(HTTPError) -> WantedRevisions {
+        if query.text("open_revs") == "all" { return .leaves }
+        return .named(try query.revisions("open_revs") ?? [], latest: try query.flag("latest"))
+    }
+
+    static func answer(_ call: CouchCall, _ id: DocumentID) async throws -> HTTPResponse {
+        let wanted = try wanted(call.query)
+        var form = try DocumentRoutes.form(call.query)
+        let document = try await DocumentReading(call: call).one(id, wanted, withTree: true)
+        if case .leaves = wanted, document.revisions.isEmpty { throw CouchError.missing() }
+        guard Multipart.isAccepted(call.request, "multipart/mixed") else {
+            let texts = document.revisions.map { DocumentText($0, form) }
+            return .pieces(call.database.blobs) { writer in
+                try await writer.write("[")
+                var isFirst = true
+                for text in texts {
+                    try await writer.write(isFirst ? "{\"ok\":" : ",{\"ok\":")
+                    isFirst = false
+                    try await writer.write(text.pieces)
+                    try await writer.write("}")
+                }
+                for revision in document.missing {
+                    try await writer.write("\(isFirst ? "" : ",")\(missing(revision))")
+                    isFirst = false
+                }
+                try await writer.write("]\n")
+            }
+        }
+        // In parts, attachments come along unless the client holds them.
+        form.attachments = .follow
+        let texts = document.revisions.map { DocumentText($0, form) }
+        let (outer, inner) = (boundary(call), boundary(call))
+        return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs) { writer in
+            for text in texts {
+                if text.following.isEmpty {
+                    try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
+                    try await writer.write(text.pieces)
+                } else {
+                    try await writer.write("--\(outer)\r\nContent-Type: multipart/related; boundary=\"\(inner)\"\r\n\r\n")
+                    try await Multipart.write(text, inner, &writer)
+                }
+                try await writer.write("\r\n")
+            }
+            for revision in document.missing {
+                try await writer.write("--\(outer)\r\nContent-Type: application/json; error=\"true\"\r\n\r\n\(missing(revision))\r\n")
+            }
+            try await writer.write("--\(outer)--")
+        }
+    }
+
+    private static func boundary(_ call: CouchCall) -> String { Hex.encode(call.host.environment.random.bytes(16)) }
+
+    private static func missing(_ revision: RevisionID) -> String { "{\"missing\":\"\(revision.text)\"}" }
+
+    /// A design document has one revision.
+    static func answer(_ call: CouchCall, design stored: DesignDocuments.Stored, _ id: String) async throws -> HTTPResponse {
+        var missing: [RevisionID] = []
+        var isWanted = true
+        if case .named(let revisions, let latest) = try wanted(call.query) {
+            isWanted = revisions.contains { $0 == stored.revision || latest && stored.history.contains($0) }
+            missing = revisions.filter { $0 != stored.revision && !(latest && stored.history.contains($0)) }
+        }
+        let text = isWanted ? DesignDocuments.shown(stored, withRevisions: true) : nil
+        let isMultipart = Multipart.isAccepted(call.request, "multipart/mixed")
+        let outer = boundary(call)
+        let (wantedText, missingRevisions) = (text, missing)
+        guard isMultipart else {
+            var out = JSONText()
+            out.raw("[")
+            if let text {
+                out.raw("{\"ok\":")
+                out.append(text)
+                out.raw(missing.isEmpty ? "}" : "},")
+            }
+            out.list(missing) { $0.text(Self.missing($1)) }
+            out.raw("]")
+            return .couch(200, out)
+        }
+        return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs) { writer in
+            if let wantedText {
+                try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
+                try await writer.write(wantedText)
+                try await writer.write("\r\n")
+            }
+            for revision in missingRevisions {
+                try await writer.write("--\(outer)\r\nContent-Type: application/json; error=\"true\"\r\n\r\n\(Self.missing(revision))\r\n")
+            }
+            try await writer.write("--\(outer)--")
+        }
+    }
+}

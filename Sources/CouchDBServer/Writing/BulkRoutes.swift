@@ -1,0 +1,152 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+import Replication
+
+/// `_bulk_docs`, `_revs_diff` and `_missing_revs`: what replications write with.
+enum BulkRoutes {
+    static func bulkDocs(_ call: CouchCall) async throws -> HTTPResponse {
+        try call.requireWriting()
+        let parts = try await call.jsonParts()
+        guard parts.isObject(parts.root) else { throw CouchError.badRequest("Request body must be a JSON object") }
+        var documents: [Range<Int>]?
+        var isEdit = true
+        for (key, value) in parts.members(of: parts.root) {
+            switch key {
+            case "docs":
+                guard parts.isArray(value) else { throw CouchError.badRequest("`docs` parameter must be an array.") }
+                documents = parts.elements(of: value)
+            case "new_edits":
+                guard let flag = parts.value(value)?.asBool else { throw CouchError.badRequest("`new_edits` parameter must be a boolean.") }
+                isEdit = flag
+            default: continue
+            }
+        }
+        guard let documents else { throw CouchError.badRequest("POST body must include `docs` parameter.") }
+        let results = try await DocumentWriting(call: call).bulk(parts, documents, isEdit: isEdit)
+        var text = JSONText()
+        text.raw("[")
+        // With new_edits=false only what went wrong is told.
+        text.list(results.filter { isEdit || $0.error != nil }) { text, result in
+            if let error = result.error {
+                text.raw("{\"id\":")
+                text.string(result.id)
+                text.raw(",\"error\":")
+                text.string(error.word)
+                text.raw(",\"reason\":")
+                text.string(error.reason)
+                text.raw("}")
+            } else {
+                text.raw("{\"ok\":true,\"id\":")
+                text.string(result.id)
+                text.text(",\"rev\":\"\(result.revision?.text ?? "")\"}")
+            }
+        }
+        text.raw("]")
+        return .couch(201, text)
+    }
+
+    /// One document of `_revs_diff`.
+    private struct Asked: Sendable {
+        var id: String
+        var revisions: [RevisionID]
+    }
+
+    private static func asked(_ call: CouchCall) async throws -> [Asked] {
+        var count = 0
+        return try await call.jsonObject().members.map { member in
+            guard let list = member.value.asArray else { throw CouchError.badRequest("the revisions of \(member.key) must be an array") }
+            count += list.count
+            guard count <= CouchLimits.revisions else {
+                throw HTTPError(413, "the request names more revisions than couchdb_revisions (\(CouchLimits.revisions)) allows")
+            }
+            return Asked(
+                id: member.key,
+                revisions: try list.map { value in
+                    guard let text = value.asString else { throw CouchError.badRequest("Invalid rev format") }
+                    return try RevisionID(couch: text)
+                })
+        }
+    }
+
+    /// What is not here of the revisions asked for, and which of ours may be their ancestors. Of documents that the client may not have it
+    /// learns nothing: their revisions may come, and are judged when they do.
+    private static func missing(_ call: CouchCall) async throws -> [(id: String, missing: [RevisionID], ancestors: [RevisionID])] {
+        let asked = try await asked(call)
+        let reading = DocumentReading(call: call)
+        try await reading.prepare()
+        var found: [(id: String, missing: [RevisionID], ancestors: [RevisionID])] = []
+        var questions: [DocumentReading.Question] = []
+        var wanted: [Asked] = []
+        for each in asked {
+            // An id that cannot be stored is missing whole; what comes of it is refused with words.
+            switch try? CouchID(each.id) {
+            case .document(let id)?:
+                questions.append(DocumentReading.Question(id: id))
+                wanted.append(each)
+            case .design(let id)?:
+                let stored = try await DesignDocuments(call: call).get(id)
+                let known = stored.map { [$0.revision] + $0.history } ?? []
+                let missing = each.revisions.filter { !known.contains($0) }
+                if !missing.isEmpty { found.append((each.id, missing, [])) }
+            default: found.append((each.id, each.revisions, []))
+            }
+        }
+        var rest = questions[...]
+        var next = wanted[...]
+        while !rest.isEmpty {
+            let page = try await reading.page(rest, withTrees: true, withBodies: false)
+            rest = rest.dropFirst(page.count)
+            for (document, asked) in zip(page, next) {
+                let tree = document.revisions.first?.tree
+                let missing = asked.revisions.filter { $0 != document.current && tree?.contains($0) != true }
+                guard !missing.isEmpty else { continue }
+                let newest = missing.map(\.generation).max() ?? 0
+                let leaves = tree?.leaves.map(\.revision) ?? [document.current].compactMap(\.self)
+                found.append((asked.id, missing, leaves.filter { $0.generation < newest }))
+            }
+            next = next.dropFirst(page.count)
+        }
+        return found
+    }
+
+    static func revisionsDifference(_ call: CouchCall) async throws -> HTTPResponse {
+        let missing = try await missing(call)
+        var text = JSONText()
+        text.raw("{")
+        text.list(missing) { text, each in
+            text.string(each.id)
+            text.raw(":{\"missing\":")
+            text.strings(each.missing.map(\.text))
+            if !each.ancestors.isEmpty {
+                text.raw(",\"possible_ancestors\":")
+                text.strings(each.ancestors.map(\.text))
+            }
+            text.raw("}")
+        }
+        text.raw("}")
+        return .couch(200, text)
+    }
+
+    static func missingRevisions(_ call: CouchCall) async throws -> HTTPResponse {
+        let missing = try await missing(call)
+        var text = JSONText()
+        text.raw("{\"missing_revs\":{")
+        text.list(missing) { text, each in
+            text.string(each.id)
+            text.raw(":")
+            text.strings(each.missing.map(\.text))
+        }
+        text.raw("}}")
+        return .couch(200, text)
+    }
+}
+
+extension CouchCall {
+    /// The body, checked, not read yet.
+    func jsonParts() async throws -> JSONParts {
+        let bytes = try await json()
+        do { return try JSONParts(checking: bytes) } catch { throw CouchError.invalidJSON(error) }
+    }
+}

@@ -1,0 +1,98 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+
+/// Design documents are kept, so that a replication that brings them is complete and finds them again. Nothing here runs what they hold,
+/// so that they are no documents of the collection: other peers and feeds do not get them. Peers that are bound to channels have none.
+struct DesignDocuments: Sendable {
+    let call: CouchCall
+
+    struct Stored: Sendable {
+        var revision: RevisionID
+        var isDeleted: Bool
+        /// Newest first.
+        var history: [RevisionID]
+        /// With `_id` and `_rev`.
+        var json: [UInt8]
+    }
+
+    private var isForAll: Bool { call.peer.channelPeer == nil }
+
+    func get(_ id: String) async throws -> Stored? {
+        guard isForAll else { return nil }
+        let collection = call.collection
+        let record = try await call.database.read { try $0.localDocument(collection, id: id) }
+        return record.flatMap { Self.read($0.body) }
+    }
+
+    private static func read(_ json: [UInt8]) -> Stored? {
+        guard let document = try? IncomingDocument(JSONParts(checked: json), 0..<json.count), let revision = document.revision else { return nil }
+        return Stored(revision: revision, isDeleted: document.isDeleted, history: document.history, json: json)
+    }
+
+    /// Stores a design document; `parent` as the client named it. With `isMade` it is a revision made elsewhere, of which the greater stays.
+    ///
+    /// - Returns: its revision.
+    /// - Throws: ``HTTPError`` 403, 409.
+    func put(_ id: String, _ document: IncomingDocument, parent: RevisionID?, isMade: Bool) async throws -> RevisionID {
+        try call.requireWriting()
+        guard isForAll else { throw CouchError.forbidden("design documents are for users who may read everything") }
+        let (collection, document) = (call.collection, document)
+        return try await call.database.write { transaction in
+            let record = try transaction.localDocument(collection, id: id)
+            let before = record.flatMap { Self.read($0.body) }
+            var revision: RevisionID
+            var history: [RevisionID]
+            if isMade {
+                guard let made = document.revision ?? document.history.first else { throw CouchError.badRequest("a revision is needed with new_edits=false") }
+                if let before, before.revision >= made { return made }
+                (revision, history) = (made, document.history.isEmpty ? [made] : document.history)
+            } else {
+                let isFree = before.map { $0.isDeleted && parent == nil || $0.revision == parent } ?? (parent == nil)
+                guard isFree else { throw CouchError.conflict() }
+                revision = RevisionDigest.revision(
+                    parent: before?.revision, deleted: document.isDeleted, canonicalBody: try CanonicalJSON.bytes(of: document.body))
+                history = [revision] + (before.map { $0.history.isEmpty ? [$0.revision] : $0.history } ?? []).prefix(StoreLimits.historyDepth - 1)
+            }
+            let json = Self.json(id, revision, history, document)
+            _ = try transaction.putLocalDocument(collection, id: id, body: json, expectedRevision: record?.revision)
+            return revision
+        }
+    }
+
+    private static func json(_ id: String, _ revision: RevisionID, _ history: [RevisionID], _ document: IncomingDocument) -> [UInt8] {
+        var text = JSONText()
+        text.raw("{\"_id\":")
+        text.string(id)
+        text.text(",\"_rev\":\"\(revision.text)\"\(document.isDeleted ? ",\"_deleted\":true" : "")")
+        text.text(",\"_revisions\":{\"start\":\(revision.generation),\"ids\":")
+        text.strings(history.map { String($0.digest) })
+        text.raw("}")
+        if let attachments = document.attachments {
+            text.raw(",\"_attachments\":")
+            text.value(.object(attachments))
+        }
+        if document.body.count > 2 {
+            text.raw(",")
+            text.append(document.body.dropFirst())
+        } else {
+            text.raw("}")
+        }
+        return text.bytes
+    }
+
+    /// As a client sees it.
+    static func shown(_ stored: Stored, withRevisions: Bool) -> [UInt8] {
+        let parts = JSONParts(checked: stored.json)
+        var text = JSONText()
+        text.raw("{")
+        text.list(parts.members(of: parts.root).filter { withRevisions || $0.key != "_revisions" }) { text, member in
+            text.string(member.key)
+            text.raw(":")
+            text.append(stored.json[member.value])
+        }
+        text.raw("}")
+        return text.bytes
+    }
+}

@@ -1,0 +1,128 @@
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import Interfaces
+import Replication
+
+/// Brings documents of a request into the database.
+struct DocumentWriting: Sendable {
+    let call: CouchCall
+
+    /// What became of one document.
+    struct Result: Sendable {
+        var id: String
+        var revision: RevisionID?
+        var error: HTTPError?
+    }
+
+    /// A write, or why there is none.
+    private enum Prepared: Sendable {
+        case write(PeerWriting.Write)
+        case done(Result)
+    }
+
+    /// - Parameters:
+    ///   - id: nil takes the document's own, or makes one.
+    ///   - parent: nil takes the document's `_rev`.
+    ///   - isEdit: `new_edits`; else the revisions were made elsewhere.
+    func prepare(
+        _ document: IncomingDocument, id given: String? = nil, parent: RevisionID? = nil, isEdit: Bool, following: [String: ReceivedBlob] = [:]
+    ) async throws -> PeerWriting.Write {
+        let text = given ?? document.id ?? Hex.encode(call.host.environment.random.bytes(16))
+        guard case .document(let id) = try CouchID(text) else { throw CouchError.illegalID("Only reserved document ids may start with underscore.") }
+        let before = parent ?? document.revision
+        let revision: PeerWriting.Write.Revision
+        let (generation, parents): (UInt64, [RevisionID])
+        if isEdit {
+            revision = .edit(of: before)
+            (generation, parents) = ((before?.generation ?? 0) + 1, before.map { [$0] } ?? [])
+        } else {
+            guard let made = document.revision ?? document.history.first else {
+                throw IncomingDocument.invalid("When `new_edits: false`, the document must have a revision")
+            }
+            revision = .made(made, history: Array(document.history.dropFirst()))
+            (generation, parents) = (made.generation, Array(document.history.dropFirst().prefix(10)))
+        }
+        let body = try await AttachmentIntake(call).body(of: document, id, generation: generation, parents: parents, following: following)
+        return PeerWriting.Write(id: id, revision: revision, isDeleted: document.isDeleted, body: body)
+    }
+
+    /// A document as another's first revision, or next one.
+    func copy(_ found: FoundRevision, to id: DocumentID, parent: RevisionID?) throws -> PeerWriting.Write {
+        PeerWriting.Write(id: id, revision: .edit(of: parent), isDeleted: false, body: found.body)
+    }
+
+    /// One document. - Throws: ``HTTPError`` with what CouchDB answers.
+    func store(_ write: PeerWriting.Write) async throws -> RevisionID {
+        switch try await call.writing.store([write]).first {
+        case .stored(let revision)?: return revision
+        case .conflict?, nil: throw CouchError.conflict()
+        case .refused(let error)?: throw CouchError.from(error)
+        }
+    }
+
+    /// Stores a document of any kind but `_local`.
+    func put(
+        _ document: IncomingDocument, id: String? = nil, parent: RevisionID? = nil, isEdit: Bool, following: [String: ReceivedBlob] = [:]
+    ) async throws -> (id: String, revision: RevisionID) {
+        if let text = id ?? document.id, case .design(let design) = try CouchID(text) {
+            let revision = try await DesignDocuments(call: call).put(
+                design, document, parent: parent ?? document.revision, isMade: !isEdit)
+            return (design, revision)
+        }
+        let write = try await prepare(document, id: id, parent: parent, isEdit: isEdit, following: following)
+        return (write.id.text, try await store(write))
+    }
+
+    /// The documents of `_bulk_docs`, one outcome for each; some at a time.
+    func bulk(_ parts: JSONParts, _ documents: [Range<Int>], isEdit: Bool) async throws -> [Result] {
+        var results: [Result] = []
+        var prepared: [Prepared] = []
+        var bytes = 0
+        for (index, range) in documents.enumerated() {
+            let next = try await prepare(parts, range, isEdit: isEdit)
+            if case .write(let write) = next { bytes += write.body.count }
+            prepared.append(next)
+            if bytes >= 4 * CouchLimits.pageBytes || index == documents.count - 1 {
+                results += try await store(prepared)
+                (prepared, bytes) = ([], 0)
+            }
+        }
+        return results
+    }
+
+    private func prepare(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) async throws -> Prepared {
+        var id = ""
+        do {
+            let document = try IncomingDocument(parts, range)
+            id = document.id ?? ""
+            if let own = document.id, case .design(let design) = try CouchID(own) {
+                let revision = try await DesignDocuments(call: call).put(design, document, parent: document.revision, isMade: !isEdit)
+                return .done(Result(id: design, revision: revision))
+            }
+            return .write(try await prepare(document, isEdit: isEdit))
+        } catch let error as HTTPError {
+            // What concerns all of them is no matter of one document.
+            if error.status == 503 || error.status == 507 { throw error }
+            return .done(Result(id: id, error: error))
+        }
+    }
+
+    private func store(_ prepared: [Prepared]) async throws -> [Result] {
+        var writes: [PeerWriting.Write] = []
+        for case .write(let write) in prepared { writes.append(write) }
+        var outcomes = try await call.writing.store(writes).makeIterator()
+        return prepared.map { each in
+            switch each {
+            case .done(let result): return result
+            case .write(let write):
+                switch outcomes.next() {
+                case .stored(let revision)?: return Result(id: write.id.text, revision: revision)
+                case .conflict?, nil: return Result(id: write.id.text, error: CouchError.conflict())
+                case .refused(let error)?: return Result(id: write.id.text, error: CouchError.from(error))
+                }
+            }
+        }
+    }
+}

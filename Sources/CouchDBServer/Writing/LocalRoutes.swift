@@ -1,0 +1,85 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+import Replication
+
+/// `_local/ID`: documents that are never replicated, in which replicators keep their checkpoints. They are the user's own: nobody reads,
+/// replaces or crowds out those of another. Who may not write documents may write them.
+enum LocalRoutes {
+    private static func key(_ call: CouchCall, _ id: String) -> String {
+        call.collection.name.isDefault ? "_local/\(id)" : "_local/\(call.collection.name)/\(id)"
+    }
+
+    static func get(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
+        let (owner, key) = (call.peer.checkpointOwner, key(call, id))
+        let stored = try await call.database.read { try $0.peerCheckpoint(owner, id: key) }
+        guard let stored, !isDeleted(stored) else { throw CouchError.missing() }
+        let tag = "\"\(stored.revision)\""
+        if call.request.headers.list("If-None-Match").contains(tag) { return HTTPResponse(status: 304, headers: ["ETag": tag]) }
+        var text = JSONText()
+        text.raw("{\"_id\":")
+        text.string("_local/\(id)")
+        text.text(",\"_rev\":\"\(stored.revision)\"")
+        text.raw(stored.body.count > 2 ? "," : "")
+        text.append(stored.body.dropFirst())
+        return .couch(200, text, headers: ["ETag": tag, "Cache-Control": "must-revalidate"])
+    }
+
+    /// Where a deletion left nothing but the token.
+    private static func isDeleted(_ stored: StoredCheckpoint) -> Bool { stored.body.isEmpty }
+
+    static func put(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
+        let parts = try await call.jsonParts()
+        guard parts.isObject(parts.root) else { throw CouchError.badRequest("Document must be a JSON object") }
+        var body = JSONText()
+        body.raw("{")
+        var token: String?
+        var isDeletion = false
+        let kept = parts.members(of: parts.root).filter { member in
+            switch member.key {
+            case "_rev":
+                token = parts.string(member.value)
+                return false
+            case "_deleted":
+                isDeletion = parts.value(member.value)?.asBool ?? false
+                return false
+            default: return member.key.utf8.first != UInt8(ascii: "_")
+            }
+        }
+        body.list(kept) { text, member in
+            text.string(member.key)
+            text.raw(":")
+            text.append(parts.bytes[member.value])
+        }
+        body.raw("}")
+        let revision = try await set(call, id, token, isDeletion ? [] : body.bytes)
+        return answer(201, id, revision)
+    }
+
+    static func delete(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
+        let (owner, key) = (call.peer.checkpointOwner, key(call, id))
+        let stored = try await call.database.read { try $0.peerCheckpoint(owner, id: key) }
+        guard let stored, !isDeleted(stored) else { throw CouchError.missing() }
+        _ = try await set(call, id, call.query.text("rev") ?? stored.revision, [])
+        return answer(200, id, "0-0")
+    }
+
+    private static func set(_ call: CouchCall, _ id: String, _ token: String?, _ body: [UInt8]) async throws -> String {
+        let (owner, key, bounds) = (call.peer.checkpointOwner, key(call, id), call.peer.checkpointBounds)
+        return try await call.database.write { transaction in
+            let stored = try transaction.peerCheckpoint(owner, id: key)
+            // What was deleted is not there for the client.
+            let expected = stored.map(isDeleted) == true && (token ?? "").utf8.isEmpty ? stored?.revision : token
+            return try transaction.setPeerCheckpoint(owner, id: key, body: body, expectedRevision: expected, within: bounds)
+        }
+    }
+
+    private static func answer(_ status: Int, _ id: String, _ revision: String) -> HTTPResponse {
+        var text = JSONText()
+        text.raw("{\"ok\":true,\"id\":")
+        text.string("_local/\(id)")
+        text.text(",\"rev\":\"\(revision)\"}")
+        return .couch(status, text)
+    }
+}

@@ -1,0 +1,271 @@
+import DocumentStore
+import Documents
+import Environment
+import Interfaces
+import NIOCore
+
+/// Stores what a peer of a listener writes in requests, by the rules that hold for what peers push: read-only users, the pull filter, the sync
+/// function, the limits of documents, and the resolver of conflicts where there is one.
+///
+/// Unlike a session of Couchbase Lite, it keeps what is in conflict, as CouchDB does: all leaves stay, and the deterministic winner is read.
+package struct PeerWriting: Sendable {
+    /// One revision to be stored. Its blobs are here.
+    package struct Write: Sendable {
+        package enum Revision: Sendable {
+            /// A new revision on top of this leaf; nil: of a document that is not here, or is deleted.
+            case edit(of: RevisionID?)
+            /// A revision made elsewhere; ancestors newest first.
+            case made(RevisionID, history: [RevisionID])
+        }
+
+        package var id: DocumentID
+        package var revision: Revision
+        package var isDeleted: Bool
+        /// Without reserved keys but for `_attachments`.
+        package var body: [UInt8]
+
+        package init(id: DocumentID, revision: Revision, isDeleted: Bool, body: [UInt8]) {
+            (self.id, self.revision, self.isDeleted, self.body) = (id, revision, isDeleted, body)
+        }
+    }
+
+    package enum Outcome: Sendable {
+        case stored(RevisionID)
+        /// The revision that was edited is no leaf.
+        case conflict
+        case refused(ReplicationError)
+    }
+
+    /// `revisions_per_write`: what one transaction takes, so that other writers get their turn.
+    private static let revisionsPerWrite = 500
+
+    let peer: PassiveConfiguration
+    let collection: Collection
+    let access: PeerAccess
+    /// The peer's address.
+    let remote: String
+    let environment: Environment
+
+    package init(_ peer: PassiveConfiguration, _ collection: Collection, access: PeerAccess, remote: String, environment: Environment) {
+        (self.peer, self.collection, self.access, self.remote, self.environment) = (peer, collection, access, remote, environment)
+    }
+
+    /// One outcome for each, in their order, when all that is stored is durable.
+    package func store(_ writes: [Write]) async throws -> [Outcome] {
+        if peer.refusesPush {
+            let error = ReplicationError(domain: .http, code: 403, message: "this listener is read-only")
+            return writes.map { _ in .refused(error) }
+        }
+        if peer.syncFunction != nil { try await access.note(peer, collection) }
+        var outcomes = [Outcome](repeating: .conflict, count: writes.count)
+        var rest = Array(writes.indices)
+        while !rest.isEmpty {
+            // What is judged beside the revision that it replaces, or built on it, waits until that is stored.
+            var seen: Set<DocumentID> = []
+            var round: [Int] = []
+            var later: [Int] = []
+            for index in rest {
+                let waits = round.count == Self.revisionsPerWrite || isAlone(writes[index]) && !seen.insert(writes[index].id).inserted
+                if waits { later.append(index) } else { round.append(index) }
+            }
+            for (index, outcome) in zip(round, try await storeRound(round.map { writes[$0] })) { outcomes[index] = outcome }
+            rest = later
+        }
+        return outcomes
+    }
+
+    private func isAlone(_ write: Write) -> Bool {
+        if case .edit = write.revision { return true }
+        return peer.syncFunction != nil
+    }
+
+    /// A write, on its way.
+    private struct Step: Sendable {
+        var index: Int
+        var revision: CheckedRevision
+        /// The leaf that an edit follows; the outer nil: it is no edit.
+        var parent: RevisionID??
+        var route: DocumentRoute?
+        var seen: RevisionID?
+    }
+
+    private func storeRound(_ writes: [Write]) async throws -> [Outcome] {
+        var outcomes = [Outcome](repeating: .conflict, count: writes.count)
+        var open = Array(writes.indices)
+        var attempt = 0
+        var conflicts: [DocumentID] = []
+        while !open.isEmpty {
+            attempt += 1
+            var steps = try await check(open.map { ($0, writes[$0]) }, &outcomes)
+            steps = await filter(steps, &outcomes)
+            steps = try await judge(steps, &outcomes)
+            if steps.isEmpty { break }
+            open = []
+            for (step, outcome) in zip(steps, try await write(steps)) {
+                switch outcome {
+                case .moved where attempt < peer.limits.resolveAttempts: open.append(step.index)
+                case .moved: outcomes[step.index] = .refused(Self.tooManyChanges)
+                case .failed(.conflict): outcomes[step.index] = .conflict
+                case .failed(let error):
+                    outcomes[step.index] = .refused(
+                        ReplicationError(domain: .http, code: error.replicationStatus, message: error.peerMessage))
+                case .stored(let insertion):
+                    outcomes[step.index] = .stored(step.revision.revision)
+                    if case .insertedConflict = insertion { conflicts.append(step.revision.id) }
+                }
+            }
+        }
+        if !conflicts.isEmpty { try await decide(conflicts) }
+        return outcomes
+    }
+
+    private static let tooManyChanges = ReplicationError(
+        domain: .http, code: 503, message: "the document changed each time that sync had looked at it (resolve_attempts)")
+
+    // MARK: - Steps
+
+    /// Looks at the bodies, and finds the revisions that edits follow and become.
+    private func check(_ writes: [(index: Int, write: Write)], _ outcomes: inout [Outcome]) async throws -> [Step] {
+        let (collection, edits) = (collection, writes.map(\.write).filter(\.isEdit))
+        let heads = edits.isEmpty ? [] : try await peer.database.read { transaction in try edits.map { try Self.head($0, collection, transaction) } }
+        var next = heads.makeIterator()
+        var steps: [Step] = []
+        for (index, write) in writes {
+            var parent: RevisionID??
+            var (revision, history): (RevisionID?, [RevisionID]) = (nil, [])
+            switch write.revision {
+            case .made(let made, let ancestors): (revision, history) = (made, ancestors)
+            case .edit:
+                guard case .follows(let found)? = next.next() else {
+                    outcomes[index] = .conflict
+                    continue
+                }
+                parent = .some(found)
+                if let found { history = [found] }
+            }
+            let received = ReceivedRevision(
+                id: write.id, revision: revision ?? RevisionID(stored: "1-00"), history: history, isDeleted: write.isDeleted,
+                body: ByteBuffer(bytes: write.body))
+            switch RevisionChecking.check([received], unusualKeys: peer.database.unusualKeys).first {
+            case .checked(var checked)?:
+                if revision == nil {
+                    guard let canonical = try? CanonicalJSON.bytes(of: checked.body) else { continue }
+                    checked.revision = RevisionDigest.revision(parent: history.first, deleted: write.isDeleted, canonicalBody: canonical)
+                }
+                steps.append(Step(index: index, revision: checked, parent: parent))
+            case .refused(_, let error)?: outcomes[index] = .refused(error)
+            case nil: continue
+            }
+        }
+        return steps
+    }
+
+    private enum Head: Sendable {
+        case conflict
+        case follows(RevisionID?)
+    }
+
+    private static func head(_ write: Write, _ collection: Collection, _ transaction: ReadTransaction) throws(StoreError) -> Head {
+        guard case .edit(let parent) = write.revision else { return .conflict }
+        guard let row = try transaction.row(collection, write.id) else { return parent == nil ? .follows(nil) : .conflict }
+        guard let parent else { return row.isDeleted ? .follows(row.revision) : .conflict }
+        if parent == row.revision { return .follows(parent) }
+        guard row.hasTree else { return .conflict }
+        return try row.revisionTree().isLeaf(parent) ? .follows(parent) : .conflict
+    }
+
+    private func filter(_ steps: [Step], _ outcomes: inout [Outcome]) async -> [Step] {
+        guard let filter = peer.pullFilter, !steps.isEmpty else { return steps }
+        let questions = steps.map {
+            PolicyDocument(id: $0.revision.id, revision: $0.revision.revision, isDeleted: $0.revision.isDeleted, body: $0.revision.body)
+        }
+        let verdicts = await filter.verdicts(questions, peer.policyContext(collection.name, .pull, remote: remote))
+        var passed: [Step] = []
+        for (step, verdict) in zip(steps, verdicts) {
+            switch verdict {
+            case .pass: passed.append(step)
+            case .replace(let body):
+                var step = step
+                step.revision.replaceBody(body)
+                passed.append(step)
+            case .reject:
+                outcomes[step.index] = .refused(ReplicationError(domain: .http, code: 403, message: "a filter refused the document"))
+            case .failed(let failure): outcomes[step.index] = .refused(Self.held(failure))
+            }
+        }
+        return passed
+    }
+
+    private func judge(_ steps: [Step], _ outcomes: inout [Outcome]) async throws -> [Step] {
+        guard let function = peer.syncFunction, !steps.isEmpty else { return steps }
+        let asking = SyncAsking(
+            database: peer.database, collection: collection, function: function, principal: peer.principal,
+            peer: ChannelPeer(user: peer.principal.name, listener: peer.listener),
+            context: peer.policyContext(collection.name, .pull, remote: remote), setsAccess: false)
+        let judgements = try await asking.judge(steps.map(\.revision)).get()
+        var accepted: [Step] = []
+        for (step, judgement) in zip(steps, judgements) {
+            switch judgement.verdict {
+            case .accepted(let assignment):
+                var step = step
+                step.route = DocumentRoute(assignment, plugin: judgement.plugin, version: judgement.version)
+                step.seen = judgement.seen
+                accepted.append(step)
+            case .rejected(let reason):
+                let message = reason.isEmpty ? "the document is refused" : reason
+                outcomes[step.index] = .refused(ReplicationError(domain: .http, code: 403, message: message))
+            case .failed(let failure): outcomes[step.index] = .refused(Self.held(failure))
+            }
+        }
+        return accepted
+    }
+
+    private static func held(_ failure: PolicyFailure) -> ReplicationError {
+        ReplicationError(domain: .http, code: 503, message: "the document is held: \(failure.kind)")
+    }
+
+    private func write(_ steps: [Step]) async throws -> [StoreOutcome] {
+        // With a resolver what is here stays the readable side until it has decided; else the deterministic winner is read.
+        let storing = RevisionStoring(
+            collection: collection, remote: nil, conflicts: peer.resolver == nil ? .store : .storePushed, settlesHeld: false)
+        let collection = collection
+        return try await peer.database.write { transaction in
+            try steps.map { step in
+                if let parent = step.parent, try !Self.isFree(step.revision.id, parent, collection, transaction) {
+                    return .failed(.conflict(id: step.revision.id, current: nil))
+                }
+                let storable = StorableRevision(revision: step.revision, route: step.route, seen: step.seen)
+                return try storing.store([storable], transaction).first ?? .moved
+            }
+        }
+    }
+
+    /// Whether the leaf that an edit follows is still one.
+    private static func isFree(
+        _ id: DocumentID, _ parent: RevisionID?, _ collection: Collection, _ transaction: ReadTransaction
+    ) throws(StoreError) -> Bool {
+        guard let row = try transaction.row(collection, id) else { return parent == nil }
+        guard let parent else { return false }
+        if parent == row.revision { return true }
+        guard row.hasTree else { return false }
+        return try row.revisionTree().isLeaf(parent)
+    }
+
+    /// A resolver that fails leaves its conflicts pending.
+    private func decide(_ ids: [DocumentID]) async throws {
+        guard let resolver = peer.resolver else { return }
+        let decider = ConflictDecider(
+            database: peer.database, collection: collection, resolver: resolver, shadow: peer.shadow,
+            context: peer.policyContext(collection.name, .pull, remote: remote), scope: .remote(.pusher),
+            attempts: peer.limits.resolveAttempts, environment: environment, observer: peer.conflictObserver)
+        var seen: Set<DocumentID> = []
+        _ = try await decider.decide(ids.filter { seen.insert($0).inserted })
+    }
+}
+
+extension PeerWriting.Write {
+    fileprivate var isEdit: Bool {
+        if case .edit = revision { return true }
+        return false
+    }
+}
