@@ -19,9 +19,6 @@ package enum ReplicatorBuilding {
         wireLog: WireLog? = nil
     ) throws -> Replicator {
         let target = settings.target.value
-        guard target.scheme != .http, target.scheme != .https else {
-            throw ConfigurationProblem(at: settings.target.position, unsupported(target.scheme))
-        }
         var collections: [CollectionReplication] = []
         let databaseSettings = policies.settings.database(named: settings.database.value)
         for wanted in settings.collections {
@@ -71,6 +68,8 @@ package enum ReplicatorBuilding {
                     logger: logger)
             } else if let address = EndpointAddress(target) {
                 EndpointConnector(address, offer: offer(settings), group: group, environment: environment, logger: logger.with("replicator", settings.name.value))
+            } else if target.scheme == .http || target.scheme == .https {
+                try databaseClient(settings, security, group: group, environment)
             } else {
                 try webSocket(settings, security, group: group, environment)
             }
@@ -87,6 +86,22 @@ package enum ReplicatorBuilding {
     private static func webSocket(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
     ) throws -> any TransportConnector {
+        let connector = WebSocketClient(try client(settings, security, environment), group: group, environment: environment)
+        return security?.watching(connector) ?? connector
+    }
+
+    /// A database of CouchDB, or of what speaks its protocol.
+    private static func databaseClient(
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+    ) throws -> any TransportConnector {
+        var connector = DatabaseClient(try client(settings, security, environment), group: group, environment: environment)
+        connector.createsTarget = settings.createTarget.value
+        return connector
+    }
+
+    private static func client(
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, _ environment: Environment
+    ) throws -> WebSocketClient.Configuration {
         var client: WebSocketClient.Configuration
         do { client = WebSocketClient.Configuration(url: try EndpointURL(settings.target.value.text)) } catch {
             throw ConfigurationProblem(at: settings.target.position, "\(error)")
@@ -106,8 +121,7 @@ package enum ReplicatorBuilding {
         case .identity, nil: break // shown in the TLS handshake
         }
         client.secureLayer = security?.layer
-        let connector = WebSocketClient(client, group: group, environment: environment)
-        return security?.watching(connector) ?? connector
+        return client
     }
 
     /// Nil where the target is reached in clear text.
@@ -124,12 +138,6 @@ package enum ReplicatorBuilding {
                 """)
         }
         return security
-    }
-
-    static func unsupported(_ scheme: ReplicatorTarget.Scheme) -> String { unsupported(scheme.rawValue) }
-
-    package static func unsupported(_ scheme: String) -> String {
-        "targets beginning with \(scheme): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE, exec:, unix: or serial:"
     }
 }
 
