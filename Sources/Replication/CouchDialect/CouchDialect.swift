@@ -70,6 +70,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     let collection: CollectionName
     /// The peer's branches come here and are decided here, so that ours wait for them.
     let pulls: Bool
+    let pushes: Bool
     let state = Mutex(State())
     private let deliver = Mutex<@Sendable ([DialectEvent]) -> Void> { _ in }
 
@@ -82,7 +83,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         limits = active.replicator.limits
         database = active.replicator.database
         collection = active.replicator.collections.first?.collection ?? .default
-        pulls = active.replicator.type.pulls
+        (pulls, pushes) = (active.replicator.type.pulls, active.replicator.type.pushes)
     }
 
     func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void) {
@@ -96,7 +97,9 @@ final class CouchDialect: RequestingDialect, Sendable {
     // MARK: - Work
 
     /// Runs a piece of work beside the session. What it fails with ends the connection.
-    func run(_ work: @escaping @Sendable (CouchDialect) async throws -> Void) {
+    ///
+    /// - Parameter finally: what is different when it is over; the session looks around then.
+    func run(_ work: @escaping @Sendable (CouchDialect) async throws -> Void, finally: @escaping @Sendable (inout State) -> Void = { _ in }) {
         state.withLock { state in
             guard !state.isOver else { return }
             state.lastTask += 1
@@ -105,7 +108,11 @@ final class CouchDialect: RequestingDialect, Sendable {
                 do { try await work(self) } catch {
                     if !self.isOver { self.tell([.failed(ReplicationError(couch: error), wantsLegacy: false)]) }
                 }
-                self.state.withLock { $0.tasks[number] = nil }
+                self.state.withLock { state in
+                    state.tasks[number] = nil
+                    finally(&state)
+                }
+                self.tell([])
             }
         }
     }

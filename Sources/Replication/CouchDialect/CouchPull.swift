@@ -101,11 +101,10 @@ extension CouchDialect {
     func fetch() {
         while let wanted = nextFetch() {
             run { dialect in
-                defer { dialect.state.withLock { $0.fetches -= 1 } }
                 await dialect.peer.untilReading()
                 try await dialect.fetch(wanted)
-                // The next portion.
-                dialect.tell([])
+            } finally: {
+                $0.fetches -= 1
             }
         }
     }

@@ -54,10 +54,7 @@ extension CouchDialect {
     /// Begins the requests that may go now.
     func write() {
         while let documents = nextWrite() {
-            run { dialect in
-                defer { dialect.state.withLock { $0.writes -= 1 } }
-                try await dialect.write(documents)
-            }
+            run { try await $0.write(documents) } finally: { $0.writes -= 1 }
         }
     }
 

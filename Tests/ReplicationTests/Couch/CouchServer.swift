@@ -64,6 +64,8 @@ final class CouchServer: Sendable {
     func count(_ request: String) -> Int { state.withLock { $0.requests.count { $0 == request } } }
     func trouble(_ trouble: @escaping Trouble) { state.withLock { $0.trouble = trouble } }
 
+    private static func text(_ value: JSONValue) -> String { value.text }
+
     // MARK: - Requests
 
     private func answer(_ request: HTTPRequest) async throws -> HTTPResponse {
@@ -144,7 +146,7 @@ final class CouchServer: Sendable {
             return .object(row)
         }
         let last = all.count > limit ? rows.last?["seq"] ?? "0" : .string("\(tree.sequence)-g1AAA_x-")
-        return .json(JSONValue(["results": .array(rows), "last_seq": last, "pending": .int(max(0, all.count - limit))]).text)
+        return .json(Self.text(["results": .array(rows), "last_seq": last, "pending": .int(max(0, all.count - limit))]))
     }
 
     private func bulkGet(_ json: JSONValue?) -> HTTPResponse {
@@ -154,12 +156,12 @@ final class CouchServer: Sendable {
             let (id, revision) = (wanted["id"]?.asString ?? "", wanted["rev"]?.asString ?? "")
             return ["id": .string(id), "docs": .array(Self.latest(id, revision, tree))]
         }
-        return .json(JSONValue(["results": .array(results)]).text)
+        return .json(Self.text(["results": .array(results)]))
     }
 
     private static func latest(_ id: String, _ revision: String, _ tree: CouchTree) -> [JSONValue] {
         let leaves = tree.documents[id]?.leaves.filter { tree.documents[id]?.path($0).contains(revision) ?? false } ?? []
-        let found = leaves.compactMap { tree.json(id, $0) }.map { JSONValue(["ok": $0]) }
+        let found = leaves.compactMap { tree.json(id, $0) }.map { found -> JSONValue in ["ok": found] }
         guard found.isEmpty else { return found }
         return [["error": ["id": .string(id), "rev": .string(revision), "error": "not_found", "reason": "missing"]]]
     }
@@ -200,7 +202,7 @@ final class CouchServer: Sendable {
             if document.revisions[winner]?.isDeleted == true { value["deleted"] = true }
             return ["id": key, "key": key, "value": .object(value)]
         }
-        return .json(JSONValue(["total_rows": 0, "offset": 0, "rows": .array(rows)]).text)
+        return .json(Self.text(["total_rows": 0, "offset": 0, "rows": .array(rows)]))
     }
 
     private func local(_ method: String, _ id: String, _ json: JSONValue?) -> HTTPResponse {
@@ -215,7 +217,7 @@ final class CouchServer: Sendable {
             let revision = "0-\((Int(old?["_rev"]?.asString?.dropFirst(2) ?? "0") ?? 0) + 1)"
             object["_rev"] = .string(revision)
             state.tree.local[id] = object
-            return .json(status: 201, JSONValue(["ok": true, "id": .string("_local/\(id)"), "rev": .string(revision)]).text)
+            return .json(status: 201, Self.text(["ok": true, "id": .string("_local/\(id)"), "rev": .string(revision)]))
         }
     }
 
