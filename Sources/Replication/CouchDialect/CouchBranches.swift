@@ -8,7 +8,10 @@ extension CouchDialect {
     func decided(_ slot: Int, _ ids: [DocumentID]) {
         guard pushes else { return }
         let seen = state.withLock { state in
-            ids.compactMap { id in state.leaves.removeValue(forKey: id).map { (id, $0) } }
+            ids.compactMap { id -> (DocumentID, Set<RevisionID>)? in
+                guard let leaves = state.leaves[id]?.filter(\.value).keys, !leaves.isEmpty else { return nil }
+                return (id, Set(leaves))
+            }
         }
         guard !seen.isEmpty else { return }
         state.withLock { $0.writes += 1 }
@@ -17,20 +20,35 @@ extension CouchDialect {
         } finally: { $0.writes -= 1 }
     }
 
+    /// These came and are stored.
+    func stored(_ revisions: [StorableRevision], _ outcomes: [StoreOutcome]) {
+        state.withLock { state in
+            guard !state.leaves.isEmpty else { return }
+            for (each, outcome) in zip(revisions, outcomes) {
+                if case .stored = outcome, state.leaves[each.revision.id] != nil { state.leaves[each.revision.id]?[each.revision.revision] = true }
+            }
+        }
+    }
+
+    /// Whether a deleted leaf ends a branch that is here.
+    func endsBranch(_ document: FoundDocument) async throws -> Bool {
+        guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, document.id) }) else {
+            return false
+        }
+        return document.history.contains { tree.isLeaf($0) && tree.isDeleted($0) == false }
+    }
+
     private func endLosers(of id: DocumentID, _ leaves: Set<RevisionID>) async throws {
         guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, id) }),
             let winner = tree.winner?.revision
         else { return }
         var lost: [RevisionID] = []
         for leaf in leaves.sorted() where leaf != winner && !tree.isAncestor(leaf, of: winner) {
-            if tree.isLeaf(leaf), tree.isDeleted(leaf) == false {
-                // Its turn comes.
-                _ = state.withLock { $0.leaves[id, default: [leaf, winner]].insert(leaf) }
-            } else {
-                lost.append(leaf)
-            }
+            // The turn of one that is still a branch here comes.
+            if !tree.isLeaf(leaf) || tree.isDeleted(leaf) == true { lost.append(leaf) }
         }
         guard !lost.isEmpty else { return }
+        state.withLock { state in for leaf in lost { state.leaves[id]?[leaf] = nil } }
         let open = PercentEncoding.encode(JSONValue.array(lost.map { .string($0.text) }).text)
         let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))

@@ -32,6 +32,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         static let patience = 60_000
         /// `couch_answer_bytes`: of one answer. A `_bulk_get` that has more is asked for in halves.
         static let answerBytes = 48 << 20
+        /// `couch_branched`: documents with several leaves whose leaves are remembered.
+        static let branched = 10_000
         /// `couch_attempts`: how often a request is sent that the peer puts off (429, 503).
         static let attempts = 5
         /// `couch_pause`: the longest that a request waits for its next attempt, in seconds; a peer that wants more ends the connection.
@@ -55,8 +57,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         var bytesAtHand = 0
         /// The peer has no `_bulk_get`.
         var lacksBulkGet = false
-        /// What the peer showed of a document: leaves that may have to be ended when a conflict is decided.
-        var leaves: [DocumentID: Set<RevisionID>] = [:]
+        /// The leaves of documents that have several at the peer, and whether each has come here: those that lose are to be ended.
+        var leaves: [DocumentID: [RevisionID: Bool]] = [:]
         var log = ReplicationLog()
         /// Attachments that came, by what the peer calls them.
         var attachments: [AttachmentName: BlobReference] = [:]

@@ -26,6 +26,8 @@ extension CouchDialect {
             let page = try FeedAnswer(try await askFeed(request), since: since)
             since = page.last
             if !page.rows.isEmpty { await offer(page.rows) }
+            // A peer that does not wait must not be asked without a pause.
+            if isCaughtUp, page.rows.isEmpty { try await environment.time.sleep(seconds: 1) }
             let isEnd = page.rows.isEmpty || page.pending.map { $0 == 0 } ?? (page.count < Portions.rows)
             if isEnd, !isCaughtUp {
                 isCaughtUp = true
@@ -63,7 +65,9 @@ extension CouchDialect {
         let number = state.withLock { state in
             state.lastList += 1
             state.lists[state.lastList] = rows
-            for row in rows where state.leaves[row.id] != nil || row.bodySize > 1 { state.leaves[row.id, default: []].insert(row.revision) }
+            for row in rows where state.leaves[row.id] != nil || row.sequence.isOfBranch && state.leaves.count < Portions.branched {
+                state.leaves[row.id, default: [:]][row.revision] = false
+            }
             return state.lastList
         }
         var list = IncomingList(handle: AnswerHandle(number: number), body: ByteBuffer())
@@ -84,7 +88,11 @@ extension CouchDialect {
         let waits = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard let rows = state.lists.removeValue(forKey: handle.number) else { return nil }
             for (row, answer) in zip(rows, answers) {
-                if case .wanted(let ancestors) = answer { state.wanted.append(WantedRevision(row: row, ancestors: ancestors)) }
+                if case .wanted(let ancestors) = answer {
+                    state.wanted.append(WantedRevision(row: row, ancestors: ancestors))
+                } else if state.leaves[row.id] != nil {
+                    state.leaves[row.id]?[row.revision] = true
+                }
             }
             defer { state.feedWaits = nil }
             return state.feedWaits
@@ -181,7 +189,10 @@ extension CouchDialect {
             case .document(let document):
                 let row = asked(document.id) { $0 == document.revision } ?? asked(document.id) { document.history.contains($0) }
                 guard let row else { continue }
-                if document.attachments.isEmpty {
+                if row.row.sequence.isOfBranch, document.isDeleted, try await !endsBranch(document) {
+                    // Of a conflict that others have decided, and that never came here.
+                    events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+                } else if document.attachments.isEmpty {
                     events.append(.pull(slot: 0, document.arrival(row.row.sequence, limits)))
                 } else {
                     attached.append((document, row))

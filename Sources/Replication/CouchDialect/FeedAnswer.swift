@@ -28,10 +28,11 @@ struct FeedAnswer {
             guard let id = try? DocumentID(text) else { continue }
             let leaves = (row["changes"]?.asArray ?? []).compactMap { $0["rev"]?.asString.flatMap { try? RevisionID($0) } }
             let isDeleted = leaves.count == 1 && row["deleted"]?.asBool == true
-            for (index, leaf) in leaves.enumerated() {
-                // Each leaf has a place of its own. The row is done with its last leaf: before that, it begins behind the row before.
-                let place = index == leaves.count - 1 ? sequence : RemoteSequence(behind: before, index, in: sequence)
-                rows.append(OfferedRow(sequence: place, id: id, revision: leaf, flags: isDeleted ? 1 : 0, bodySize: leaves.count))
+            // The winner stands first. Each leaf has a place of its own; the row is done with its last, the winner, and until then the feed
+            // goes on behind the row before.
+            for (index, leaf) in leaves.enumerated().reversed() {
+                let place = index == 0 ? sequence : RemoteSequence(behind: before, index, in: sequence)
+                rows.append(OfferedRow(sequence: place, id: id, revision: leaf, flags: isDeleted ? 1 : 0, bodySize: 0))
             }
         }
         if let end = answer["last_seq"].flatMap({ RemoteSequence(feed: $0) }) { last = end.feedText }
@@ -52,6 +53,9 @@ extension RemoteSequence {
     init(behind before: String, _ index: Int, in row: RemoteSequence) {
         self.init(json: JSONValue.string("\(before)~\(index)~\(row.feedText)").text)
     }
+
+    /// It is of a leaf that does not win.
+    var isOfBranch: Bool { json.utf8.contains(UInt8(ascii: "~")) }
 
     /// As `since` has it.
     var feedText: String {

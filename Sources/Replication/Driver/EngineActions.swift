@@ -149,6 +149,7 @@ extension ReplicationSession {
             let storing = RevisionStoring(collection: collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld)
             write { try storing.store(revisions, $0) } then: {
                 $0.noteExchanged(revisions, $1, $0.links[slot])
+                $0.couch?.stored(revisions, $1)
                 $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
             } failed: { session, error in
                 session.log(error, "\(revisions.count) revisions were not stored: \(error)")
