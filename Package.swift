@@ -204,7 +204,7 @@ let package = Package(
         .testTarget(
             name: "ReplicationTests",
             dependencies: [
-                "Replication", "Interfaces", "Environment", "Transport", "BLIP", "DocumentStore", "Documents", "Digests", "TestSupport",
+                "Replication", "Interfaces", "Environment", "Transport", "BLIP", "DocumentStore", "Documents", "Digests", "Encodings", "HTTPServer", "TestSupport",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],

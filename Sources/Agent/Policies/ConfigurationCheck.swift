@@ -133,11 +133,6 @@ public enum ConfigurationCheck {
         }
         problems += otherSyncFunctions(settings)
         for replicator in settings.replicators {
-            if [.http, .https].contains(replicator.target.value.scheme) {
-                problems.append(
-                    ConfigurationProblem(
-                        at: replicator.target.position, ReplicatorBuilding.unsupported(replicator.target.value.scheme)))
-            }
             for collection in replicator.collections {
                 for id in collection.documentIDs {
                     do { _ = try DocumentID(id.value) } catch { problems.append(ConfigurationProblem(at: id.position, "\(error)")) }

@@ -19,9 +19,6 @@ package enum ReplicatorBuilding {
         wireLog: WireLog? = nil
     ) throws -> Replicator {
         let target = settings.target.value
-        guard target.scheme != .http, target.scheme != .https else {
-            throw ConfigurationProblem(at: settings.target.position, unsupported(target.scheme))
-        }
         var collections: [CollectionReplication] = []
         let databaseSettings = policies.settings.database(named: settings.database.value)
         for wanted in settings.collections {
@@ -73,6 +70,8 @@ package enum ReplicatorBuilding {
                     logger: logger)
             } else if let address = EndpointAddress(target) {
                 endpoint(address, settings, group: group, environment, logger)
+            } else if target.scheme == .http || target.scheme == .https {
+                try databaseClient(settings, security, group: group, environment)
             } else {
                 try webSocket(settings, security, group: group, environment)
             }
@@ -99,6 +98,22 @@ package enum ReplicatorBuilding {
     private static func webSocket(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
     ) throws -> any TransportConnector {
+        let connector = WebSocketClient(try client(settings, security, environment), group: group, environment: environment)
+        return security?.watching(connector) ?? connector
+    }
+
+    /// A database of CouchDB, or of what speaks its protocol.
+    private static func databaseClient(
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+    ) throws -> any TransportConnector {
+        var connector = DatabaseClient(try client(settings, security, environment), group: group, environment: environment)
+        connector.createsTarget = settings.createTarget.value
+        return connector
+    }
+
+    private static func client(
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, _ environment: Environment
+    ) throws -> WebSocketClient.Configuration {
         var client: WebSocketClient.Configuration
         do { client = WebSocketClient.Configuration(url: try EndpointURL(settings.target.value.text)) } catch {
             throw ConfigurationProblem(at: settings.target.position, "\(error)")
@@ -114,8 +129,7 @@ package enum ReplicatorBuilding {
         fillIn(&client, settings)
         if !settings.changingSecrets.isEmpty { client.refresh = { fillIn(&$0, settings) } }
         client.secureLayer = security?.layer
-        let connector = WebSocketClient(client, group: group, environment: environment)
-        return security?.watching(connector) ?? connector
+        return client
     }
 
     /// What may come from files, as these are now.
@@ -155,12 +169,6 @@ package enum ReplicatorBuilding {
                 """)
         }
         return security
-    }
-
-    static func unsupported(_ scheme: ReplicatorTarget.Scheme) -> String { unsupported(scheme.rawValue) }
-
-    package static func unsupported(_ scheme: String) -> String {
-        "targets beginning with \(scheme): are not available in this version: expected wss:// or ws://HOST[:PORT]/DATABASE, exec:, unix: or serial:"
     }
 }
 

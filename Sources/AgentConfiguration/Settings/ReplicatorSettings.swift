@@ -17,6 +17,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var direction = Direction.pushAndPull
     /// Default false: stops when all is exchanged.
     public var continuous = false
+    /// http and https: a database that is not there is made. Default false.
+    public var createTarget = Located(false)
     /// What is replicated, by collection. Key absent: only the default collection, without options. No duplicates.
     public var collections = [ReplicatedCollectionSettings.defaultCollection]
     /// How the agent identifies itself. Default: nil, not at all.
@@ -61,9 +63,10 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("database", \.database, Form.text(.database).located, required: true, "Local database."),
         Key("target", \.target, Form<ReplicatorTarget>.target.located, required: true,
             "The other side: a ws or wss URL ending in a database; exec:COMMAND, unix:PATH or serial:DEVICE?speed=BITS, where a listener has its endpoint; or"
-                + " local:DATABASE. This version refuses http and https."),
+                + " local:DATABASE; or an http or https URL of a database of CouchDB."),
         Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
         Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
+        Key("create_target", \.createTarget, Form<Bool>.boolean.located, "Makes the remote database if it is not there (http and https)."),
         Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
         Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
         Key("headers", \.headers, .headers, "HTTP headers sent with every request."),
@@ -132,6 +135,11 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
                     at: unsafeSkipServerCertificateVerification.position,
                     "contradicts \"\(key)\" (line \(position.line), column \(position.column)): remove one of them")
             }
+        }
+        let isDatabase = scheme == .http || scheme == .https
+        if createTarget.value, !isDatabase { refuse("create_target", at: createTarget.position, "needs a database of CouchDB (http or https)", &reading) }
+        if isDatabase, collections.count > 1 {
+            refuse("collections", at: collections[1].collection.position, "only one collection goes to a database of CouchDB", &reading)
         }
         if !scheme.isNetwork, let networkInterface {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)

@@ -60,7 +60,7 @@ extension ReplicationSession {
             let base = document.base ?? document.version
             return BaseLookUp.Question(id: document.id, base: base, isExchanged: link.exchanged.holds(document.id, base))
         }
-        let knowsBlobs = dialect.slots[slot].peerKnowsBlobs
+        let knowsBlobs = dialect.knowsBlobs(slot)
         ask { () async -> Result<[DeltaOutcome], any Error> in
             do {
                 let answers = try await lookUp.bases(questions, bytes: limits.deltaBatchBytes)

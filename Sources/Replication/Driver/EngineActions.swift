@@ -149,6 +149,7 @@ extension ReplicationSession {
             let storing = RevisionStoring(collection: collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld)
             write { try storing.store(revisions, $0) } then: {
                 $0.noteExchanged(revisions, $1, $0.links[slot])
+                $0.couch?.stored(revisions, $1)
                 $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
             } failed: { session, error in
                 session.log(error, "\(revisions.count) revisions were not stored: \(error)")
@@ -165,6 +166,7 @@ extension ReplicationSession {
                 switch result {
                 case .success(let outcomes):
                     session.tell(session.links[slot], pull: .decided(outcomes))
+                    session.dialect.decided(slot, outcomes.filter(\.isDecided).map(\.id))
                     // A version that came into force meanwhile has looked through what is pending already, without these.
                     if decider.resolver?.version != asked, outcomes.contains(where: { $0.failure != nil }) {
                         session.tell(session.links[slot], pull: .resolverChanged)
@@ -210,6 +212,7 @@ extension ReplicationSession {
                     : .offered(try ChangeRows.readChanges(bytes, limits: limits))
             }
         }
+        if let rows = list.rows { return tell(link, pull: .listRead(.success(rows))) }
         if list.body.readableBytes <= limits.inlineListBytes { return tell(link, pull: .listRead(rows())) }
         ask { rows() } then: { $0.tell($0.links[slot], pull: .listRead($1)) }
     }
@@ -275,7 +278,7 @@ extension ReplicationSession {
             if link.push != nil { tell(link, push: .noteNow) }
             tellWhenNoted(link)
         case .saveAtPeer(let body, let token):
-            link.checkpointBytes = body.bytes(time: environment.time.wallSeconds())
+            link.checkpointBytes = dialect.checkpointText(body, time: environment.time.wallSeconds())
             dialect.saveCheckpoint(slot, id: id, body: link.checkpointBytes, token: token)
         case .fetchToken: dialect.fetchCheckpoint(slot, id: id)
         case .saveHere:

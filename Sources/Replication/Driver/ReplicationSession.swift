@@ -25,7 +25,9 @@ public actor ReplicationSession: MessageReceiver {
     nonisolated let logger: Logger
 
     let transport: any MessageTransport
-    var dialect: BLIPDialect
+    var dialect: any Dialect & ~Copyable
+    /// The dialect of a peer that is spoken to by requests.
+    let couch: CouchDialect?
     var links: [CollectionLink] = []
     var blobs: BlobMachine
     var files: BlobFiles
@@ -55,7 +57,7 @@ public actor ReplicationSession: MessageReceiver {
     private(set) var hasEnded = false
     var wantsLegacy = false
     private var activity = ActivityLevel.busy
-    private var documentEvents: [DocumentEvent] = []
+    var documentEvents: [DocumentEvent] = []
 
     private enum Event {
         case push(CollectionLink, PushEvent)
@@ -91,7 +93,13 @@ public actor ReplicationSession: MessageReceiver {
             limits = passive.limits
             isPassive = true
         }
-        dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), limits: limits, wire: role.wireLog(transport))
+        let wire = role.wireLog(transport)
+        couch = CouchDialect(transport, role, environment, wire)
+        if let couch {
+            dialect = couch
+        } else {
+            dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), limits: limits, wire: wire)
+        }
         (blobs, files) = (BlobMachine(limits), BlobFiles(limits))
     }
 
@@ -102,6 +110,7 @@ public actor ReplicationSession: MessageReceiver {
             self?.later { $0.stand(standing) }
         }
         transport.start(self)
+        dialect.begin { [weak self] events in self?.later { session in for event in events { session.handle(event) } } }
         guard case .active(let active) = role else { return }
         errands += 1
         environment.task { await self.setUp(active) }
@@ -369,32 +378,5 @@ public actor ReplicationSession: MessageReceiver {
         counters.update { $0.total = $0.completed }
         noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy))
         for link in links { link.release() }
-    }
-
-    /// Acknowledgements that are not noted yet only save a question next time: try, then say that it is over.
-    private func noteLast(_ end: SessionEnd) {
-        let marks = links.compactMap { link -> (RemoteID, Collection, AcknowledgedVersions.Batch)? in
-            guard let remote = link.remote, let batch = link.push?.takeUnnoted() else { return nil }
-            return (remote, link.collection, batch)
-        }
-        let observer = observer
-        guard !marks.isEmpty else { return observer.ended(end) }
-        database.write { transaction in
-            for (remote, collection, batch) in marks { try transaction.markRemote(remote, collection, batch) }
-        } completion: { _ in
-            observer.ended(end)
-        }
-    }
-
-    func report(_ event: DocumentEvent) {
-        documentEvents.append(noted(event))
-        if documentEvents.count >= 100 { flushDocumentEvents() }
-    }
-
-    private func flushDocumentEvents() {
-        guard !documentEvents.isEmpty else { return }
-        let events = documentEvents
-        documentEvents = []
-        observer.documents(events)
     }
 }

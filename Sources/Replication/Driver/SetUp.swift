@@ -11,6 +11,7 @@ extension ReplicationSession {
     /// One collection's checkpoint as both sides know it.
     private struct Start {
         var own: CheckpointBody?
+        var ownText: [UInt8] = []
         var peer: CheckpointBody?
         var peerRevision = ""
     }
@@ -36,21 +37,12 @@ extension ReplicationSession {
         let ids = chosen.map { Self.checkpointID(configuration, $0.0, privateUUID: database.privateUUID) }
         let collections = chosen.map(\.1)
         var starts = try await readOwn(ids, collections, resets: active.resets)
-        let isOnlyDefault = collections.count == 1 && collections[0].name == .default
-        var mode = BLIPDialect.Mode.collections
-        if active.startsLegacy, isOnlyDefault {
-            mode = .legacy
-        } else if try await askCollections(ids, collections, &starts) == false {
-            guard isOnlyDefault else {
-                let names = collections.map(\.name.description).joined(separator: ", ")
-                throw ReplicationError(
-                    domain: .websocket, code: 404, message: "the peer knows no collections, and \(names) was asked for")
-            }
-            mode = .legacy
+        if let couch {
+            try await openCouch(couch, ids, &starts)
+        } else {
+            try await openCollections(active, ids, collections, &starts)
         }
-        if mode == .legacy { try await askCheckpoint(ids[0], &starts[0]) }
         if hasEnded { return }
-        dialect.speak(mode, collections: collections.count, isOnlyDefault: isOnlyDefault)
         let key = configuration.remoteKey
         let remote = try await database.write { try $0.remoteID(for: key) }
         let isEmpty = try await database.read { transaction in
@@ -66,11 +58,47 @@ extension ReplicationSession {
         }
     }
 
+    /// Agrees with a peer that speaks in messages on the collections, and hears its checkpoints.
+    private func openCollections(
+        _ active: ActiveConfiguration, _ ids: [String], _ collections: [Collection], _ starts: inout [Start]
+    ) async throws {
+        let isOnlyDefault = collections.count == 1 && collections[0].name == .default
+        var mode = BLIPDialect.Mode.collections
+        if active.startsLegacy, isOnlyDefault {
+            mode = .legacy
+        } else if try await askCollections(ids, collections, &starts) == false {
+            guard isOnlyDefault else {
+                let names = collections.map(\.name.description).joined(separator: ", ")
+                throw ReplicationError(
+                    domain: .websocket, code: 404, message: "the peer knows no collections, and \(names) was asked for")
+            }
+            mode = .legacy
+        }
+        if mode == .legacy { try await askCheckpoint(ids[0], &starts[0]) }
+        if hasEnded { return }
+        dialect.speak(mode, collections: collections.count, isOnlyDefault: isOnlyDefault)
+    }
+
+    /// Hears the checkpoint of a peer that is one database: the history of both copies says how far both got together.
+    private func openCouch(_ couch: CouchDialect, _ ids: [String], _ starts: inout [Start]) async throws {
+        guard ids.count == 1 else {
+            throw ReplicationError(
+                domain: .http, code: 400, message: "a CouchDB database is one collection, and \(ids.count) are to be replicated with it",
+                remedy: "give each collection a replicator and a database of its own")
+        }
+        let peer = try await couch.open(checkpoint: ids[0])
+        starts[0].peerRevision = peer.token
+        guard starts[0].own != nil || !peer.body.isEmpty else { return }
+        let own = ReplicationLog(parsing: starts[0].ownText)
+        (starts[0].own, starts[0].peer) = couch.agree(own, ReplicationLog(parsing: peer.body))
+    }
+
     private func readOwn(_ ids: [String], _ collections: [Collection], resets: Bool) async throws -> [Start] {
         if resets { return ids.map { _ in Start() } }
         return try await database.read { transaction in
             try zip(ids, collections).map { id, collection in
-                Start(own: try transaction.checkpoint(id: id, collection: collection).map { CheckpointBody(parsing: $0.body) })
+                let text = try transaction.checkpoint(id: id, collection: collection)?.body
+                return Start(own: text.map { CheckpointBody(parsing: $0) }, ownText: text ?? [])
             }
         }
     }
@@ -170,13 +198,11 @@ extension ReplicationSession {
             watchPullPolicies(link)
             let isFirst = start.own == nil && !active.resets && isEmpty
             let wanted = configuration.collections[link.slot]
-            let request = subscription(link, wanted, since: agreed.remote, isFirst: isFirst, configuration)
-            var instead: OutgoingRequest?
-            if configuration.isContinuous, wanted.documentIDs != nil {
-                instead = request
-                instead?.body.clear()
-            }
-            dialect.subscribe(link.slot, request, instead: instead)
+            dialect.subscribe(
+                link.slot,
+                PullSubscription(
+                    since: agreed.remote, isContinuous: configuration.isContinuous, isFirst: isFirst, channels: wanted.channels,
+                    documentIDs: wanted.documentIDs))
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
         if configuration.type.pushes {
@@ -185,29 +211,6 @@ extension ReplicationSession {
                 pulls: configuration.type.pulls)
         }
         touch(link)
-    }
-
-    private func subscription(
-        _ link: CollectionLink, _ wanted: CollectionReplication, since: RemoteSequence?, isFirst: Bool,
-        _ configuration: ReplicatorConfiguration
-    ) -> OutgoingRequest {
-        var message = OutgoingRequest(profile: Profile.subChanges)
-        if let since { message.properties.append(Property.since, since.json) }
-        if configuration.isContinuous { message.properties.append(Property.continuous, "true") }
-        message.properties.append(Property.batch, String(limits.rowsPerChangeList))
-        if isFirst { message.properties.append(Property.activeOnly, "true") }
-        // Also where nothing is purged: that access is gone is an event, and the document is listed.
-        message.properties.append(Property.revocations, "true")
-        message.properties.append(Property.versioning, "rev-trees")
-        if let channels = wanted.channels {
-            message.properties.append(Property.filter, "sync_gateway/bychannel")
-            message.properties.append(Property.channels, channels.joined(separator: ","))
-        }
-        if let ids = wanted.documentIDs {
-            let body = JSONValue.object(JSONObject([JSONObject.Member(key: "docIDs", value: .array(ids.map { .string($0.text) }))]))
-            message.body = .init(bytes: body.serialize())
-        }
-        return message
     }
 
     // MARK: - Feeds

@@ -21,6 +21,8 @@ struct ReceivedRevision: Sendable {
     var body: ByteBuffer
     /// The body is a delta from this revision; the driver makes the body of it.
     var deltaSource: Version?
+    /// Its blobs came with it, and are here.
+    var hasShownBlobs = false
 }
 
 /// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.
@@ -53,6 +55,8 @@ struct IncomingList: Sendable {
     var body: ByteBuffer
     /// With a conflict the peer wants to hear our revision.
     var wantsCurrentVersions = false
+    /// The rows, where the dialect has read them.
+    var rows: ListRows?
 }
 
 /// The rows of a list, in order.

@@ -11,9 +11,6 @@ extension PassiveConfiguration {
         return ChannelPeer(user: principal.name, listener: listener)
     }
 
-    /// The peer may not push: the listener or its principal is read-only.
-    package var refusesPush: Bool { whyNothingMayBePushed != nil }
-
     /// Whose right is missing: the listener's own rule is another matter than the user's. Nil where the peer may push.
     package var whyNothingMayBePushed: String? {
         if isReadOnly { return "this listener is read-only (read_only: true)" }

@@ -52,8 +52,8 @@ package struct PeerWriting: Sendable {
 
     /// One outcome for each, in their order, when all that is stored is durable.
     package func store(_ writes: [Write]) async throws -> [Outcome] {
-        if peer.refusesPush {
-            let error = ReplicationError(domain: .http, code: 403, message: "this listener is read-only")
+        if let why = peer.whyNothingMayBePushed {
+            let error = ReplicationError(domain: .http, code: 403, message: why)
             return writes.map { _ in .refused(error) }
         }
         if peer.syncFunction != nil { try await access.note(peer, collection) }

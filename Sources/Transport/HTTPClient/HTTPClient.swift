@@ -44,6 +44,10 @@ public struct HTTPClient: Sendable {
     public var limits = TransportLimits()
     /// TLS; nil for plain HTTP.
     public var secureLayer: SecureLayer?
+    /// The longest time in which nothing is read or written; nil: no bound.
+    public var patience: TimeAmount?
+    /// A network interface's name or an address of this machine to connect from.
+    public var networkInterface: String?
     private let group: any EventLoopGroup
 
     public init(_ target: Target, group: any EventLoopGroup) {
@@ -87,7 +91,7 @@ public struct HTTPClient: Sendable {
         let ready = Ready()
         let channel: NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
         do {
-            channel = try await connect(ready)
+            channel = try await connect(ready, failure)
         } catch {
             throw NetworkErrors.replicationError(error, target: where_)
         }
@@ -153,7 +157,7 @@ public struct HTTPClient: Sendable {
         return HTTPRequestHead(version: .http1_1, method: HTTPMethod(rawValue: method), uri: uri, headers: fields)
     }
 
-    private func connect(_ ready: Ready) async throws -> NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart> {
+    private func connect(_ ready: Ready, _ failure: Failure) async throws -> NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart> {
         let eventLoop = group.next()
         let bootstrap = ClientBootstrap(group: eventLoop).connectTimeout(connectTime).resolver(SystemResolver(eventLoop: eventLoop, family: nil))
         let role: SecureLayer.Role
@@ -164,6 +168,13 @@ public struct HTTPClient: Sendable {
         let initializer: @Sendable (any Channel) -> EventLoopFuture<NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>> = { channel in
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
+                if let patience {
+                    try pipeline.addHandlers(IdleStateHandler(allTimeout: patience), PatienceHandler { [target] in
+                        failure.set(
+                            ReplicationError(
+                                network: .timeout, message: "\(target): nothing came or went for \(patience.nanoseconds / 1_000_000) ms (patience)"))
+                    })
+                }
                 if let secureLayer {
                     try pipeline.addHandlers(secureLayer.makeHandlers(role))
                     try pipeline.addHandler(ReadyHandler(ready.promise(channel.eventLoop)))
@@ -178,8 +189,8 @@ public struct HTTPClient: Sendable {
                 try pipeline.addHandler(HTTPRequestEncoder())
                 try pipeline.addHandler(
                     ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: decoderLimits)))
-                return try NIOAsyncChannel(wrappingChannelSynchronously: channel)
-            }
+                return try NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>(wrappingChannelSynchronously: channel)
+            }.flatMap { channel in InterfaceBinding.bind(channel.channel, to: networkInterface).map { channel } }
         }
         switch target {
         case .unix(let path): return try await bootstrap.connect(unixDomainSocketPath: path, channelInitializer: initializer)

@@ -12,7 +12,7 @@ struct ReplicateCommand: AsyncParsableCommand {
         commandName: "replicate", abstract: "Replicates from SOURCE to TARGET, without an agent and its configuration.",
         discussion: """
             SOURCE and TARGET are a database folder (DATA/NAME.nightjar) or the URL of a remote database \
-            (ws://HOST:PORT/DATABASE), or a message endpoint (exec:COMMAND, unix:PATH, serial:DEVICE?speed=BITS); at least one is a folder. A folder that documents are replicated into is made if it does not exist. \
+            (ws://HOST:PORT/DATABASE; http://HOST:PORT/DATABASE is one of CouchDB), or a message endpoint (exec:COMMAND, unix:PATH, serial:DEVICE?speed=BITS); at least one is a folder. A folder that documents are replicated into is made if it does not exist. \
             Documents move from SOURCE to TARGET only, unless --both is given. No agent may have the folder open.
             """)
 
@@ -44,7 +44,7 @@ struct ReplicateCommand: AsyncParsableCommand {
 
     func validate() throws {
         if selfSigned || !pinned.isEmpty, ![source, target].contains(where: { $0.hasPrefix("wss://") || $0.hasPrefix("https://") }) {
-            throw ValidationError("--pinned and --self-signed need a URL that begins with wss://")
+            throw ValidationError("--pinned and --self-signed need a URL that begins with wss:// or https://")
         }
         if maxAttempts < 0 { throw ValidationError("--max-attempts is 0 or more, not \(maxAttempts)") }
         if password != nil, user == nil { throw ValidationError("--password needs --user") }

@@ -26,12 +26,10 @@ struct DirectReplication: Sendable {
         init(_ text: String) throws(AgentError) {
             let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")).map { text[..<$0].lowercased() }
             switch scheme {
-            case "ws", "wss": self = .url(text)
+            case "ws", "wss", "http", "https": self = .url(text)
             case "exec", "unix", "serial": self = .url(text)
             case "local":
                 throw AgentError(.invalid, "\(text): local: is of an agent's configuration; here name the folder (DATA/NAME\(DatabaseFolders.suffix))")
-            case "http", "https":
-                throw AgentError(.failed, "\(text): \(ReplicatorBuilding.unsupported(scheme ?? ""))")
             default:
                 self = try Self.folder(text)
             }
@@ -41,7 +39,7 @@ struct DirectReplication: Sendable {
             guard let name = DatabaseFolders.name(of: text) else {
                 throw AgentError(
                     .invalid,
-                    "\(text) is neither a URL (wss://HOST:PORT/DATABASE), an endpoint (exec:, unix:, serial:) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
+                    "\(text) is neither a URL (wss://HOST:PORT/DATABASE, https://HOST:PORT/DATABASE), an endpoint (exec:, unix:, serial:) nor a database folder, whose name ends in \(DatabaseFolders.suffix)")
             }
             var path = text
             while path.count > 1, path.last == "/" { path.removeLast() }
@@ -143,7 +141,7 @@ struct DirectReplication: Sendable {
         try prepareCollections(local, creates: plan.type.pulls)
         let connector: any TransportConnector
         switch plan.remote {
-        case .url(let url) where !url.lowercased().hasPrefix("ws"):
+        case .url(let url) where !["ws", "http"].contains(where: { url.lowercased().hasPrefix($0) }):
             connector = try endpoint(url, group: group, logger: logger)
         case .url(let url):
             var client = WebSocketClient.Configuration(url: try EndpointURL(url))
@@ -153,7 +151,11 @@ struct DirectReplication: Sendable {
             if client.url.isSecure {
                 client.secureLayer = .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: server))))
             }
-            connector = WebSocketClient(client, group: group, environment: environment)
+            if url.lowercased().hasPrefix("ws") {
+                connector = WebSocketClient(client, group: group, environment: environment)
+            } else {
+                connector = DatabaseClient(client, group: group, environment: environment)
+            }
         case .folder:
             let remote = try Self.open(plan.remote, creates: plan.type.pushes)
             opened.append(remote)

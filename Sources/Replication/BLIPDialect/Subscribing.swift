@@ -1,0 +1,37 @@
+import BLIP
+import Documents
+
+extension BLIPDialect: Dialect {
+    func knowsBlobs(_ slot: Int) -> Bool { slots[slot].peerKnowsBlobs }
+
+    /// Subscribes to the peer's changes. Sync Gateway answers 400 to a continuous pull of chosen documents: then all are asked for.
+    mutating func subscribe(_ slot: Int, _ subscription: PullSubscription) {
+        let request = request(subscription)
+        var instead: OutgoingRequest?
+        if subscription.isContinuous, subscription.documentIDs != nil {
+            instead = request
+            instead?.body.clear()
+        }
+        subscribe(slot, request, instead: instead)
+    }
+
+    private func request(_ wanted: PullSubscription) -> OutgoingRequest {
+        var message = OutgoingRequest(profile: Profile.subChanges)
+        if let since = wanted.since { message.properties.append(Property.since, since.json) }
+        if wanted.isContinuous { message.properties.append(Property.continuous, "true") }
+        message.properties.append(Property.batch, String(limits.rowsPerChangeList))
+        if wanted.isFirst { message.properties.append(Property.activeOnly, "true") }
+        // Also where nothing is purged: that access is gone is an event, and the document is listed.
+        message.properties.append(Property.revocations, "true")
+        message.properties.append(Property.versioning, "rev-trees")
+        if let channels = wanted.channels {
+            message.properties.append(Property.filter, "sync_gateway/bychannel")
+            message.properties.append(Property.channels, channels.joined(separator: ","))
+        }
+        if let ids = wanted.documentIDs {
+            let body = JSONValue.object(JSONObject([JSONObject.Member(key: "docIDs", value: .array(ids.map { .string($0.text) }))]))
+            message.body = .init(bytes: body.serialize())
+        }
+        return message
+    }
+}

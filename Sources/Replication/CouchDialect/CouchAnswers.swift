@@ -1,0 +1,66 @@
+import Documents
+import Interfaces
+import NIOCore
+
+extension PeerRequest {
+    /// A request with a JSON body, for a JSON answer.
+    init(_ method: String, _ path: String, json: JSONValue?) {
+        self.init(method, path)
+        headers = [("Accept", "application/json")]
+        maximumAnswer = CouchDialect.Portions.answerBytes
+        guard let json else { return }
+        headers.append(("Content-Type", "application/json"))
+        body = .bytes(ByteBuffer(bytes: json.serialize()))
+    }
+}
+
+extension PeerAnswer {
+    func json(_ what: String) throws(ReplicationError) -> JSONValue {
+        guard !isTooLarge else {
+            throw ReplicationError(domain: .http, code: 502, message: "\(what): the answer has more than \(body.readableBytes) bytes (couch_answer_bytes)")
+        }
+        do { return try JSONValue(parsing: [UInt8](body.readableBytesView)) } catch {
+            throw ReplicationError(domain: .http, code: 502, message: "\(what): the answer is not JSON (\(error)); does CouchDB answer there?")
+        }
+    }
+}
+
+extension ReplicationError {
+    /// An answer that is no success, in the peer's own words.
+    init(_ answer: PeerAnswer, to what: String) {
+        let object = (try? JSONValue(parsing: [UInt8](answer.body.readableBytesView.prefix(4_096))))?.asObject
+        let words = [object?["error"]?.asString, object?["reason"]?.asString].compactMap(\.self).joined(separator: ": ")
+        self.init(domain: .http, code: answer.status, message: "\(what.prefix(200)): HTTP \(answer.status)\(words.isEmpty ? "" : ", \(words.prefix(300))")")
+        retryAfterSeconds = answer.header("retry-after").flatMap { Int($0) }.map { min(max($0, 0), 86_400) }
+    }
+
+    /// What CouchDB says of one document.
+    init(document id: DocumentID, error: String, reason: String) {
+        let code =
+            switch error {
+            case "forbidden": 403
+            case "unauthorized": 401
+            case "conflict": 409
+            case "not_found": 404
+            case "missing_stub", "file_exists": 412
+            case "bad_request", "doc_validation", "illegal_docid", "bad_content_type": 400
+            case "too_large", "document_too_large", "attachment_too_large", "request_entity_too_large": 413
+            case "timeout": 408
+            default: 500
+            }
+        self.init(domain: .http, code: code, message: "the peer refused document \(id): \(error.prefix(100)), \(reason.prefix(300))")
+    }
+
+    init(couch error: any Error) {
+        self = error as? ReplicationError ?? ReplicationError(domain: .store, code: 500, message: "\(error)")
+    }
+
+    /// The request was too much for the peer, or one of its documents was: in halves it may go.
+    var mayBeOneDocument: Bool {
+        switch domain {
+        case .http: [400, 408, 413, 422, 500, 504].contains(code)
+        case .network: code == NetworkCode.timeout.rawValue
+        default: false
+        }
+    }
+}

@@ -1,0 +1,236 @@
+import Documents
+import DocumentStore
+import Encodings
+import Interfaces
+import NIOCore
+import Synchronization
+
+/// An attachment as CouchDB names it. Its digest is of another kind than ours, so that one that came before is known by its name only.
+struct AttachmentName: Hashable, Sendable {
+    var id: DocumentID
+    var name: String
+    var digest: String
+}
+
+/// Attachments are blobs here: what comes is stored under our digest, what goes is read from there.
+extension CouchDialect {
+    /// `couch_inline_bytes`: attachments of a document that go inside of its JSON; more go as parts of a multipart body, piece by piece.
+    private static let inlineBytes: UInt64 = 1 << 20
+    /// `couch_known_attachments`: that are remembered of a connection.
+    private static let knownAttachments = 1_000
+
+    // MARK: - Pull
+
+    /// The document with its attachments here, and named as blobs are.
+    func withAttachments(_ document: FoundDocument, _ wanted: WantedRevision) async throws -> FoundDocument {
+        guard document.attachments.count <= limits.maximumBlobsPerDocument else {
+            throw ReplicationError(
+                domain: .http, code: 413,
+                message: "document \(document.id) has \(document.attachments.count) attachments, max_blobs_per_document is \(limits.maximumBlobsPerDocument)")
+        }
+        let here = wanted.ancestors.isEmpty ? nil : try await attachmentsHere(document)
+        var document = document
+        for index in document.attachments.indices {
+            guard var entry = document.attachments[index].value.asObject else { continue }
+            let name = document.attachments[index].key
+            let known = AttachmentName(id: document.id, name: name, digest: entry["digest"]?.asString ?? "")
+            var reference = state.withLock { $0.attachments[known] }
+            if reference == nil, let old = here?[name]?.asObject, Self.isSame(old, entry), let text = old["digest"]?.asString,
+                let digest = try? BlobDigest(text)
+            {
+                reference = BlobReference(digest: digest, length: entry["length"]?.asUInt64, contentType: nil)
+            }
+            if let found = reference, try await !database.blobs.perform({ $0.contains(found.digest) }) { reference = nil }
+            let blob: BlobReference
+            if let reference { blob = reference } else { blob = try await take(name, entry, document) }
+            state.withLock { state in
+                if state.attachments.count >= Self.knownAttachments { state.attachments.removeAll() }
+                state.attachments[known] = blob
+            }
+            (entry["digest"], entry["length"], entry["stub"], entry["data"]) = (.string(blob.digest.text), .int(blob.length ?? 0), true, .none)
+            (entry["encoding"], entry["encoded_length"], entry["follows"]) = (.none, .none, .none)
+            document.attachments[index].value = .object(entry)
+        }
+        return document
+    }
+
+    /// The attachments of the current revision here, if the one that comes descends from it.
+    private func attachmentsHere(_ document: FoundDocument) async throws -> JSONObject? {
+        let (name, id) = (collection, document.id)
+        guard let collection = database.collection(name) else { return nil }
+        let stored = try await database.read { transaction -> (RevisionID, [UInt8])? in
+            guard let stored = try transaction.document(collection, id), let body = try transaction.body(collection, id, stored.revision) else { return nil }
+            return (stored.revision, body)
+        }
+        guard let stored, document.history.contains(stored.0) else { return nil }
+        return (try? JSONValue(stored: stored.1))?["_attachments"]?.asObject
+    }
+
+    /// An attachment is named by the generation that it came with.
+    private static func isSame(_ old: JSONObject, _ new: JSONObject) -> Bool {
+        guard let revpos = new["revpos"]?.asUInt64, let length = new["length"]?.asUInt64 else { return false }
+        return old["revpos"]?.asUInt64 == revpos && old["length"]?.asUInt64 == length
+    }
+
+    /// Brings one attachment into the blob store.
+    private func take(_ name: String, _ entry: JSONObject, _ document: FoundDocument) async throws -> BlobReference {
+        let type = entry["content_type"]?.asString
+        if let length = entry["length"]?.asUInt64, length > UInt64(limits.maximumBlobBytes) { throw tooLarge(name, length, document) }
+        let writer = try await database.blobs.perform { try $0.writer() }
+        if let data = entry["data"]?.asString {
+            guard let bytes = Base64.decode(data) else {
+                throw ReplicationError(domain: .http, code: 400, message: "the attachment \(name) of document \(document.id) is not base64")
+            }
+            let digest = try await database.blobs.perform { _ in
+                try writer.append(bytes)
+                return try writer.finish()
+            }
+            return BlobReference(digest: digest, length: UInt64(bytes.count), contentType: type)
+        }
+        let names = name.split(separator: "/", omittingEmptySubsequences: false).map { PercentEncoding.encode(String($0)) }.joined(separator: "/")
+        let path = "/\(PercentEncoding.encode(document.id.text))/\(names)?rev=\(document.revision.text)"
+        var request = PeerRequest("GET", path)
+        request.patience = Portions.patience
+        let received = Received()
+        let (blobs, limit) = (database.blobs, UInt64(limits.maximumBlobBytes))
+        let answer = try await peer.download(request) { piece in
+            guard received.add(piece.readableBytes) <= limit else { throw self.tooLarge(name, received.bytes, document) }
+            try await blobs.perform { _ in try piece.withUnsafeReadableBytes { try writer.append($0) } }
+        }
+        guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
+        if let length = entry["length"]?.asUInt64, length != received.bytes {
+            throw ReplicationError(
+                domain: .http, code: 502, message: "the attachment \(name) of document \(document.id) has \(received.bytes) bytes instead of \(length)")
+        }
+        let digest = try await database.blobs.perform { _ in try writer.finish() }
+        return BlobReference(digest: digest, length: received.bytes, contentType: type)
+    }
+
+    private func tooLarge(_ name: String, _ length: UInt64, _ document: FoundDocument) -> ReplicationError {
+        ReplicationError(
+            domain: .http, code: 413,
+            message: "the attachment \(name) of document \(document.id) has \(length) bytes or more, max_blob_bytes is \(limits.maximumBlobBytes)")
+    }
+
+    private final class Received: Sendable {
+        private let count = Mutex<UInt64>(0)
+        var bytes: UInt64 { count.withLock { $0 } }
+
+        func add(_ more: Int) -> UInt64 {
+            count.withLock { count in
+                count += UInt64(more)
+                return count
+            }
+        }
+    }
+
+    // MARK: - Push
+
+    /// The document as JSON, with its attachments inside.
+    func text(of document: OutgoingDocument) async throws -> [UInt8] {
+        let content = document.body.isEmpty ? Array("{}".utf8) : document.body
+        guard document.hasBlobs else { return try document.couchText(content, attachments: nil) }
+        let (body, attachments) = try attachments(of: document, content)
+        var inline = JSONObject()
+        for member in attachments {
+            guard let (entry, digest) = Self.entry(member) else { continue }
+            let bytes = try await database.blobs.perform { try $0.read(digest) }
+            var sent = Self.couch(entry)
+            sent["data"] = .string(Base64.encode(bytes))
+            inline.members.append(.init(key: member.key, value: .object(sent)))
+        }
+        return try document.couchText(body, attachments: inline)
+    }
+
+    /// Sends a document whose attachments are large in a request of its own. False where it may go with the others.
+    func writeAlone(_ document: OutgoingDocument) async throws -> Bool {
+        let (body, attachments) = try attachments(of: document, document.body)
+        var parts: [BlobPart] = []
+        for member in attachments {
+            guard let (entry, digest) = Self.entry(member) else { continue }
+            let reader = try await database.blobs.perform { try $0.reader(digest) }
+            parts.append(BlobPart(name: member.key, entry: Self.couch(entry), reader: reader))
+        }
+        guard parts.reduce(0, { $0 + $1.reader.size }) > Self.inlineBytes else { return false }
+        var follows = JSONObject()
+        for part in parts {
+            var entry = part.entry
+            (entry["follows"], entry["length"]) = (true, .int(part.reader.size))
+            follows.members.append(.init(key: part.name, value: .object(entry)))
+        }
+        let boundary = Hex.encode(environment.random.bytes(16))
+        let multipart = MultipartDocument(json: try document.couchText(body, attachments: follows), parts: parts, boundary: boundary)
+        var request = PeerRequest("PUT", "/\(PercentEncoding.encode(document.id.text))?new_edits=false")
+        request.headers = [("Accept", "application/json"), ("Content-Type", "multipart/related; boundary=\"\(boundary)\"")]
+        let (blobs, piece) = (database.blobs, limits.blobPieceBytes)
+        request.body = .pieces(length: multipart.length) { write in try await multipart.send(blobs, piece: piece, write) }
+        let answer = try await ask(request)
+        guard answer.status != 401 else { throw ReplicationError(answer, to: "PUT \(request.path)") }
+        self.answer(document, answer.isGood ? nil : ReplicationError(answer, to: "PUT \(request.path)"))
+        return true
+    }
+
+    /// The body, and what is to stand under its `_attachments`: its own, and blobs that stand elsewhere in it.
+    private func attachments(of document: OutgoingDocument, _ content: [UInt8]) throws -> ([UInt8], [JSONObject.Member]) {
+        let body = try LegacyAttachments.add(to: content, generation: document.version.generation)
+        return (body, try JSONValue(stored: body)["_attachments"]?.asObject?.members ?? [])
+    }
+
+    private static func entry(_ member: JSONObject.Member) -> (JSONObject, BlobDigest)? {
+        guard let entry = member.value.asObject, let text = entry["digest"]?.asString, let digest = try? BlobDigest(text) else { return nil }
+        return (entry, digest)
+    }
+
+    /// What CouchDB wants to hear of an attachment.
+    private static func couch(_ entry: JSONObject) -> JSONObject {
+        var sent = JSONObject()
+        sent["content_type"] = .string(entry["content_type"]?.asString ?? "application/octet-stream")
+        if let revpos = entry["revpos"] { sent["revpos"] = revpos }
+        return sent
+    }
+}
+
+/// An attachment that follows its document.
+struct BlobPart: Sendable {
+    var name: String
+    var entry: JSONObject
+    var reader: BlobReader
+}
+
+/// A document and its attachments as one multipart/related body, of a length that is known before.
+struct MultipartDocument: Sendable {
+    var json: [UInt8]
+    var parts: [BlobPart]
+    var boundary: String
+
+    private var head: String { "--\(boundary)\r\nContent-Type: application/json\r\n\r\n" }
+    private var tail: String { "\r\n--\(boundary)--" }
+
+    private func head(_ part: BlobPart) -> String {
+        // The name stands in the document; parts come in its order.
+        let type = part.entry["content_type"]?.asString ?? "application/octet-stream"
+        let isSafe = type.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
+        return "\r\n--\(boundary)\r\nContent-Type: \(isSafe ? type : "application/octet-stream")\r\nContent-Length: \(part.reader.size)\r\n\r\n"
+    }
+
+    var length: Int {
+        parts.reduce(head.utf8.count + json.count + tail.utf8.count) { $0 + head($1).utf8.count + Int(clamping: $1.reader.size) }
+    }
+
+    func send(_ blobs: BlobStore, piece: Int, _ write: (ByteBuffer) async throws -> Void) async throws {
+        try await write(ByteBuffer(string: head))
+        try await write(ByteBuffer(bytes: json))
+        for part in parts {
+            try await write(ByteBuffer(string: head(part)))
+            var offset: UInt64 = 0
+            while offset < part.reader.size {
+                let (reader, from) = (part.reader, offset)
+                let bytes = try await blobs.perform { _ in try reader.read(offset: from, count: piece) }
+                guard !bytes.isEmpty else { throw ReplicationError(domain: .store, code: 500, message: "the blob \(part.name) ends early") }
+                offset += UInt64(bytes.count)
+                try await write(ByteBuffer(bytes: bytes))
+            }
+        }
+        try await write(ByteBuffer(string: tail))
+    }
+}

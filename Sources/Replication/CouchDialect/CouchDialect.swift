@@ -1,0 +1,183 @@
+import Documents
+import DocumentStore
+import Encodings
+import Environment
+import Interfaces
+import NIOCore
+import Synchronization
+
+/// CouchDB's replication protocol, version 3, as its replicator speaks it: the engine's actions become requests to `_revs_diff`,
+/// `_bulk_docs`, `_changes`, `_bulk_get` and `_local`, and the answers become the engine's events. It decides nothing.
+///
+/// Requests run in tasks; what a task finds out goes back to the session as events, in the session's own time.
+final class CouchDialect: RequestingDialect, Sendable {
+    /// What is asked of one peer at the same time, and in which portions.
+    enum Portions {
+        /// `couch_rows`: rows of `_changes` in one answer.
+        static let rows = 500
+        /// `couch_lists`: such answers that wait for the store.
+        static let lists = 3
+        /// `couch_fetch`: revisions in one `_bulk_get`.
+        static let fetch = 100
+        /// `couch_fetches`: such requests under way.
+        static let fetches = 3
+        /// `couch_docs`, `couch_doc_bytes`: documents and bytes in one `_bulk_docs`.
+        static let documents = 200
+        static let documentBytes = 1 << 20
+        /// `couch_writes`: such requests under way.
+        static let writes = 3
+        /// `couch_heartbeat`: milliseconds between two signs of life of a feed that has no news.
+        static let heartbeat = 10_000
+        /// `couch_patience`: milliseconds without a byte after which a request is given up.
+        static let patience = 60_000
+        /// `couch_answer_bytes`: of one answer. A `_bulk_get` that has more is asked for in halves.
+        static let answerBytes = 48 << 20
+        /// `couch_branched`: documents with several leaves whose leaves are remembered.
+        static let branched = 10_000
+        /// `couch_attempts`: how often a request is sent that the peer puts off (429, 503).
+        static let attempts = 5
+        /// `couch_pause`: the longest that a request waits for its next attempt, in seconds; a peer that wants more ends the connection.
+        static let pause = 60
+    }
+
+    struct State {
+        var generation = 0
+        var isOver = false
+        var tasks: [Int: Task<Void, Never>] = [:]
+        var lastTask = 0
+        // Push
+        var outgoing: [OutgoingDocument] = []
+        var writes = 0
+        // Pull
+        var lists: [UInt64: [OfferedRow]] = [:]
+        var lastList: UInt64 = 0
+        var feedWaits: CheckedContinuation<Void, Never>?
+        var wanted: [WantedRevision] = []
+        var fetches = 0
+        var bytesAtHand = 0
+        /// The peer has no `_bulk_get`.
+        var lacksBulkGet = false
+        /// The leaves of documents that have several at the peer, and whether each has come here: those that lose are to be ended.
+        var leaves: [DocumentID: [RevisionID: Bool]] = [:]
+        var log = ReplicationLog()
+        /// Attachments that came, by what the peer calls them.
+        var attachments: [AttachmentName: BlobReference] = [:]
+    }
+
+    let peer: any HTTPPeer
+    let wire: WireLog?
+    let limits: ReplicationLimits
+    let environment: Environment
+    let database: Database
+    let collection: CollectionName
+    /// The peer's branches come here and are decided here, so that ours wait for them.
+    let pulls: Bool
+    let pushes: Bool
+    let state = Mutex(State())
+    private let deliver = Mutex<@Sendable ([DialectEvent]) -> Void> { _ in }
+
+    /// Nil where the transport carries messages.
+    init?(_ transport: any MessageTransport, _ role: SessionRole, _ environment: Environment, _ wire: WireLog?) {
+        guard let peer = transport as? any HTTPPeer, case .active(let active) = role else { return nil }
+        self.peer = peer
+        self.wire = wire
+        self.environment = environment
+        limits = active.replicator.limits
+        database = active.replicator.database
+        collection = active.replicator.collections.first?.collection ?? .default
+        (pulls, pushes) = (active.replicator.type.pulls, active.replicator.type.pushes)
+    }
+
+    func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void) {
+        self.deliver.withLock { $0 = deliver }
+        let session = Hex.encode(environment.random.bytes(16))
+        state.withLock { $0.log.session = session }
+    }
+
+    func tell(_ events: [DialectEvent]) { deliver.withLock { $0 }(events) }
+
+    // MARK: - Work
+
+    /// Runs a piece of work beside the session. What it fails with ends the connection.
+    ///
+    /// - Parameter finally: what is different when it is over; the session looks around then.
+    func run(_ work: @escaping @Sendable (CouchDialect) async throws -> Void, finally: @escaping @Sendable (inout State) -> Void = { _ in }) {
+        state.withLock { state in
+            guard !state.isOver else { return }
+            state.lastTask += 1
+            let number = state.lastTask
+            state.tasks[number] = environment.task {
+                do { try await work(self) } catch {
+                    if !self.isOver { self.tell([.failed(ReplicationError(couch: error), wantsLegacy: false)]) }
+                }
+                self.state.withLock { state in
+                    state.tasks[number] = nil
+                    finally(&state)
+                }
+                self.tell([])
+            }
+        }
+    }
+
+    var isOver: Bool { state.withLock { $0.isOver } }
+    var hasPendingOutput: Bool { state.withLock { !$0.outgoing.isEmpty || $0.writes > 0 } }
+    var bufferedBytes: Int { state.withLock { $0.bytesAtHand } }
+
+    func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
+        write()
+        fetch()
+        return nil
+    }
+
+    func end() {
+        let (tasks, waits) = state.withLock { state in
+            state.isOver = true
+            defer { (state.tasks, state.feedWaits, state.wanted, state.outgoing, state.lists) = ([:], nil, [], [], [:]) }
+            return (Array(state.tasks.values), state.feedWaits)
+        }
+        for task in tasks { task.cancel() }
+        waits?.resume()
+    }
+
+    /// Sends a request. One that the peer puts off (429, 503) is sent again when the peer said, a few times.
+    func ask(_ request: PeerRequest) async throws -> PeerAnswer {
+        var request = request
+        request.patience = max(request.patience, Portions.patience)
+        var attempt = 1
+        while true {
+            let answer = try await peer.exchange(request)
+            guard answer.status == 429 || answer.status == 503, attempt < Portions.attempts else { return answer }
+            let seconds = answer.header("retry-after").flatMap { Int($0) } ?? 1 << attempt
+            guard seconds <= Portions.pause else { return answer }
+            attempt += 1
+            try await environment.time.sleep(seconds: max(0, seconds))
+        }
+    }
+
+    /// Sends JSON and reads JSON; what is no 2xx is thrown.
+    func askJSON(_ method: String, _ path: String, _ body: JSONValue? = .none) async throws -> JSONValue {
+        let answer = try await ask(PeerRequest(method, path, json: body))
+        guard answer.isGood else { throw ReplicationError(answer, to: "\(method) \(path)") }
+        return try answer.json("\(method) \(path)")
+    }
+
+    // MARK: - What does not differ
+
+    func push(_ slot: Int, _ style: PushStyle, generation: Int) { state.withLock { $0.generation = generation } }
+    func maximumHistory(_ slot: Int) -> Int { limits.maximumReceivedHistory }
+
+    /// There is no proof in this protocol: the blob itself is asked for.
+    func requestProof(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, nonce: [UInt8]) {
+        tell([.blob(.proofArrived(transfer, nil))])
+    }
+
+    /// Attachments come with their documents; what is still asked for was named by a digest that the peer does not know.
+    func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool) {
+        let error = ReplicationError(domain: .http, code: 404, message: "document \(document) names the blob \(transfer.digest), which is no attachment of it")
+        tell([.blob(.failed(transfer, error))])
+    }
+
+    func consumed(_ transfer: BlobTransfer, bytes: Int) {}
+    func abandon(_ transfer: BlobTransfer) {}
+    func forget(_ transfer: BlobTransfer) {}
+}

@@ -1,0 +1,113 @@
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// One entry of what `_bulk_get` or `open_revs` answered.
+enum FoundRevision: Sendable {
+    case document(FoundDocument)
+    case missing(DocumentID, RevisionID, error: String)
+    case bad(String)
+
+    init(_ value: JSONValue) {
+        if let document = value["ok"]?.asObject {
+            do { self = .document(try FoundDocument(document)) } catch { self = .bad(error.message) }
+        } else if let error = value["error"]?.asObject, let id = error["id"]?.asString.flatMap({ try? DocumentID($0) }),
+            let revision = error["rev"]?.asString.flatMap({ try? RevisionID($0) })
+        {
+            self = .missing(id, revision, error: error["error"]?.asString ?? "unknown_error")
+        } else {
+            self = .bad("it is neither a document nor an error")
+        }
+    }
+}
+
+/// A document as CouchDB writes it, taken apart.
+struct FoundDocument: Sendable {
+    var id: DocumentID
+    var revision: RevisionID
+    /// Ancestors, newest first.
+    var history: [RevisionID]
+    var isDeleted: Bool
+    /// Without what belongs to the protocol.
+    var content: JSONObject
+    var attachments: [JSONObject.Member]
+
+    /// What belongs to the protocol and says nothing of the content.
+    private static let protocolKeys: Set<String> = [
+        "_id", "_rev", "_revisions", "_deleted", "_attachments", "_conflicts", "_deleted_conflicts", "_revs_info", "_local_seq",
+    ]
+
+    init(_ object: JSONObject) throws(MessageError) {
+        guard let idText = object["_id"]?.asString, let revisionText = object["_rev"]?.asString else { throw .bad("a document needs _id and _rev") }
+        do { id = try DocumentID(idText) } catch { throw .bad("\(error)") }
+        do { revision = try RevisionID(revisionText) } catch { throw .bad("\(error)") }
+        history = []
+        if let start = object["_revisions"]?["start"]?.asUInt64, let ids = object["_revisions"]?["ids"]?.asArray {
+            for (index, digest) in ids.enumerated().dropFirst() {
+                guard let digest = digest.asString, UInt64(index) < start, let ancestor = try? RevisionID("\(start - UInt64(index))-\(digest)") else {
+                    throw .bad("the _revisions of \(idText) cannot be read")
+                }
+                history.append(ancestor)
+            }
+        }
+        isDeleted = object["_deleted"]?.asBool ?? false
+        attachments = object["_attachments"]?.asObject?.members ?? []
+        content = JSONObject(object.members.filter { !Self.protocolKeys.contains($0.key) })
+    }
+
+    /// The engine's event for it.
+    func arrival(_ sequence: RemoteSequence, _ limits: ReplicationLimits) -> PullEvent {
+        var content = content
+        if !attachments.isEmpty { content["_attachments"] = .object(JSONObject(attachments)) }
+        let body = ByteBuffer(bytes: JSONValue.object(content).serialize())
+        guard body.readableBytes <= limits.maximumDocumentBytes, history.count <= limits.maximumReceivedHistory else {
+            let what = history.count > limits.maximumReceivedHistory
+                ? "a history of \(history.count) revisions, max_received_history is \(limits.maximumReceivedHistory)"
+                : "\(body.readableBytes) bytes, max_document_bytes is \(limits.maximumDocumentBytes)"
+            let error = ReplicationError(domain: .http, code: 413, message: "document \(id) has \(what)")
+            return .arrivalRefused(sequence, id, error, isFinal: true)
+        }
+        var received = ReceivedRevision(
+            replyTo: nil, id: id, revision: revision, history: history, isDeleted: isDeleted, sequence: sequence, body: body)
+        received.hasShownBlobs = !attachments.isEmpty
+        return .arrived(received)
+    }
+}
+
+extension OutgoingDocument {
+    /// The document as `_bulk_docs` takes it.
+    ///
+    /// - Parameters:
+    ///   - content: its body, a JSON object.
+    ///   - attachments: in place of the body's own.
+    func couchText(_ content: [UInt8], attachments: JSONObject?) throws -> [UInt8] {
+        var ids: [JSONValue] = [.string(String(version.digest))]
+        var generation = version.generation
+        for ancestor in history {
+            // A history with a hole ends at the hole.
+            guard ancestor.generation + 1 == generation else { break }
+            generation = ancestor.generation
+            ids.append(.string(String(ancestor.digest)))
+        }
+        var head = JSONObject()
+        head["_id"] = .string(id.text)
+        head["_rev"] = .string(version.text)
+        head["_revisions"] = ["start": .int(version.generation), "ids": .array(ids)]
+        if isDeleted { head["_deleted"] = true }
+        if let attachments {
+            head["_attachments"] = .object(attachments)
+            guard case .object(var object) = try JSONValue(stored: content) else { return [] }
+            object["_attachments"] = .none
+            head.members += object.members
+            return JSONValue.object(head).serialize()
+        }
+        // The body goes on behind the head, byte for byte.
+        var text = JSONValue.object(head).serialize()
+        let inner = content.drop { $0 != UInt8(ascii: "{") }.dropFirst()
+        text.removeLast()
+        if inner.first(where: { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }) ?? UInt8(ascii: "}") != UInt8(ascii: "}") { text.append(UInt8(ascii: ",")) }
+        if inner.isEmpty { text.append(UInt8(ascii: "}")) } else { text.append(contentsOf: inner) }
+        return text
+    }
+}

@@ -1,0 +1,220 @@
+import Documents
+import DocumentStore
+import Encodings
+import Interfaces
+import NIOCore
+
+/// A revision that the engine wants, of a row that the peer announced.
+struct WantedRevision: Sendable {
+    var row: OfferedRow
+    /// What is here of it.
+    var ancestors: [Version]
+}
+
+/// Pull: `_changes` becomes lists of changes, what is wanted of them comes by `_bulk_get`.
+extension CouchDialect {
+    func subscribe(_ slot: Int, _ subscription: PullSubscription) {
+        run { try await $0.follow(subscription) }
+    }
+
+    /// Reads the feed to its end, and waits there for more.
+    private func follow(_ subscription: PullSubscription) async throws {
+        var since = subscription.since?.feedText ?? "0"
+        var isCaughtUp = false
+        while !isOver {
+            let request = changes(subscription, since: since, waits: isCaughtUp)
+            let page = try FeedAnswer(try await askFeed(request), since: since)
+            since = page.last
+            if !page.rows.isEmpty { await offer(page.rows) }
+            // A peer that does not wait must not be asked without a pause.
+            if isCaughtUp, page.rows.isEmpty { try await environment.time.sleep(seconds: 1) }
+            let isEnd = page.rows.isEmpty || page.pending.map { $0 == 0 } ?? (page.count < Portions.rows)
+            if isEnd, !isCaughtUp {
+                isCaughtUp = true
+                var marker = IncomingList(handle: nil, body: ByteBuffer())
+                marker.rows = .offered([])
+                tell([.pull(slot: 0, .listArrived(marker))])
+                if !subscription.isContinuous { return }
+            }
+        }
+    }
+
+    private func changes(_ subscription: PullSubscription, since: String, waits: Bool) -> PeerRequest {
+        var path = "/_changes?style=all_docs&since=\(PercentEncoding.encode(since))&limit=\(Portions.rows)"
+        if waits { path += "&feed=longpoll&heartbeat=\(Portions.heartbeat)" }
+        var body: JSONValue?
+        if let ids = subscription.documentIDs {
+            path += "&filter=_doc_ids"
+            body = .some(["doc_ids": .array(ids.map { .string($0.text) })])
+        } else if let channels = subscription.channels {
+            path += "&filter=sync_gateway%2Fbychannel&channels=\(channels.map(PercentEncoding.encode).joined(separator: ","))"
+        }
+        var request = PeerRequest(body == nil ? "GET" : "POST", path, json: body)
+        request.patience = Portions.heartbeat * 3
+        return request
+    }
+
+    private func askFeed(_ request: PeerRequest) async throws -> JSONValue {
+        let answer = try await ask(request)
+        guard answer.isGood else { throw ReplicationError(answer, to: "\(request.method) \(request.path)") }
+        return try answer.json("\(request.method) \(request.path)")
+    }
+
+    /// Hands rows to the engine; returns when it has room for more.
+    private func offer(_ rows: [OfferedRow]) async {
+        let number = state.withLock { state in
+            state.lastList += 1
+            state.lists[state.lastList] = rows
+            for row in rows where state.leaves[row.id] != nil || row.sequence.isOfBranch && state.leaves.count < Portions.branched {
+                state.leaves[row.id, default: [:]][row.revision] = false
+            }
+            return state.lastList
+        }
+        var list = IncomingList(handle: AnswerHandle(number: number), body: ByteBuffer())
+        list.rows = .offered(rows.map { .row($0) })
+        tell([.pull(slot: 0, .listArrived(list))])
+        await withCheckedContinuation { continuation in
+            let goesOn = state.withLock { state in
+                if state.isOver || state.lists.count < Portions.lists { return true }
+                state.feedWaits = continuation
+                return false
+            }
+            if goesOn { continuation.resume() }
+        }
+    }
+
+    func answer(_ handle: AnswerHandle?, changes answers: [ChangeAnswer]) {
+        guard let handle else { return }
+        let waits = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard let rows = state.lists.removeValue(forKey: handle.number) else { return nil }
+            for (row, answer) in zip(rows, answers) {
+                if case .wanted(let ancestors) = answer {
+                    state.wanted.append(WantedRevision(row: row, ancestors: ancestors))
+                } else if state.leaves[row.id] != nil {
+                    state.leaves[row.id]?[row.revision] = true
+                }
+            }
+            defer { state.feedWaits = nil }
+            return state.feedWaits
+        }
+        waits?.resume()
+    }
+
+    /// A list that cannot be looked at: the engine ends the connection.
+    func refuse(_ handle: AnswerHandle?, _ error: MessageError) { answer(handle, changes: []) }
+
+    // MARK: - Revisions
+
+    /// Begins the requests that may go now.
+    func fetch() {
+        while let wanted = nextFetch() {
+            run { dialect in
+                await dialect.peer.untilReading()
+                try await dialect.fetch(wanted)
+            } finally: {
+                $0.fetches -= 1
+            }
+        }
+    }
+
+    private func nextFetch() -> [WantedRevision]? {
+        state.withLock { state in
+            guard !state.isOver, !state.wanted.isEmpty, state.fetches < Portions.fetches else { return nil }
+            let count = min(state.wanted.count, Portions.fetch)
+            guard count == Portions.fetch || state.fetches == 0 else { return nil }
+            defer { state.wanted.removeFirst(count) }
+            state.fetches += 1
+            return Array(state.wanted[..<count])
+        }
+    }
+
+    private func fetch(_ wanted: [WantedRevision]) async throws {
+        if state.withLock({ $0.lacksBulkGet }) { return try await fetchOneByOne(wanted) }
+        let docs = JSONValue.array(
+            wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
+        let answer = try await ask(PeerRequest("POST", "/_bulk_get?revs=true&latest=true&attachments=false", json: ["docs": docs]))
+        if [400, 404, 405, 415, 501].contains(answer.status) {
+            state.withLock { $0.lacksBulkGet = true }
+            return try await fetchOneByOne(wanted)
+        }
+        if answer.isTooLarge || answer.status == 413 {
+            if wanted.count == 1 { return refuse(wanted[0], tooLarge(wanted[0])) }
+            try await fetch(Array(wanted[..<(wanted.count / 2)]))
+            return try await fetch(Array(wanted[(wanted.count / 2)...]))
+        }
+        guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_get") }
+        var found: [FoundRevision] = []
+        for result in try answer.json("POST _bulk_get")["results"]?.asArray ?? [] {
+            for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each)) }
+        }
+        try await take(found, for: wanted, bytes: answer.body.readableBytes)
+    }
+
+    /// As CouchDB 1.x and peers without `_bulk_get` have it.
+    private func fetchOneByOne(_ wanted: [WantedRevision]) async throws {
+        for each in wanted {
+            let open = PercentEncoding.encode("[\"\(each.row.revision.text)\"]")
+            let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&open_revs=\(open)"
+            let answer = try await ask(PeerRequest("GET", path, json: nil))
+            if answer.isTooLarge { refuse(each, tooLarge(each)); continue }
+            if answer.status == 404 { try await take([], for: [each], bytes: 0); continue }
+            guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
+            let found = (try answer.json("GET \(path)").asArray ?? []).map { FoundRevision($0) }
+            try await take(found, for: [each], bytes: answer.body.readableBytes)
+        }
+    }
+
+    private func tooLarge(_ wanted: WantedRevision) -> ReplicationError {
+        ReplicationError(
+            domain: .http, code: 413, message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes)")
+    }
+
+    private func refuse(_ wanted: WantedRevision, _ error: ReplicationError) {
+        tell([.pull(slot: 0, .arrivalRefused(wanted.row.sequence, wanted.row.id, error, isFinal: true))])
+    }
+
+    /// Matches what came with what was asked for: the peer may have newer revisions by now, or nothing any more.
+    private func take(_ found: [FoundRevision], for wanted: [WantedRevision], bytes: Int) async throws {
+        state.withLock { $0.bytesAtHand += bytes }
+        defer { state.withLock { $0.bytesAtHand -= bytes } }
+        var open: [DocumentID: [WantedRevision]] = Dictionary(grouping: wanted, by: \.row.id)
+        var events: [DialectEvent] = []
+        var attached: [(FoundDocument, WantedRevision)] = []
+        func asked(_ id: DocumentID, _ isIt: (RevisionID) -> Bool) -> WantedRevision? {
+            guard let index = open[id]?.firstIndex(where: { isIt($0.row.revision) }) else { return nil }
+            return open[id]?.remove(at: index)
+        }
+        for each in found {
+            switch each {
+            case .document(let document):
+                let row = asked(document.id) { $0 == document.revision } ?? asked(document.id) { document.history.contains($0) }
+                guard let row else { continue }
+                if row.row.sequence.isOfBranch, document.isDeleted, try await !endsBranch(document) {
+                    // Of a conflict that others have decided, and that never came here.
+                    events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+                } else if document.attachments.isEmpty {
+                    events.append(.pull(slot: 0, document.arrival(row.row.sequence, limits)))
+                } else {
+                    attached.append((document, row))
+                }
+            case .missing(let id, let revision, let error):
+                guard error != "not_found", let row = asked(id, { $0 == revision }) else { continue }
+                let failure = ReplicationError(document: id, error: error, reason: "it was not given out")
+                events.append(.pull(slot: 0, .arrivalRefused(row.row.sequence, id, failure, isFinal: !failure.isTransient)))
+            case .bad(let why): events.append(.warn("a revision of _bulk_get was refused: \(why)"))
+            }
+        }
+        for (_, row) in attached { open[row.row.id]?.removeAll { $0.row.sequence == row.row.sequence } }
+        for row in wanted where open[row.row.id]?.contains(where: { $0.row.sequence == row.row.sequence }) == true {
+            events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+        }
+        tell(events)
+        for (document, row) in attached {
+            do { tell([.pull(slot: 0, try await withAttachments(document, row).arrival(row.row.sequence, limits))]) } catch {
+                let failure = ReplicationError(couch: error)
+                guard failure.domain == .http, !failure.isTransient else { throw error }
+                refuse(row, failure)
+            }
+        }
+    }
+}

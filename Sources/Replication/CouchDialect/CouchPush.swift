@@ -1,0 +1,135 @@
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// Push: what is offered is asked of `_revs_diff`, what is wanted goes in `_bulk_docs`.
+extension CouchDialect {
+    func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
+        run { dialect in
+            let answers = try await dialect.differences(documents)
+            dialect.tell([.push(slot: slot, .answered(list, answers))])
+        }
+    }
+
+    private func differences(_ documents: [OutgoingDocument]) async throws -> [OfferAnswer] {
+        var question = JSONObject()
+        question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
+        let missing = try await askJSON("POST", "/_revs_diff", .object(question)).asObject ?? JSONObject()
+        var wanted: [DocumentID: [Version]] = [:]
+        for member in missing.members {
+            guard let id = try? DocumentID(member.key), !(member.value["missing"]?.asArray ?? []).isEmpty else { continue }
+            wanted[id] = (member.value["possible_ancestors"]?.asArray ?? []).compactMap { $0.asString.flatMap { try? RevisionID($0) } }
+        }
+        // A peer that takes every branch would take ours as well; where its branches come here, the decision is made here first.
+        let current = pulls ? try await winners(documents.filter { wanted[$0.id] != nil }) : [:]
+        return documents.map { document in
+            guard let known = wanted[document.id] else { return .has }
+            if let winner = current[document.id], winner != document.peerVersion, !document.history.contains(winner) {
+                return .conflict(current: winner)
+            }
+            return .wanted(known: known)
+        }
+    }
+
+    /// The peer's current revisions of these documents, where they are not deleted.
+    private func winners(_ documents: [OutgoingDocument]) async throws -> [DocumentID: Version] {
+        guard !documents.isEmpty else { return [:] }
+        let keys = JSONValue.array(documents.map { .string($0.id.text) })
+        let rows = try await askJSON("POST", "/_all_docs", ["keys": keys])["rows"]?.asArray ?? []
+        var winners: [DocumentID: Version] = [:]
+        for row in rows {
+            guard let value = row["value"], value["deleted"]?.asBool != true, let id = row["id"]?.asString.flatMap({ try? DocumentID($0) }),
+                let revision = value["rev"]?.asString.flatMap({ try? RevisionID($0) })
+            else { continue }
+            winners[id] = revision
+        }
+        return winners
+    }
+
+    func send(_ slot: Int, _ document: OutgoingDocument, delta: [UInt8]?) {
+        state.withLock { $0.outgoing.append(document) }
+    }
+
+    /// Begins the requests that may go now.
+    func write() {
+        while let documents = nextWrite() {
+            run { try await $0.write(documents) } finally: { $0.writes -= 1 }
+        }
+    }
+
+    private func nextWrite() -> [OutgoingDocument]? {
+        state.withLock { state in
+            guard !state.isOver, !state.outgoing.isEmpty, state.writes < Portions.writes else { return nil }
+            var count = 0
+            var bytes = 0
+            while count < state.outgoing.count, count < Portions.documents, bytes < Portions.documentBytes {
+                bytes += state.outgoing[count].body.count
+                count += 1
+            }
+            // What is alone waits for company while others are under way.
+            let isFull = count == Portions.documents || bytes >= Portions.documentBytes
+            guard isFull || state.writes == 0 else { return nil }
+            defer { state.outgoing.removeFirst(count) }
+            state.writes += 1
+            return Array(state.outgoing[..<count])
+        }
+    }
+
+    private func write(_ documents: [OutgoingDocument]) async throws {
+        var plain: [OutgoingDocument] = []
+        var texts: [[UInt8]] = []
+        for document in documents {
+            do {
+                if document.hasBlobs, try await writeAlone(document) { continue }
+                texts.append(try await text(of: document))
+                plain.append(document)
+            } catch {
+                let failure = ReplicationError(couch: error)
+                guard failure.domain == .http || failure.domain == .store else { throw error }
+                answer(document, failure)
+            }
+        }
+        if !plain.isEmpty { try await write(plain[...], texts[...]) }
+    }
+
+    /// Writes, in halves if the peer cannot take all of it, down to the document that it cannot take.
+    private func write(_ documents: ArraySlice<OutgoingDocument>, _ texts: ArraySlice<[UInt8]>) async throws {
+        do {
+            try await writeAtOnce(documents, texts)
+        } catch let error as ReplicationError where error.mayBeOneDocument {
+            guard documents.count > 1 else { return answer(documents[documents.startIndex], error) }
+            let middle = documents.startIndex + documents.count / 2
+            try await write(documents[..<middle], texts[..<middle])
+            try await write(documents[middle...], texts[middle...])
+        }
+    }
+
+    private func writeAtOnce(_ documents: ArraySlice<OutgoingDocument>, _ texts: ArraySlice<[UInt8]>) async throws {
+        var body = ByteBuffer()
+        body.reserveCapacity(texts.reduce(64) { $0 + $1.count + 1 })
+        body.writeString("{\"new_edits\":false,\"docs\":[")
+        for (index, text) in texts.enumerated() {
+            if index > 0 { body.writeString(",") }
+            body.writeBytes(text)
+        }
+        body.writeString("]}")
+        var request = PeerRequest("POST", "/_bulk_docs", json: nil)
+        request.headers.append(("Content-Type", "application/json"))
+        request.body = .bytes(body)
+        let answer = try await ask(request)
+        guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_docs") }
+        var errors: [DocumentID: ReplicationError] = [:]
+        for row in try answer.json("POST _bulk_docs").asArray ?? [] {
+            guard let error = row["error"]?.asString, let id = row["id"]?.asString.flatMap({ try? DocumentID($0) }) else { continue }
+            errors[id] = ReplicationError(document: id, error: error, reason: row["reason"]?.asString ?? "")
+        }
+        let generation = state.withLock { $0.generation }
+        tell(documents.map { .revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: $0.id), errors[$0.id]) })
+    }
+
+    func answer(_ document: OutgoingDocument, _ error: ReplicationError?) {
+        let generation = state.withLock { $0.generation }
+        tell([.revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: document.id), error)])
+    }
+}

@@ -1,0 +1,66 @@
+import Documents
+import Interfaces
+
+/// One answer of `_changes`.
+struct FeedAnswer {
+    var rows: [OfferedRow] = []
+    /// Rows as the peer counts them: one for a document.
+    var count = 0
+    /// Where the feed goes on.
+    var last: String
+    /// How many rows are behind it, where the peer says so.
+    var pending: Int64?
+
+    init(_ answer: JSONValue, since: String) throws(ReplicationError) {
+        guard let results = answer["results"]?.asArray else {
+            throw ReplicationError(domain: .http, code: 502, message: "_changes has no results; does CouchDB answer there?")
+        }
+        last = since
+        count = results.count
+        pending = answer["pending"]?.asInt64
+        for row in results {
+            guard let sequence = row["seq"].flatMap({ RemoteSequence(feed: $0) }), let text = row["id"]?.asString else {
+                throw ReplicationError(domain: .http, code: 502, message: "a row of _changes has no seq or no id")
+            }
+            let before = last
+            last = sequence.feedText
+            // Design documents are the peer's own programs.
+            guard let id = try? DocumentID(text) else { continue }
+            let leaves = (row["changes"]?.asArray ?? []).compactMap { $0["rev"]?.asString.flatMap { try? RevisionID($0) } }
+            let isDeleted = leaves.count == 1 && row["deleted"]?.asBool == true
+            // The winner stands first. Each leaf has a place of its own; the row is done with its last, the winner, and until then the feed
+            // goes on behind the row before.
+            for (index, leaf) in leaves.enumerated().reversed() {
+                let place = index == 0 ? sequence : RemoteSequence(behind: before, index, in: sequence)
+                rows.append(OfferedRow(sequence: place, id: id, revision: leaf, flags: isDeleted ? 1 : 0, bodySize: 0))
+            }
+        }
+        if let end = answer["last_seq"].flatMap({ RemoteSequence(feed: $0) }) { last = end.feedText }
+    }
+}
+
+extension RemoteSequence {
+    /// A number, a text, or what BigCouch had: an array.
+    init?(feed value: JSONValue) {
+        switch value {
+        case .number, .string: self.init(json: value.text)
+        case .array: self.init(json: JSONValue.string(value.text).text)
+        default: return nil
+        }
+    }
+
+    /// One leaf of several that share a row.
+    init(behind before: String, _ index: Int, in row: RemoteSequence) {
+        self.init(json: JSONValue.string("\(before)~\(index)~\(row.feedText)").text)
+    }
+
+    /// It is of a leaf that does not win.
+    var isOfBranch: Bool { json.utf8.contains(UInt8(ascii: "~")) }
+
+    /// As `since` has it.
+    var feedText: String {
+        guard case .string(let text)? = try? JSONValue(parsing: json) else { return json }
+        guard let end = text.utf8.firstIndex(of: UInt8(ascii: "~")) else { return text }
+        return String(text[..<end])
+    }
+}

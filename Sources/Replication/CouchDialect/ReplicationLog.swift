@@ -1,0 +1,126 @@
+import Documents
+import Interfaces
+
+/// What both sides keep of a replication under `_local`: the history by which they find the last point that both have reached, as
+/// CouchDB's replication protocol describes it. Ours counts both directions.
+struct ReplicationLog: Equatable, Sendable {
+    struct Entry: Equatable, Sendable {
+        var session: String
+        var body: CheckpointBody
+    }
+
+    /// `couch_history`: entries that are kept. CouchDB's.
+    static let length = 50
+
+    /// The present session's.
+    var session = ""
+    /// Newest first, one for a session.
+    var history: [Entry] = []
+
+    init() {}
+
+    init(parsing bytes: [UInt8]) {
+        guard case .object(let object)? = try? JSONValue(parsing: bytes) else { return }
+        session = object["session_id"]?.asString ?? ""
+        for item in (object["history"]?.asArray ?? []).prefix(Self.length) {
+            guard let session = item["session_id"]?.asString else { continue }
+            history.append(Entry(session: session, body: CheckpointBody(parsing: item.serialize())))
+        }
+    }
+
+    /// How far both came together; nil where they never met.
+    static func common(_ own: ReplicationLog, _ peer: ReplicationLog) -> CheckpointBody? {
+        for entry in own.history {
+            guard let other = peer.history.first(where: { $0.session == entry.session }) else { continue }
+            // The peer's copy is saved first, so ours is what both have. A peer that went back to a backup is behind it.
+            return CheckpointBody(local: min(entry.body.local, other.body.local), remote: entry.body.remote)
+        }
+        return nil
+    }
+
+    /// Adds how far this session came.
+    mutating func note(_ body: CheckpointBody) {
+        history.removeAll { $0.session == session }
+        history.insert(Entry(session: session, body: body), at: 0)
+        if history.count > Self.length { history.removeLast(history.count - Self.length) }
+    }
+
+    func text(time: Int64) -> [UInt8] {
+        var object = JSONObject()
+        func put(_ body: CheckpointBody, _ object: inout JSONObject) {
+            if body.local > 0 { object["local"] = .int(body.local) }
+            if let remote = body.remote, let value = try? JSONValue(parsing: remote.json) { object["remote"] = value }
+        }
+        object["session_id"] = .string(session)
+        object["replication_id_version"] = 4
+        object["replicator"] = "nightjar"
+        object["time"] = .int(time)
+        if let newest = history.first {
+            put(newest.body, &object)
+            object["source_last_seq"] = object["remote"] ?? object["local"] ?? 0
+        }
+        object["history"] = .array(
+            history.map { entry in
+                var item = JSONObject()
+                item["session_id"] = .string(entry.session)
+                put(entry.body, &item)
+                item["recorded_seq"] = item["remote"] ?? item["local"] ?? 0
+                return .object(item)
+            })
+        return JSONValue.object(object).serialize()
+    }
+}
+
+extension CouchDialect {
+    /// The peer's copy, and its token; both empty where there is none.
+    func open(checkpoint id: String) async throws -> (body: [UInt8], token: String) {
+        let path = Self.path(checkpoint: id)
+        let answer = try await ask(PeerRequest("GET", path, json: nil))
+        if answer.status == 404 { return ([], "") }
+        guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
+        return ([UInt8](answer.body.readableBytesView), try answer.json("GET \(path)")["_rev"]?.asString ?? "")
+    }
+
+    /// How far both sides came, by their copies, for both.
+    func agree(_ own: ReplicationLog, _ peer: ReplicationLog) -> (own: CheckpointBody?, peer: CheckpointBody?) {
+        guard !own.history.isEmpty else { return (nil, nil) }
+        state.withLock { $0.log.history = own.history }
+        guard let common = ReplicationLog.common(own, peer) else { return (own.history[0].body, nil) }
+        return (common, common)
+    }
+
+    func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8] {
+        state.withLock { state in
+            state.log.note(body)
+            return state.log.text(time: time)
+        }
+    }
+
+    func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String) {
+        run { dialect in
+            guard case .object(var object) = try JSONValue(parsing: body) else { return }
+            if !token.isEmpty { object["_rev"] = .string(token) }
+            // What the checkpoint claims is on the peer's disk first. A peer that knows no such request writes through.
+            _ = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject())))
+            let path = Self.path(checkpoint: id)
+            let answer = try await dialect.ask(PeerRequest("PUT", path, json: .object(object)))
+            switch answer.status {
+            case 200..<300: dialect.tell([.checkpoint(slot: slot, .peerSaved(token: try answer.json("PUT \(path)")["rev"]?.asString ?? ""))])
+            case 409: dialect.tell([.checkpoint(slot: slot, .peerConflict)])
+            default: dialect.tell([.checkpoint(slot: slot, .peerRefused(ReplicationError(answer, to: "PUT \(path)")))])
+            }
+        }
+    }
+
+    func fetchCheckpoint(_ slot: Int, id: String) {
+        run { dialect in
+            let token = try await dialect.open(checkpoint: id).token
+            dialect.tell([.checkpoint(slot: slot, .tokenFetched(token))])
+        }
+    }
+
+    /// The id is base64; in a path it is spelled with the letters that need no escape.
+    private static func path(checkpoint id: String) -> String {
+        "/_local/" + id.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+}

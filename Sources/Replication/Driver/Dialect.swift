@@ -1,0 +1,111 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+
+/// A protocol of the wire, on one connection: it turns the engine's actions into messages of its own, and what the peer says into the
+/// engine's events. Confined to its session.
+protocol Dialect: ~Copyable {
+    var wire: WireLog? { get }
+    /// Deltas are made and taken here.
+    var takesDeltas: Bool { get }
+
+    /// Called once, before anything else: what the peer says at other times than ``receive(_:into:)`` goes through `deliver`.
+    mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void)
+
+    // MARK: Frames
+
+    var hasPendingOutput: Bool { get }
+    var bufferedBytes: Int { get }
+    var owedBytes: Int { get }
+    var awaitedReplies: Int { get }
+    var shouldPauseReading: Bool { get }
+    mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError)
+    /// Also the sign that a turn is over: what was said in it may go.
+    mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer?
+    mutating func end()
+
+    // MARK: Active
+
+    mutating func ask(_ request: OutgoingRequest, _ continuation: CheckedContinuation<IncomingReply?, Never>)
+    mutating func speak(_ mode: BLIPDialect.Mode, collections: Int, isOnlyDefault: Bool)
+    mutating func subscribe(_ slot: Int, _ subscription: PullSubscription)
+    mutating func push(_ slot: Int, _ style: PushStyle, generation: Int)
+    mutating func maximumHistory(_ slot: Int) -> Int
+    mutating func sendsDeltas(_ slot: Int) -> Bool
+    mutating func knowsBlobs(_ slot: Int) -> Bool
+    mutating func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument])
+    mutating func send(_ slot: Int, _ document: OutgoingDocument, delta: [UInt8]?)
+    mutating func answer(_ handle: AnswerHandle?, changes: [ChangeAnswer])
+    mutating func settle(_ handle: AnswerHandle, _ settlement: Settlement)
+    mutating func refuse(_ handle: AnswerHandle?, _ error: MessageError)
+    /// These conflicts are decided, and the peer may hold branches that lost.
+    mutating func decided(_ slot: Int, _ ids: [DocumentID])
+    /// The text of a checkpoint, for both sides.
+    mutating func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8]
+    mutating func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String)
+    mutating func fetchCheckpoint(_ slot: Int, id: String)
+    mutating func requestProof(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, nonce: [UInt8])
+    mutating func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool)
+    mutating func consumed(_ transfer: BlobTransfer, bytes: Int)
+    mutating func abandon(_ transfer: BlobTransfer)
+    mutating func forget(_ transfer: BlobTransfer)
+
+    // MARK: Passive, and what only messages have
+
+    mutating func announceCaughtUp(_ slot: Int)
+    mutating func withdraw(_ slot: Int, _ document: OutgoingDocument)
+    mutating func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply)
+    mutating func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool)
+    mutating func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?)
+    mutating func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String)
+    mutating func answer(_ handle: AnswerHandle?, collections checkpoints: [StoredCheckpoint??])
+    mutating func answer(_ handle: AnswerHandle, proof: BlobDigest)
+    mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool) -> Bool
+    mutating func supply(_ handle: AnswerHandle, _ bytes: ByteBuffer, isLast: Bool)
+}
+
+/// What we want of a peer's changes.
+struct PullSubscription: Sendable {
+    var since: RemoteSequence?
+    var isContinuous: Bool
+    /// Nothing of the peer is here: its deletions are no news.
+    var isFirst: Bool
+    var channels: [String]?
+    var documentIDs: [DocumentID]?
+}
+
+extension Dialect where Self: ~Copyable {
+    mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void) {}
+    mutating func decided(_ slot: Int, _ ids: [DocumentID]) {}
+    /// An answer that says no more than that it is one.
+    mutating func reply(_ handle: AnswerHandle?) { reply(handle, OutgoingReply()) }
+    mutating func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8] { body.bytes(time: time) }
+}
+
+/// What a dialect without messages of the peer's own has no use for.
+protocol RequestingDialect: Dialect {}
+
+extension RequestingDialect {
+    var owedBytes: Int { 0 }
+    var awaitedReplies: Int { 0 }
+    var shouldPauseReading: Bool { false }
+    var takesDeltas: Bool { false }
+    func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError) {}
+    func ask(_ request: OutgoingRequest, _ continuation: CheckedContinuation<IncomingReply?, Never>) { continuation.resume(returning: nil) }
+    func speak(_ mode: BLIPDialect.Mode, collections: Int, isOnlyDefault: Bool) {}
+    func sendsDeltas(_ slot: Int) -> Bool { false }
+    func knowsBlobs(_ slot: Int) -> Bool { false }
+    func settle(_ handle: AnswerHandle, _ settlement: Settlement) {}
+    func announceCaughtUp(_ slot: Int) {}
+    func withdraw(_ slot: Int, _ document: OutgoingDocument) {}
+    func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply) {}
+    func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool) {}
+    func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?) {}
+    func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String) {}
+    func answer(_ handle: AnswerHandle?, collections checkpoints: [StoredCheckpoint??]) {}
+    func answer(_ handle: AnswerHandle, proof: BlobDigest) {}
+    func beginBlob(_ handle: AnswerHandle, compresses: Bool) -> Bool { false }
+    func supply(_ handle: AnswerHandle, _ bytes: ByteBuffer, isLast: Bool) {}
+}

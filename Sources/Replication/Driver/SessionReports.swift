@@ -1,0 +1,33 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// What a session tells its owner of documents, and what it leaves behind.
+extension ReplicationSession {
+    /// Acknowledgements that are not noted yet only save a question next time: try, then say that it is over.
+    func noteLast(_ end: SessionEnd) {
+        let marks = links.compactMap { link -> (RemoteID, Collection, AcknowledgedVersions.Batch)? in
+            guard let remote = link.remote, let batch = link.push?.takeUnnoted() else { return nil }
+            return (remote, link.collection, batch)
+        }
+        let observer = observer
+        guard !marks.isEmpty else { return observer.ended(end) }
+        database.write { transaction in
+            for (remote, collection, batch) in marks { try transaction.markRemote(remote, collection, batch) }
+        } completion: { _ in
+            observer.ended(end)
+        }
+    }
+
+    func report(_ event: DocumentEvent) {
+        documentEvents.append(noted(event))
+        if documentEvents.count >= 100 { flushDocumentEvents() }
+    }
+
+    func flushDocumentEvents() {
+        guard !documentEvents.isEmpty else { return }
+        let events = documentEvents
+        documentEvents = []
+        observer.documents(events)
+    }
+}

@@ -1,0 +1,66 @@
+import Documents
+import Environment
+import HTTPServer
+import Interfaces
+import NIOCore
+
+/// Reaches a database by HTTP, such as one of CouchDB: the active side's ``TransportConnector`` for `http:` and `https:` targets. What it
+/// connects to is an ``HTTPPeer``.
+public struct DatabaseClient: TransportConnector {
+    public var configuration: WebSocketClient.Configuration
+    /// A database that is not there is made.
+    public var createsTarget = false
+    private let group: any EventLoopGroup
+    private let environment: Environment
+
+    /// - Parameter configuration: of these the address, credentials, headers, TLS and limits count.
+    public init(_ configuration: WebSocketClient.Configuration, group: any EventLoopGroup, environment: Environment) {
+        self.configuration = configuration
+        self.group = group
+        self.environment = environment
+    }
+
+    /// Logs in and looks whether the database is there.
+    ///
+    /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, network or tls for what lies below.
+    public func connect() async throws -> any MessageTransport {
+        var configuration = configuration
+        if configuration.sessions == nil { configuration.sessions = SessionCookies(time: environment.time) }
+        var hops = 0
+        while true {
+            let peer = DatabasePeer(configuration, eventLoop: group.next(), environment: environment)
+            let answer = try await peer.exchange(PeerRequest("GET", ""))
+            switch answer.status {
+            case 200:
+                let body = try? JSONValue(parsing: [UInt8](answer.body.readableBytesView))
+                guard body?["db_name"] != nil || body?["update_seq"] != nil || body?["instance_start_time"] != nil else {
+                    throw ReplicationError(
+                        domain: .http, code: 200, message: "\(configuration.url): what answers there is no database of CouchDB",
+                        remedy: "check target: http: and https: are for CouchDB and what speaks its protocol; Sync Gateway and Couchbase Lite are reached with ws: or wss:")
+                }
+                return peer
+            case 301, 302, 307, 308:
+                hops += 1
+                guard hops <= configuration.limits.redirects, let location = answer.header("location"),
+                    let next = configuration.url.redirected(to: location), next.isSecure || !configuration.url.isSecure
+                else {
+                    throw ReplicationError(
+                        domain: .http, code: answer.status,
+                        message: "\(configuration.url): redirect without a usable Location: \(answer.header("location") ?? "none")")
+                }
+                if !HeaderList.sameName(next.host, configuration.url.host) {
+                    // Another host gets nothing that may be a secret.
+                    (configuration.credentials, configuration.cookies, configuration.headers) = (nil, nil, [:])
+                    configuration.sessions = SessionCookies(time: environment.time)
+                }
+                configuration.url = next
+            case 404 where createsTarget:
+                let made = try await peer.exchange(PeerRequest("PUT", ""))
+                // 412: another made it meanwhile.
+                guard made.isGood || made.status == 412 else { throw peer.refusal(made) }
+                return peer
+            default: throw peer.refusal(answer)
+            }
+        }
+    }
+}
