@@ -174,14 +174,21 @@ extension ReplicationSession {
         return link
     }
 
+    private func subscription(
+        _ configuration: ReplicatorConfiguration, _ link: CollectionLink, since: RemoteSequence?, isFirst: Bool
+    ) -> PullSubscription {
+        let wanted = configuration.collections[link.slot]
+        return PullSubscription(
+            since: since, isContinuous: configuration.isContinuous, isFirst: isFirst, channels: wanted.channels, documentIDs: wanted.documentIDs)
+    }
+
     private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, isEmpty: Bool) {
         let configuration = active.replicator
         if let asked = active.asksOnlySince {
             let since = asked.indices.contains(link.slot) ? asked[link.slot] : nil
             link.pull.subscribe(since: since)
             touch(link)
-            let request = subscription(link, configuration.collections[link.slot], since: since, isFirst: false, configuration)
-            return dialect.subscribe(link.slot, request, instead: nil)
+            return dialect.subscribe(link.slot, subscription(configuration, link, since: since, isFirst: false))
         }
         let agreed = CheckpointBody.agree(own: start.own, peer: start.peer)
         if active.savesCheckpoint {
@@ -197,12 +204,7 @@ extension ReplicationSession {
             reviewOrphans(link)
             watchPullPolicies(link)
             let isFirst = start.own == nil && !active.resets && isEmpty
-            let wanted = configuration.collections[link.slot]
-            dialect.subscribe(
-                link.slot,
-                PullSubscription(
-                    since: agreed.remote, isContinuous: configuration.isContinuous, isFirst: isFirst, channels: wanted.channels,
-                    documentIDs: wanted.documentIDs))
+            dialect.subscribe(link.slot, subscription(configuration, link, since: agreed.remote, isFirst: isFirst))
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
         if configuration.type.pushes {
