@@ -58,7 +58,9 @@ struct CouchCall: Sendable {
 
     var database: Database { peer.database }
     var remote: String { request.connection.remoteAddress }
-    var isHead: Bool { request.method == "HEAD" }
+    var acceptsGzip: Bool {
+        request.headers.list("Accept-Encoding").contains { HeaderList.sameName($0, "gzip") || $0.utf8.starts(with: "gzip;q=1".utf8) }
+    }
 
     func context(_ direction: Direction) -> PolicyContext { peer.policyContext(collection.name, direction, remote: remote) }
 
@@ -68,7 +70,8 @@ struct CouchCall: Sendable {
     func json() async throws -> [UInt8] {
         let type = request.headers.first("Content-Type") ?? ""
         let media = type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }
-        guard media.isEmpty || media.elementsEqual("application/json".utf8) || isHead else {
+        // A form of another site could post, but not put.
+        guard request.method != "POST" || media.isEmpty || media.elementsEqual("application/json".utf8) else {
             throw HTTPError(415, "Content-Type must be application/json", error: "bad_content_type")
         }
         return try await bytes()

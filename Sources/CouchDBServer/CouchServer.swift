@@ -69,6 +69,10 @@ package struct CouchServer: Sendable {
             route("POST", "/_missing_revs") { try await BulkRoutes.missingRevisions($0) },
             route("GET", "/_changes") { try await ChangesFeed.answer($0) },
             route("POST", "/_changes") { try await ChangesFeed.answer($0) },
+            route("GET", "/_all_docs") { try await AllDocuments.answer($0) },
+            route("POST", "/_all_docs") { try await AllDocuments.answer($0) },
+            route("POST", "/_all_docs/queries") { try await AllDocuments.queries($0) },
+            route("POST", "/_purge") { try await Purging.answer($0) },
             route("POST", "/_ensure_full_commit") { _ in .couch(201, ["ok": true, "instance_start_time": "0"]) },
             route("GET", "/_security") { _ in
                 .couch(200, ["admins": ["names": [], "roles": []], "members": ["names": [], "roles": []]])

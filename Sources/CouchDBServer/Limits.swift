@@ -24,6 +24,10 @@ enum CouchLimits {
     static let shortest = 100
     /// `couchdb_descending_rows`: rows of a feed that is read backwards.
     static let descendingRows = 10_000
+    /// `couchdb_queries`: of one request for `_all_docs/queries`.
+    static let queries = 100
+    /// Ids in order that are held at once, twice as many meanwhile.
+    static let idsAtOnce = 10_000
     /// `couchdb_revisions`: revisions that one request may ask about.
     static let revisions = 100_000
 }

@@ -32,7 +32,6 @@ extension PeerListener {
 
     func respondAsCouch(to request: HTTPRequest) async throws -> HTTPResponse {
         guard let couch = couch.withLock({ $0 }) else { throw HTTPError(404, "there is nothing at \(request.path)") }
-        guard Self.isSameOrigin(request.headers) else { throw HTTPError(403, "requests of other sites are refused") }
         return try await couch.respond(to: request)
     }
 
@@ -69,7 +68,7 @@ extension PeerListener {
         // The authorities may have changed since the handshake.
         guard security.map({ $0.accepts(chain) }) ?? true else { throw HTTPError(401, "connect again", headers: ["Connection": "close"]) }
         let generation = authenticatorGeneration
-        let cookies = request.headers.first("Cookie")
+        let cookies = mayUseCookies(request) ? request.headers.first("Cookie") : nil
         for scope in database.utf8.isEmpty ? [""] : [database, ""] {
             if let found = sessions.find(cookies, scope), let session = await admitted(by: found, remote: request.connection.remoteAddress) {
                 return (session.principal, generation)
@@ -83,6 +82,20 @@ extension PeerListener {
         }
     }
 
+    /// Not a page of another site, unless that is one of those that may.
+    private func mayUseCookies(_ request: HTTPRequest) -> Bool {
+        switch CrossOrigin(settings.cors).standing(request.headers) {
+        case .own: true
+        case .guest(let withCredentials): withCredentials
+        case .stranger: false
+        }
+    }
+
+    private func setServerCookie(_ id: String?) -> String {
+        PeerSessions.setCookie(
+            id, name: PeerSessions.serverCookie, path: "/", isSecure: security != nil, forOtherSites: settings.cors?.credentials.value == true)
+    }
+
     // MARK: - Sessions of the whole server
 
     /// `_session` as CouchDB has it: POST logs in and gives a cookie, GET says who one is, DELETE logs out.
@@ -91,7 +104,7 @@ extension PeerListener {
         case "POST": return try await openServerSession(request)
         case "DELETE":
             if let found = sessions.find(request.headers.first("Cookie"), "") { sessions.end(found.key) }
-            return .couchSession("{\"ok\":true}\n", cookie: PeerSessions.setCookie(nil, name: PeerSessions.serverCookie, path: "/", isSecure: security != nil))
+            return .couchSession("{\"ok\":true}\n", cookie: setServerCookie(nil))
         default:
             let cookies = request.headers.first("Cookie")
             var name: String?
@@ -111,9 +124,7 @@ extension PeerListener {
         let credentials = try await CouchLogin.credentials(request)
         let generation = authenticatorGeneration
         switch await authenticate(UpgradeRequest(login: request, database: "", credentials: BasicCredentials(username: credentials.name, password: credentials.password))) {
-        case .refused(.refuse(let status, _, let headers)) where status == 401:
-            _ = headers
-            throw HTTPError(401, "Name or password is incorrect.")
+        case .refused(.refuse(let status, _, _)) where status == 401: throw HTTPError(401, "Name or password is incorrect.")
         case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
         case .refused(.accept): throw HTTPError(500, "the login was not decided")
         case .accepted(let principal, let proof):
@@ -122,8 +133,7 @@ extension PeerListener {
             let id = sessions.open("", principal, proof, generation: generation)
             let name = principal.name.map { JSONValue.string($0).text } ?? "null"
             return .couchSession(
-                "{\"ok\":true,\"name\":\(name),\"roles\":[]}\n",
-                cookie: PeerSessions.setCookie(id, name: PeerSessions.serverCookie, path: "/", isSecure: security != nil))
+                "{\"ok\":true,\"name\":\(name),\"roles\":[]}\n", cookie: setServerCookie(id))
         }
     }
 }

@@ -122,8 +122,8 @@ final class PeerSessions: Sendable {
     }
 
     /// The header that gives a peer its session, or takes it away.
-    static func setCookie(_ id: String?, name: String = cookie, path: String, isSecure: Bool) -> String {
-        "\(name)=\(id ?? ""); Path=\(path); Max-Age=\(id == nil ? 0 : Limits.seconds); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
+    static func setCookie(_ id: String?, name: String = cookie, path: String, isSecure: Bool, forOtherSites: Bool = false) -> String {
+        "\(name)=\(id ?? ""); Path=\(path); Max-Age=\(id == nil ? 0 : Limits.seconds); HttpOnly; SameSite=\(forOtherSites && isSecure ? "None" : "Strict")\(isSecure ? "; Secure" : "")"
     }
 
     private func key(_ id: String) -> Key { Key(bytes: hmacSHA256(key: secret, message: Array(id.utf8))) }

@@ -12,11 +12,20 @@ extension PeerListener {
     private static let maximumRequest = 16 << 10
 
     public func respond(to request: HTTPRequest) async throws -> HTTPResponse {
+        let rules = CrossOrigin(settings.cors)
+        if let answer = rules.preflight(request) { return answer }
+        var response: HTTPResponse
+        do { response = try await answer(request, rules) } catch let error as HTTPError { response = error.response }
+        rules.mark(&response, request)
+        return response
+    }
+
+    private func answer(_ request: HTTPRequest, _ rules: CrossOrigin) async throws -> HTTPResponse {
+        if case .stranger = rules.standing(request.headers) { throw HTTPError(403, "requests of other sites are refused") }
         let parts = request.path.utf8.split(separator: UInt8(ascii: "/"))
         guard parts.count == 2, parts[1].elementsEqual("_session".utf8), let database = PercentEncoding.decode(parts[0]) else {
             return try await respondAsCouch(to: request)
         }
-        guard Self.isSameOrigin(request.headers) else { throw HTTPError(403, "requests of other sites are refused") }
         switch request.method {
         case "POST": return try await openSession(request, database)
         case "GET":
@@ -83,7 +92,7 @@ extension PeerListener {
 
     private func setCookie(_ id: String?, _ request: HTTPRequest) -> String {
         let path = request.path.utf8.dropLast("/_session".utf8.count)
-        return PeerSessions.setCookie(id, path: String(Substring(path)), isSecure: security != nil)
+        return PeerSessions.setCookie(id, path: String(Substring(path)), isSecure: security != nil, forOtherSites: settings.cors?.credentials.value == true)
     }
 
     /// As Sync Gateway answers it.

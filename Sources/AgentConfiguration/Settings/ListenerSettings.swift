@@ -34,6 +34,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var deltaSync = true
     /// CouchDB's HTTP API beside the protocol of Couchbase Lite. Default true.
     public var couchDB = true
+    /// Pages of other sites that may use CouchDB's API from a browser. Default: nil, none.
+    public var cors: CORSSettings?
     /// What peers may pull. Default: nil, everything.
     public var pushFilter: PluginReference?
     /// What peers may push. Default: nil, everything.
@@ -77,6 +79,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("read_only", \.readOnly, .boolean, "Peers may not write."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas to and from peers that take them, where the database has them on."),
         Key("couchdb", \.couchDB, .boolean, "Whether the port also speaks CouchDB's HTTP API: PouchDB, CouchDB and their clients may come."),
+        Key("cors", optional: \.cors, Form<CORSSettings>.section, "Pages of other sites that may use CouchDB's API from a browser. Absent: none."),
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),
         Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),

@@ -48,3 +48,44 @@ final class Inflater {
         return output.isEmpty ? nil : output
     }
 }
+
+/// Packs an answer as gzip, some at a time.
+final class Gzip: @unchecked Sendable {
+    // Unchecked: one answer writes with it, one piece after the other.
+    private let stream: UnsafeMutablePointer<z_stream>
+
+    init?() {
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: z_stream())
+        // Small windows and the fastest level: a gateway has many clients and little memory.
+        guard deflateInit2_(stream, 1, Z_DEFLATED, 13 + 16, 6, Z_DEFAULT_STRATEGY, zlibVersion(), Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
+            stream.deallocate()
+            return nil
+        }
+    }
+
+    deinit {
+        deflateEnd(stream)
+        stream.deallocate()
+    }
+
+    func pack(_ bytes: [UInt8], isLast: Bool = false) -> [UInt8] {
+        var input = bytes
+        var packed: [UInt8] = []
+        input.withUnsafeMutableBufferPointer { bytes in
+            stream.pointee.next_in = bytes.baseAddress
+            stream.pointee.avail_in = UInt32(bytes.count)
+            var isFull = true
+            while isFull {
+                packed += [UInt8](unsafeUninitializedCapacity: 16 << 10) { out, count in
+                    stream.pointee.next_out = out.baseAddress
+                    stream.pointee.avail_out = UInt32(out.count)
+                    _ = deflate(stream, isLast ? Z_FINISH : Z_NO_FLUSH)
+                    count = out.count - Int(stream.pointee.avail_out)
+                    isFull = count == out.count
+                }
+            }
+        }
+        return packed
+    }
+}

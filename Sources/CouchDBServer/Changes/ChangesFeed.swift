@@ -12,7 +12,9 @@ enum ChangesFeed {
         if question.isDescending { return try await descending(call, reading) }
         switch question.feed {
         case .normal, .longpoll:
-            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs) { writer in
+            // What waits keeps no memory for packing.
+            let isPacked = question.feed == .normal && call.acceptsGzip
+            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, gzip: isPacked) { writer in
                 try await list(call, reading, from: start, &writer)
             }
         case .continuous:

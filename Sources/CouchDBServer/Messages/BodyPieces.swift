@@ -9,8 +9,9 @@ struct PieceWriter {
     let writer: ResponseBodyWriter
     let blobs: BlobStore
     private var gathered = ByteBuffer()
+    private let gzip: Gzip?
 
-    init(_ writer: ResponseBodyWriter, _ blobs: BlobStore) { (self.writer, self.blobs) = (writer, blobs) }
+    init(_ writer: ResponseBodyWriter, _ blobs: BlobStore, gzip: Gzip? = nil) { (self.writer, self.blobs, self.gzip) = (writer, blobs, gzip) }
 
     mutating func write(_ bytes: some Sequence<UInt8>) async throws {
         gathered.writeBytes(bytes)
@@ -36,7 +37,14 @@ struct PieceWriter {
         guard gathered.readableBytes > 0 else { return }
         let piece = gathered
         gathered = ByteBuffer()
-        try await writer.write(piece)
+        guard let gzip else { return try await writer.write(piece) }
+        try await writer.write(ByteBuffer(bytes: gzip.pack(Array(piece.readableBytesView))))
+    }
+
+    /// Nothing follows.
+    mutating func finish() async throws {
+        try await flush()
+        if let gzip { try await writer.write(ByteBuffer(bytes: gzip.pack([], isLast: true))) }
     }
 
     /// A blob that is altered or gone cuts the answer short, which tells the client that it is not whole.
@@ -59,15 +67,19 @@ struct PieceWriter {
 extension HTTPResponse {
     /// An answer written piece by piece.
     static func pieces(
-        status: Int = 200, type: String = "application/json", headers: HeaderList = [:], _ blobs: BlobStore,
+        status: Int = 200, type: String = "application/json", headers: HeaderList = [:], _ blobs: BlobStore, gzip: Bool = false,
         _ produce: @escaping @Sendable (inout PieceWriter) async throws -> Void
     ) -> HTTPResponse {
         var headers = headers
         headers.set("Content-Type", type)
+        if gzip {
+            headers.set("Content-Encoding", "gzip")
+            headers.add("Vary", "Accept-Encoding")
+        }
         return .stream(status: status, headers: headers) { writer in
-            var pieces = PieceWriter(writer, blobs)
+            var pieces = PieceWriter(writer, blobs, gzip: gzip ? Gzip() : nil)
             try await produce(&pieces)
-            try await pieces.flush()
+            try await pieces.finish()
         }
     }
 

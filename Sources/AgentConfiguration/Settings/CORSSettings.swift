@@ -1,0 +1,32 @@
+/// Pages of other sites that may use a listener from a browser.
+public struct CORSSettings: Sendable, ConfigurationSection {
+    /// `https://app.example:8443`, without a path; `*` for every page.
+    public var origins: [Located<String>] = []
+    /// With cookies and logins. Default false.
+    public var credentials = Located(false)
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "cors"
+    static let keys: [Key<CORSSettings>] = [
+        Key("origins", \.origins, Form.text("an origin").located.list(atLeast: 1, of: "origins"), required: true,
+            "Origins as https://HOST:PORT, without a path; * for every page."),
+        Key("credentials", \.credentials, Form<Bool>.boolean.located, "Whether the pages may send cookies and logins."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        for origin in origins where origin.value != "*" {
+            let text = origin.value.utf8
+            let rest = text.starts(with: "https://".utf8) ? text.dropFirst(8) : text.starts(with: "http://".utf8) ? text.dropFirst(7) : text[text.endIndex...]
+            if rest.isEmpty || rest.contains(UInt8(ascii: "/")) {
+                reading.report(at: origin.position, "an origin is https://HOST or http://HOST:PORT without a path, found \(Quoting.quoted(origin.value))")
+            }
+        }
+        if credentials.value, let all = origins.first(where: { $0.value == "*" }) {
+            reading.report(at: all.position, "with \"credentials\" every origin has to be named: any page could use the login of who looks at it")
+        }
+    }
+}

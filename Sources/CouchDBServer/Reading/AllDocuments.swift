@@ -1,0 +1,305 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+import Replication
+
+/// `_all_docs`: the documents in the order of their ids.
+///
+/// The store has no such order: a pass over the collection finds the next ids, so many at once as may be held.
+struct AllDocuments: Sendable {
+    private let call: CouchCall
+    private var keys: [JSONValue]?
+    private var start: String?
+    private var end: String?
+    private var includesEnd = true
+    private var isDescending = false
+    /// No id is in the range.
+    private var isEmpty = false
+    private var limit = Int.max
+    private var skip = 0
+    private var includesDocuments = false
+    private var withSequence = false
+    private var form = DocumentForm()
+
+    init(_ call: CouchCall, _ query: CouchQuery) throws {
+        self.call = call
+        includesDocuments = try query.flag("include_docs")
+        withSequence = try query.flag("update_seq")
+        isDescending = try query.flag("descending")
+        includesEnd = try query.flag("inclusive_end", default: true)
+        limit = try query.number("limit") ?? .max
+        skip = try query.number("skip") ?? 0
+        form = try DocumentRoutes.form(query)
+        if let list = try query.json("keys") {
+            guard let items = list.asArray else { throw CouchError.badRequest("`keys` parameter must be an array.") }
+            keys = items
+        }
+        if let key = try query.json("key") {
+            guard let text = key.asString else {
+                isEmpty = true
+                return
+            }
+            (start, end, includesEnd) = (text, text, true)
+            return
+        }
+        // Other values sort before all texts or behind them.
+        let first = try query.json("startkey") ?? query.json("start_key")
+        switch first {
+        case nil: break
+        case .string(let text)?: start = text
+        case .array?, .object?: isEmpty = !isDescending
+        default: isEmpty = isDescending
+        }
+        let last = try query.json("endkey") ?? query.json("end_key")
+        switch last {
+        case nil: break
+        case .string(let text)?: end = text
+        case .array?, .object?: isEmpty = isEmpty || isDescending
+        default: isEmpty = isEmpty || !isDescending
+        }
+    }
+
+    // MARK: - Answers
+
+    static func answer(_ call: CouchCall) async throws -> HTTPResponse {
+        var query = call.query
+        if call.request.method == "POST" { query = try CouchQuery(body: try await call.jsonObject(), over: query) }
+        let asked = try Self(call, query)
+        try await DocumentReading(call: call).prepare()
+        return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in
+            try await asked.write(&writer)
+            try await writer.write("\n")
+        }
+    }
+
+    /// `_all_docs/queries`: several at once.
+    static func queries(_ call: CouchCall) async throws -> HTTPResponse {
+        guard let list = try await call.jsonObject()["queries"]?.asArray else { throw CouchError.badRequest("`queries` member must be an array.") }
+        guard list.count <= CouchLimits.queries else {
+            throw CouchError.badRequest("the request has more queries than couchdb_queries (\(CouchLimits.queries)) allows")
+        }
+        var asked: [Self] = []
+        for item in list {
+            guard let object = item.asObject else { throw CouchError.badRequest("a query must be a JSON object") }
+            asked.append(try Self(call, try CouchQuery(body: object, over: CouchQuery(pairs: []))))
+        }
+        try await DocumentReading(call: call).prepare()
+        let all = asked
+        return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in
+            try await writer.write("{\"results\":[")
+            for (index, query) in all.enumerated() {
+                if index > 0 { try await writer.write(",\n") }
+                try await query.write(&writer)
+            }
+            try await writer.write("]}\n")
+        }
+    }
+
+    private func write(_ writer: inout PieceWriter) async throws {
+        if keys != nil { return try await writeKeys(&writer) }
+        var output = Output(left: limit, skip: skip)
+        var after: String?
+        repeat {
+            let page = try await ids(after: after, isFirst: after == nil)
+            if after == nil { try await begin(page, &writer) }
+            var rest = page.rows[...]
+            while !rest.isEmpty, output.left > 0 {
+                let taken = try await write(rest, &output, &writer)
+                rest = rest.dropFirst(taken)
+            }
+            after = page.isWhole ? nil : page.rows.last?.id.text
+        } while after != nil && output.left > 0
+        try await writer.write("\n]}")
+    }
+
+    private struct Output {
+        var left: Int
+        var skip: Int
+        var isFirst = true
+    }
+
+    private func begin(_ page: Page, _ writer: inout PieceWriter) async throws {
+        // How many documents there are is not for a client for whom some do not exist.
+        let isWhole = call.peer.pushFilter == nil
+        try await writer.write("{\"total_rows\":\(isWhole ? "\(page.total)" : "null"),\"offset\":\(isWhole ? "\(page.before + skip)" : "null")")
+        if withSequence {
+            let collection = call.collection
+            try await writer.write(",\"update_seq\":\(try await call.database.read { try $0.lastSequence(collection) })")
+        }
+        try await writer.write(",\"rows\":[")
+    }
+
+    /// - Returns: how many were looked at.
+    private func write(_ rows: ArraySlice<Row>, _ output: inout Output, _ writer: inout PieceWriter) async throws -> Int {
+        guard includesDocuments || call.peer.pushFilter != nil else {
+            let shown = rows.dropFirst(output.skip).prefix(output.left)
+            output.skip -= min(output.skip, rows.count)
+            for row in shown { try await write(row.id, row.revision, nil, &output, &writer) }
+            return rows.count
+        }
+        let page = try await DocumentReading(call: call).page(
+            rows.map { DocumentReading.Question(id: $0.id) }[...], withTrees: includesDocuments)
+        for document in page {
+            guard let found = document.revisions.first, !found.isDeleted else { continue }
+            guard output.skip == 0 else {
+                output.skip -= 1
+                continue
+            }
+            guard output.left > 0 else { break }
+            try await write(found.id, found.revision, includesDocuments ? found : nil, &output, &writer)
+        }
+        return page.count
+    }
+
+    private func write(
+        _ id: DocumentID, _ revision: RevisionID, _ found: FoundRevision?, _ output: inout Output, _ writer: inout PieceWriter
+    ) async throws {
+        let quoted = JSONValue.string(id.text).text
+        try await writer.write("\(output.isFirst ? "" : ",")\n{\"id\":\(quoted),\"key\":\(quoted),\"value\":{\"rev\":\"\(revision.text)\"")
+        try await writer.write(found?.isDeleted == true ? ",\"deleted\":true}" : "}")
+        if let found, !found.isDeleted {
+            try await writer.write(",\"doc\":")
+            try await writer.write(DocumentText(found, form).pieces)
+        } else if found != nil {
+            try await writer.write(",\"doc\":null")
+        }
+        try await writer.write("}")
+        output.isFirst = false
+        output.left -= 1
+    }
+
+    /// The documents named, in the order of their names; what is not there has a row too.
+    private func writeKeys(_ writer: inout PieceWriter) async throws {
+        let all = keys ?? []
+        let wanted = (isDescending ? all.reversed().map(\.self) : all).dropFirst(skip).prefix(limit)
+        let statistics = try await call.database.statistics().first { $0.name == call.collection.name }
+        let isBound = call.peer.channelPeer != nil || call.peer.pushFilter != nil
+        try await writer.write("{\"total_rows\":\(isBound ? "null" : "\(statistics?.documents ?? 0)"),\"offset\":\(isBound ? "null" : "0"),\"rows\":[")
+        var output = Output(left: .max, skip: 0)
+        var rest = wanted[...]
+        while let key = rest.first {
+            let run = rest.prefix { $0.asString.flatMap { try? DocumentID($0) } != nil }.prefix(CouchLimits.pageRows)
+            guard !run.isEmpty else {
+                try await missing(key, &output, &writer)
+                rest = rest.dropFirst()
+                continue
+            }
+            let questions = run.compactMap { $0.asString.flatMap { try? DocumentID($0) }.map { DocumentReading.Question(id: $0) } }
+            let page = try await DocumentReading(call: call).page(questions[...], withTrees: includesDocuments)
+            for (document, key) in zip(page, run) {
+                if let found = document.revisions.first {
+                    // That a document is deleted is told in any case.
+                    var shown = found
+                    if !includesDocuments { shown.body = Array("{}".utf8) }
+                    try await write(found.id, found.revision, includesDocuments || found.isDeleted ? shown : nil, &output, &writer)
+                } else {
+                    try await missing(key, &output, &writer)
+                }
+            }
+            rest = rest.dropFirst(page.count)
+        }
+        try await writer.write("\n]}")
+    }
+
+    private func missing(_ key: JSONValue, _ output: inout Output, _ writer: inout PieceWriter) async throws {
+        try await writer.write("\(output.isFirst ? "" : ",")\n{\"key\":\(key.text),\"error\":\"not_found\"}")
+        output.isFirst = false
+    }
+
+    // MARK: - Ids in order
+
+    private struct Row: Sendable {
+        var id: DocumentID
+        var revision: RevisionID
+    }
+
+    private struct Page: Sendable {
+        /// In the order asked for.
+        var rows: [Row] = []
+        /// Nothing lies behind them.
+        var isWhole = true
+        /// Documents that the client may see, and those before the range.
+        var total = 0
+        var before = 0
+    }
+
+    /// The next ids of the range, by one pass over the collection.
+    private func ids(after: String?, isFirst: Bool) async throws -> Page {
+        var page = Page()
+        if isEmpty { return page }
+        let (needed, isOver) = limit.addingReportingOverflow(skip)
+        let isJudged = call.peer.pushFilter != nil
+        let room = isOver || isJudged ? CouchLimits.idsAtOnce : min(needed, CouchLimits.idsAtOnce)
+        var since: SequenceNumber = 0
+        var kept: [Row] = []
+        while true {
+            let (rows, last) = try await visible(since: since)
+            guard let last else { break }
+            since = last
+            for row in rows {
+                page.total += 1
+                switch place(row.id.text, after: after) {
+                case .before: page.before += 1
+                case .inside: kept.append(row)
+                case .behind: continue
+                }
+            }
+            // What cannot be among the first any more goes, now and then.
+            if kept.count >= 2 * room + CouchLimits.pageRows {
+                sort(&kept)
+                kept.removeSubrange(room...)
+                page.isWhole = false
+            }
+        }
+        sort(&kept)
+        if kept.count > room {
+            kept.removeSubrange(room...)
+            page.isWhole = false
+        }
+        page.rows = kept
+        return page
+    }
+
+    /// A document that changes during the pass comes again at its end.
+    private func sort(_ rows: inout [Row]) {
+        rows.sort { isDescending ? $1.id < $0.id : $0.id < $1.id }
+        var last: DocumentID?
+        rows.removeAll { row in
+            defer { last = row.id }
+            return row.id == last
+        }
+    }
+
+    private enum Place { case before, inside, behind }
+
+    private func place(_ id: String, after: String?) -> Place {
+        func precedes(_ a: String, _ b: String) -> Bool { isDescending ? b.utf8.lexicographicallyPrecedes(a.utf8) : a.utf8.lexicographicallyPrecedes(b.utf8) }
+        if let after, !precedes(after, id) { return .before }
+        if let start, precedes(id, start) { return .before }
+        if let end, precedes(end, id) || !includesEnd && id.utf8.elementsEqual(end.utf8) { return .behind }
+        return .inside
+    }
+
+    /// Live documents that the client's channels hold; nil behind the last.
+    private func visible(since: SequenceNumber) async throws -> ([Row], SequenceNumber?) {
+        let (collection, peer) = (call.collection, call.peer.channelPeer)
+        return try await call.database.read { transaction in
+            let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
+            let changes = try transaction.changes(collection, since: since, limit: StoreLimits.maxRowsPerRead, includeBodies: false)
+            var rows: [Row] = []
+            for change in changes where !change.isDeleted {
+                if let access, try !transaction.isVisible(collection, change.id, change.revision, to: access) { continue }
+                rows.append(Row(id: change.id, revision: change.revision))
+            }
+            return (rows, changes.last?.sequence)
+        }
+    }
+}
+
+extension CouchQuery {
+    /// Parameters in a body, as JSON, before those of the query.
+    init(body: JSONObject, over query: CouchQuery) throws(HTTPError) {
+        self.init(pairs: body.members.map { ($0.key, $0.value.text) } + query.pairs)
+    }
+}

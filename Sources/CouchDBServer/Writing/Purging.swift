@@ -1,0 +1,41 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import Interfaces
+
+/// `_purge`: removes documents without a trace, for users who may write and read everything.
+enum Purging {
+    static func answer(_ call: CouchCall) async throws -> HTTPResponse {
+        try call.requireWriting()
+        guard call.peer.channelPeer == nil, call.peer.pullFilter == nil, call.peer.pushFilter == nil else {
+            throw CouchError.forbidden("documents are purged by users whom no channel and no filter bounds, or by the operator")
+        }
+        let collection = call.collection
+        var asked: [(DocumentID, [RevisionID])] = []
+        for member in try await call.jsonObject().members {
+            guard case .document(let id) = try CouchID(member.key), let list = member.value.asArray else {
+                throw CouchError.badRequest("_purge takes an object of document ids with a list of revisions each")
+            }
+            asked.append((id, try list.map { try RevisionID(couch: $0.asString ?? "") }))
+        }
+        let documents = asked
+        let purged = try await call.database.write { transaction in
+            try documents.map { id, revisions -> [RevisionID] in
+                let leaves = try transaction.tree(collection, id)?.leaves.map(\.revision) ?? []
+                // A document goes when all its leaves are named; a single branch is ended by a deletion, which peers hear of.
+                guard !leaves.isEmpty, leaves.allSatisfy({ revisions.contains($0) }) else { return [] }
+                try transaction.purge(collection, id)
+                return leaves
+            }
+        }
+        var text = JSONText()
+        text.raw("{\"purge_seq\":null,\"purged\":{")
+        text.list(zip(documents, purged)) { text, each in
+            text.string(each.0.0.text)
+            text.raw(":")
+            text.strings(each.1.map(\.text))
+        }
+        text.raw("}}")
+        return .couch(201, text)
+    }
+}

@@ -1,0 +1,89 @@
+import Documents
+import TestSupport
+import Testing
+
+/// What a user may not see does not exist for it, whichever way it asks; and what it writes is judged like what Couchbase Lite pushes.
+@Suite("Users of CouchDB's API", .serialized)
+struct CouchAccessTests {
+    private static let route = """
+        return {
+          sync = function(doc, old_doc, ctx)
+            if old_doc then require_user(old_doc.owner) end
+            if doc._deleted then return end
+            if not doc.team then throw("a document needs a team") end
+            channel(doc.team)
+          end,
+        }
+        """
+    private static let users = """
+        local channels = { anna = { "red" }, ben = { "blue" }, boss = { "*" } }
+        return { authenticate_password = function(name, password)
+          return password == "secret" and channels[name] and { channels = channels[name], read_only = name == "boss" }
+        end }
+        """
+
+    private func hub() async throws -> AgentProcess {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/route.lua", Self.route)
+        try folder.write("plugins/users.lua", Self.users)
+        return try await AgentProcess.start(Configuration.hub(listener: "authenticator: users\n    sync: route", plugins: true), in: folder)
+    }
+
+    private let anna = "YW5uYTpzZWNyZXQ=", ben = "YmVuOnNlY3JldA==", boss = "Ym9zczpzZWNyZXQ="
+
+    @Test("channels bound every way to a document")
+    func channels() async throws {
+        let hub = try await hub()
+        let (anna, ben, boss) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: boss))
+        let attachment = "\"_attachments\":{\"f\":{\"content_type\":\"text/plain\",\"data\":\"aGVsbG8=\"}}"
+        let revision = try await anna.ok("PUT", "/main/tea", "{\"team\":\"red\",\"owner\":\"anna\",\(attachment)}", status: 201)["rev"]?.asString ?? ""
+        try await ben.ok("PUT", "/main/cake", "{\"team\":\"blue\",\"owner\":\"ben\"}", status: 201)
+        #expect(try await anna.changes().ids == ["tea"] && ben.changes().ids == ["cake"])
+        #expect(try await boss.changes().ids.sorted() == ["cake", "tea"])
+        #expect(try await ben.ok("GET", "/main/_all_docs")["rows"]?.asArray?.count == 1)
+        #expect(try await ben.ok("POST", "/main/_all_docs", "{\"keys\":[\"tea\"]}")["rows"]?.asArray?.first?["error"]?.asString == "not_found")
+        for target in ["/main/tea", "/main/tea?rev=\(revision)", "/main/tea?open_revs=all", "/main/tea/f", "/main/tea/f?rev=\(revision)"] {
+            #expect(try await ben.problem("GET", target) == "404 not_found", "\(target)")
+            #expect(try await anna.send("GET", target).status == 200, "\(target)")
+        }
+        let asked = "{\"docs\":[{\"id\":\"tea\",\"rev\":\"\(revision)\"}]}"
+        #expect(try await ben.ok("POST", "/main/_bulk_get", asked)["results"]?.asArray?.first?["docs"]?.asArray?.first?["ok"] == nil)
+        // Not even that it is here.
+        #expect(try await ben.ok("POST", "/main/_revs_diff", "{\"tea\":[\"\(revision)\"]}")["tea"]?["missing"]?.asArray?.count == 1)
+        #expect(try await ben.ok("GET", "/main")["doc_count"]?.asInt64 == 0)
+        // Nor are its bytes to be had by their digest.
+        let digest = "sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00="
+        #expect(try await ben.problem("PUT", "/main/mine", "{\"team\":\"blue\",\"p\":{\"@type\":\"blob\",\"digest\":\"\(digest)\"}}") == "412 missing_stub")
+        // The sync function decides about writes.
+        #expect(try await ben.problem("PUT", "/main/none", "{\"owner\":\"ben\"}") == "403 forbidden")
+        #expect(try await ben.problem("PUT", "/main/tea?rev=\(revision)", "{\"team\":\"blue\"}") == "403 forbidden")
+        let bulk = try await ben.ok("POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"x\"},{\"_id\":\"y\",\"team\":\"blue\"}]}", status: 201)
+        #expect(bulk.asArray?.first?["reason"]?.asString == "a document needs a team" && bulk.asArray?.last?["ok"]?.asBool == true)
+        #expect(try await boss.problem("PUT", "/main/z", "{\"team\":\"red\"}") == "403 forbidden")
+        try await boss.ok("PUT", "/main/_local/mark", "{\"n\":1}", status: 201)
+        #expect(try await anna.problem("GET", "/main/_local/mark") == "404 not_found")
+        #expect(try await hub.stop().status == 0)
+    }
+
+    @Test("who is not let in gets nothing; a cookie stands for a login until it is given back")
+    func sessions() async throws {
+        let hub = try await hub()
+        let nobody = try CouchHTTP(hub)
+        for target in ["/main", "/main/_changes", "/main/_all_docs", "/_all_dbs", "/other"] {
+            #expect(try await nobody.problem("GET", target) == "401 unauthorized", "\(target)")
+        }
+        #expect(try await nobody.send("GET", "/").status == 200)
+        let form = [("Content-Type", "application/x-www-form-urlencoded")]
+        #expect(try await nobody.problem("POST", "/_session", "name=anna&password=wrong", form) == "401 unauthorized")
+        let answer = try await nobody.send("POST", "/_session", "name=anna&password=secret", form)
+        let cookie = String(answer.header("Set-Cookie")?.prefix { $0 != ";" } ?? "")
+        #expect(answer.status == 200 && cookie.hasPrefix("AuthSession="), "\(answer)")
+        try await nobody.ok("PUT", "/main/tea", "{\"team\":\"red\"}", status: 201, [("Cookie", cookie)])
+        #expect(try await nobody.ok("GET", "/_session", nil, [("Cookie", cookie)])["userCtx"]?["name"]?.asString == "anna")
+        // The page of another site has nothing of it.
+        #expect(try await nobody.send("GET", "/main/tea", nil, [("Cookie", cookie), ("Origin", "https://elsewhere.example")]).status == 403)
+        try await nobody.ok("DELETE", "/_session", nil, [("Cookie", cookie)])
+        #expect(try await nobody.problem("GET", "/main/tea", nil, [("Cookie", cookie)]) == "401 unauthorized")
+        #expect(try await hub.stop().status == 0)
+    }
+}
