@@ -90,6 +90,9 @@ extension Agent {
         }
     }
 
+    /// `held_in_status`: documents that a status names of those that wait for a plugin, for each peer; and of a listener's in its health.
+    private static let heldShown = 20
+
     nonisolated func report(_ listener: PeerListener) -> JSONValue {
         let attention = attention(of: listener)
         let peers = listener.peers
@@ -108,13 +111,13 @@ extension Agent {
             "active_connections": JSONOutput.number(peers.count { $0.isActive }),
             "attention": .array(attention.map { .string($0) }),
             "rejected_by_peers": .array(
-                refused.refusals.sorted { $0.key < $1.key }.map { key, refusal in
+                refused.refusals.sorted { $0.key < $1.key }.prefix(RefusedByPeers.shown).map { key, refusal in
                     JSONOutput.object([
                         "peer": .string(key.peer), "database": .string(key.database), "collection": .string(key.collection.description),
                         "id": .string(key.id.text), "error": Self.report(refusal.error), "since": .string(Timestamp.format(refusal.since)),
                     ])
                 }),
-            "more_rejected_by_peers": JSONOutput.number(refused.more),
+            "more_rejected_by_peers": JSONOutput.number(refused.more + max(0, refused.refusals.count - RefusedByPeers.shown)),
             "peers": .array(
                 peers.map { peer in
                     JSONOutput.object([
@@ -129,12 +132,13 @@ extension Agent {
                         "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
                         "delta": Self.report(peer.counts.deltas),
                         "held": .array(
-                            peer.standstills.map { held in
+                            peer.standstills.prefix(Self.heldShown).map { held in
                                 JSONOutput.object([
                                     "collection": .string(held.collection.description), "id": .string(held.id.text),
                                     "plugin": .string(held.failure.plugin), "error": .string(held.failure.message),
                                 ])
                             }),
+                        "more_held": JSONOutput.number(max(0, peer.standstills.count - Self.heldShown)),
                     ])
                 }),
         ])
@@ -272,14 +276,16 @@ extension Agent {
             reasons += replicator.waiting.summary().map { "replicator \(replicator.configuration.name): \($0)" }
         }
         for listener in listeners {
+            let name = listener.settings.name.value
             var told: Set<String> = []
             for peer in listener.peers {
-                for held in peer.standstills where told.insert("\(held.collection) \(held.id)").inserted {
+                for held in peer.standstills where told.insert("\(held.collection) \(held.id)").inserted && told.count <= Self.heldShown {
                     reasons.append(
-                        "listener \(listener.settings.name.value): the push filter fails on document \(held.id) of \(held.collection), and peers "
+                        "listener \(name): the push filter fails on document \(held.id) of \(held.collection), and peers "
                             + "do not get it until the plugin is mended: \(held.failure.message)")
                 }
             }
+            if told.count > Self.heldShown { reasons.append("listener \(name): the push filter fails on \(told.count - Self.heldShown) more documents") }
         }
         for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
             // One that is refused with a version before it is no matter of health: that one serves.

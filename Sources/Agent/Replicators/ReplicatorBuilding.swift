@@ -70,7 +70,8 @@ package enum ReplicatorBuilding {
                     from: database.name, to: target.path, databases: local, limits: limits, memory: memory, group: group, environment: environment,
                     logger: logger)
             } else if let address = EndpointAddress(target) {
-                EndpointConnector(address, offer: offer(settings), group: group, environment: environment, logger: logger.with("replicator", settings.name.value))
+                EndpointConnector(
+                    address, offer: offer(settings), group: group, environment: environment, memory: memory, logger: logger.with("replicator", settings.name.value))
             } else {
                 try webSocket(settings, security, group: group, environment)
             }

@@ -10,11 +10,17 @@ import NIOPosix
 public struct EndpointConnector: TransportConnector {
     public let address: EndpointAddress
     public let offer: EndpointOffer
+    /// What is held for the peer counts for it.
+    private let memory: MemoryBudget
     private let group: any EventLoopGroup
     private let environment: Environment
     private let logger: Logger
 
-    public init(_ address: EndpointAddress, offer: EndpointOffer, group: any EventLoopGroup, environment: Environment, logger: Logger) {
+    public init(
+        _ address: EndpointAddress, offer: EndpointOffer, group: any EventLoopGroup, environment: Environment, memory: MemoryBudget = .unlimited,
+        logger: Logger
+    ) {
+        self.memory = memory
         self.address = address
         self.offer = offer
         self.group = group
@@ -29,6 +35,7 @@ public struct EndpointConnector: TransportConnector {
             environment: environment, context: { EventLoopContext(eventLoop) })
         endpoint.offer = offer
         endpoint.limits = address.limits
+        endpoint.memory = memory
         return try await endpoint.connect()
     }
 }
