@@ -101,11 +101,23 @@ public struct BLIPConnection: ~Copyable, Sendable {
 
     /// Memory held for the peer, in bytes: messages unfinished, streamed bytes not consumed, messages queued, table entries, and
     /// zlib's state once there was something compressed. Messages told to the owner are its own.
-    public var bufferedBytes: Int {
+    public var bufferedBytes: Int { messageBytes + inflater.heldBytes + spareBytes }
+
+    /// Of ``bufferedBytes``, messages and table entries: what goes away when messages are ended, read or answered.
+    public var messageBytes: Int {
         let entries = unfinishedRequests.count + unfinishedReplies.count + outbox.count + flows.count
-        return unfinishedCapacity + incomingStreams.unconsumedBytes + queuedBytes + inflater.heldBytes + deflater.heldBytes
-            + inflatedScratch.storageCapacity + plainScratch.storageCapacity
+        return unfinishedCapacity + incomingStreams.unconsumedBytes + queuedBytes
             + entries * Self.bytesPerEntry + (unanswered.count + awaited.count) * Self.bytesPerNumber
+    }
+
+    /// Of ``bufferedBytes``, what ``trim()`` gives back.
+    public var spareBytes: Int { deflater.heldBytes + inflatedScratch.storageCapacity + plainScratch.storageCapacity }
+
+    /// Lets go of zlib's state for sending and of what was used in between. The next compressed frame begins it anew: it refers to nothing
+    /// that was sent before, and any receiver can read on.
+    public mutating func trim() {
+        deflater.release()
+        (inflatedScratch, plainScratch) = (ByteBuffer(), ByteBuffer())
     }
 
     /// What a message under way costs beside its bytes.

@@ -57,6 +57,15 @@ struct Deflater: ~Copyable, @unchecked Sendable {
         stream.deallocate()
     }
 
+    /// Gives its memory back. Each frame ends at the boundary of a byte and of a block, so another stream can take over there.
+    mutating func release() {
+        guard let stream else { return }
+        deflateEnd(stream)
+        stream.deallocate()
+        self.stream = nil
+        heldBytes = 0
+    }
+
     /// Appends `first` and then `second`, compressed, to `output`. False: nothing was written, send the frame plain.
     mutating func deflate(_ first: ByteBuffer, _ second: ByteBuffer?, into output: inout ByteBuffer) -> Bool {
         guard isUsable, let stream = prepare() else { return false }

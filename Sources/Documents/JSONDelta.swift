@@ -158,7 +158,9 @@ public enum JSONDelta {
         var remainder: (from: Int, items: [JSONValue])?
         for change in delta.members {
             let isRemainder = change.key.utf8.last == UInt8(ascii: "-")
-            guard let index = Int(isRemainder ? change.key.dropLast() : Substring(change.key)), change.key.utf8.first.map(isDigit) == true,
+            let digits = isRemainder ? change.key.dropLast() : Substring(change.key)
+            // As numbers are written: two names of one place would be two changes of it.
+            guard let index = Int(digits), digits.utf8.elementsEqual(String(index).utf8), index >= 0,
                 index < old.count || isRemainder && index == old.count
             else { throw .corrupt("an array of \(old.count) items has no place \(quoted(change.key.utf8.prefix(40)))") }
             if isRemainder {

@@ -15,19 +15,22 @@ public enum JSONString {
         return quoted
     }
 
-    /// What makes a line look like something else: control characters, which a terminal may take for commands, line separators, and marks
-    /// that turn the direction of writing.
+    /// What makes a line look like something else: control characters, which a terminal may take for commands; separators that are no
+    /// plain space; and all that is not seen, such as marks that turn the direction of writing, joiners, fillers and tags.
     public static func isUnprintable(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.value {
-        case 0..<0x20, 0x7F...0x9F, 0x61C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF: true
-        default: false
+        if scalar.value < 0x7F { return scalar.value < 0x20 }
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .spaceSeparator, .surrogate, .privateUse, .unassigned: return true
+        default: return scalar.properties.isDefaultIgnorableCodePoint || scalar.value == 0x2800
         }
     }
 
-    /// `\uXXXX`.
+    /// `\uXXXX`, two of them beyond U+FFFF.
     public static func escape(_ scalar: Unicode.Scalar) -> String {
-        let digits = String(scalar.value, radix: 16)
-        return "\\u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits
+        UTF16.encode(scalar)?.map { unit in
+            let digits = String(unit, radix: 16)
+            return "\\u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits
+        }.joined() ?? ""
     }
 
     /// Appends a string in quotes; its bytes are UTF-8.

@@ -16,7 +16,7 @@ public final class MemoryBudget: Sendable {
     }
 
     /// What one connection holds.
-    private struct Holding {
+    fileprivate struct Holding {
         var bytes = 0
         /// The part that only the peer can make go away: messages it has not ended, replies it has not read.
         var owedByPeer = 0
@@ -24,28 +24,42 @@ public final class MemoryBudget: Sendable {
         var owesSince: UInt64 = 0
         var isCrowded = false
         var isEvicted = false
+        /// What the connection lets go of when it is asked to.
+        var spare = 0
+        var wasAsked = false
         var changed: @Sendable (Standing) -> Void
+        var trim: @Sendable () -> Void
 
         /// How much the peer owes for how long: a large document in transit weighs less than a small one that never ends.
         func weight(_ now: UInt64) -> Double {
+            guard owedByPeer >= MemoryBudget.smallDebt else { return 0 }
             // Another thread may have looked at the clock later and come first.
-            Double(owedByPeer) * (0.1 + Double(now > owesSince ? now - owesSince : 0) / 1e9)
+            return Double(owedByPeer) * (0.1 + Double(now > owesSince ? now - owesSince : 0) / 1e9)
         }
     }
 
-    private struct State {
-        var holdings: [Int: Holding] = [:]
-        var last = 0
+    struct State {
+        fileprivate var holdings: [Int: Holding] = [:]
+        fileprivate var last = 0
         var used = 0
         /// Connections that hold anything.
-        var holders = 0
-        var crowded: Set<Int> = []
+        fileprivate var holders = 0
+        fileprivate var crowded: Set<Int> = []
+        /// Connections with something to spare that were not asked for it.
+        fileprivate var spares: Set<Int> = []
+        /// What those that were asked will let go of.
+        fileprivate var promised = 0
+        /// What is reserved for work, of what is used.
+        var reserved = 0
+        var waiters: [Waiter] = []
     }
+
+    typealias Call = (@Sendable (Standing) -> Void, Standing)
 
     /// `limits.memory`: bytes.
     public let limit: Int
     private let time: any TimeSource
-    private let state = Mutex(State())
+    let state = Mutex(State())
 
     public init(limit: Int, time: any TimeSource = SystemTime()) {
         self.limit = limit
@@ -59,31 +73,37 @@ public final class MemoryBudget: Sendable {
     public var used: Int { state.withLock { $0.used } }
 
     /// Everything up to this is nobody's business.
-    private var calm: Int { limit / 4 * 3 }
+    var calm: Int { limit / 4 * 3 }
 
     /// Even with many connections each may hold this: less carries no message.
     private static let smallestShare = 16 << 10
 
     /// A place for one connection.
     ///
-    /// - Parameter changed: called from any thread, without a lock, when others change how the connection stands.
-    public func share(changed: @escaping @Sendable (Standing) -> Void) -> Share {
+    /// - Parameters:
+    ///   - trim: called likewise when the connection is to let go of what it has to spare.
+    ///   - changed: called from any thread, without a lock, when others change how the connection stands.
+    public func share(trim: @escaping @Sendable () -> Void = {}, changed: @escaping @Sendable (Standing) -> Void) -> Share {
         let number = state.withLock { state in
             state.last += 1
-            state.holdings[state.last] = Holding(changed: changed)
+            state.holdings[state.last] = Holding(changed: changed, trim: trim)
             return state.last
         }
         return Share(self, number)
     }
 
     /// Below this a peer owes nothing worth counting.
-    private static let smallDebt = 2 << 10
+    fileprivate static let smallDebt = 2 << 10
 
-    private func set(_ number: Int, _ bytes: Int, owedByPeer: Int) -> Standing {
+    private func set(_ number: Int, _ bytes: Int, owedByPeer: Int, spare: Int) -> Standing {
         let now = time.monotonicNanoseconds()
-        let (standing, calls) = state.withLock { state -> (Standing, [(@Sendable (Standing) -> Void, Standing)]) in
-            guard var holding = state.holdings[number], !holding.isEvicted else { return (.evicted, []) }
+        let (standing, calls, trims) = state.withLock { state -> (Standing, [Call], [@Sendable () -> Void]) in
+            guard var holding = state.holdings[number], !holding.isEvicted else { return (.evicted, [], []) }
             state.used += bytes - holding.bytes
+            if holding.wasAsked { state.promised += spare - holding.spare }
+            holding.spare = spare
+            if spare == 0 { holding.wasAsked = false }
+            if spare > 0, !holding.wasAsked { state.spares.insert(number) } else { state.spares.remove(number) }
             state.holders += (bytes > 0 ? 1 : 0) - (holding.bytes > 0 ? 1 : 0)
             if holding.owedByPeer < Self.smallDebt || owedByPeer < Self.smallDebt { holding.owesSince = now }
             (holding.bytes, holding.owedByPeer) = (bytes, owedByPeer)
@@ -91,32 +111,44 @@ public final class MemoryBudget: Sendable {
             holding.isCrowded = state.used > calm && bytes > fair
             if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
             state.holdings[number] = holding
-            var calls: [(@Sendable (Standing) -> Void, Standing)] = []
-            if state.used > limit { evict(&state, now, &calls) }
+            var calls: [Call] = []
+            let trims = state.used > calm ? askForSpares(&state) : []
+            if state.used - state.promised > limit { evict(&state, now, &calls) }
             if state.used <= calm { relieve(&state, except: number, &calls) }
             let after = state.holdings[number]
-            return (after?.isEvicted ?? true ? .evicted : after?.isCrowded == true ? .crowded : .free, calls)
+            return (after?.isEvicted ?? true ? .evicted : after?.isCrowded == true ? .crowded : .free, calls, trims)
         }
+        for trim in trims { trim() }
         for (call, standing) in calls { call(standing) }
         return standing
     }
 
+    /// What connections can do without goes before anybody does.
+    private func askForSpares(_ state: inout State) -> [@Sendable () -> Void] {
+        defer { state.spares = [] }
+        return state.spares.sorted().compactMap { number in
+            state.holdings[number]?.wasAsked = true
+            state.promised += state.holdings[number]?.spare ?? 0
+            return state.holdings[number]?.trim
+        }
+    }
+
     /// Takes back what peers owe the most of, until the budget holds.
-    private func evict(_ state: inout State, _ now: UInt64, _ calls: inout [(@Sendable (Standing) -> Void, Standing)]) {
-        while state.used > limit {
+    private func evict(_ state: inout State, _ now: UInt64, _ calls: inout [Call]) {
+        while state.used - state.promised > limit {
             let most = state.holdings.max { ($0.value.weight(now), $1.key) < ($1.value.weight(now), $0.key) }
-            guard let (number, holding) = most, holding.owedByPeer > 0 else { return }
-            state.used -= holding.bytes
-            state.holders -= 1
-            state.crowded.remove(number)
+            guard let (number, holding) = most, holding.weight(now) > 0 else { return }
+            state.forget(holding, number)
             state.holdings[number]?.bytes = 0
+            state.holdings[number]?.spare = 0
+            state.holdings[number]?.wasAsked = false
             state.holdings[number]?.owedByPeer = 0
             state.holdings[number]?.isEvicted = true
             calls.append((holding.changed, .evicted))
         }
     }
 
-    private func relieve(_ state: inout State, except number: Int, _ calls: inout [(@Sendable (Standing) -> Void, Standing)]) {
+    func relieve(_ state: inout State, except number: Int? = nil, _ calls: inout [Call]) {
         for other in state.crowded {
             state.holdings[other]?.isCrowded = false
             if other != number, let holding = state.holdings[other] { calls.append((holding.changed, .free)) }
@@ -125,12 +157,10 @@ public final class MemoryBudget: Sendable {
     }
 
     private func remove(_ number: Int) {
-        let calls = state.withLock { state -> [(@Sendable (Standing) -> Void, Standing)] in
+        let calls = state.withLock { state -> [Call] in
             guard let holding = state.holdings.removeValue(forKey: number) else { return [] }
-            state.used -= holding.bytes
-            if holding.bytes > 0 { state.holders -= 1 }
-            state.crowded.remove(number)
-            var calls: [(@Sendable (Standing) -> Void, Standing)] = []
+            state.forget(holding, number)
+            var calls: [Call] = []
             if state.used <= calm { relieve(&state, except: number, &calls) }
             return calls
         }
@@ -152,9 +182,23 @@ public final class MemoryBudget: Sendable {
         /// Says what the connection holds now.
         ///
         /// - Parameter owedByPeer: the part that only the peer can make go away.
-        public func hold(_ bytes: Int, owedByPeer: Int) -> Standing { budget.set(number, bytes, owedByPeer: owedByPeer) }
+        /// - Parameter spare: the part that the connection lets go of when it is asked to.
+        public func hold(_ bytes: Int, owedByPeer: Int, spare: Int = 0) -> Standing {
+            budget.set(number, bytes, owedByPeer: owedByPeer, spare: spare)
+        }
 
         /// The connection is over.
         public func giveUp() { budget.remove(number) }
+    }
+}
+
+extension MemoryBudget.State {
+    /// A connection is over, or has to be.
+    fileprivate mutating func forget(_ holding: MemoryBudget.Holding, _ number: Int) {
+        used -= holding.bytes
+        if holding.bytes > 0 { holders -= 1 }
+        if holding.wasAsked { promised -= holding.spare }
+        crowded.remove(number)
+        spares.remove(number)
     }
 }

@@ -41,11 +41,15 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     private var timer: (any ScheduledJob)?
     private var timerDeadline = UInt64.max
     private var openingTimer: (any ScheduledJob)?
+    private let memory: MemoryBudget
+    private var share: MemoryBudget.Share?
+    private var toldHeld = (bytes: 0, owedByPeer: 0)
 
     init(
         _ connection: any MessageEndpointConnection, type: ProtocolType, offer: EndpointOffer?, context: any SerialContext,
-        limits: MessageEndpointLimits, environment: Environment, observer: Observer
+        limits: MessageEndpointLimits, environment: Environment, memory: MemoryBudget, observer: Observer
     ) {
+        self.memory = memory
         self.connection = connection
         self.limits = limits
         self.observer = observer
@@ -73,6 +77,10 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         inContext {
             guard self.phase == .new else { return }
             self.phase = .opening
+            self.share = self.memory.share { [weak self] standing in
+                guard let self else { return }
+                self.executionContext.execute { self.stand(standing) }
+            }
             if !waitsForPeer || self.link == nil {
                 self.openingTimer = self.executionContext.schedule(afterNanoseconds: self.limits.connectTime) { [weak self] in
                     guard let self, self.phase == .opening else { return }
@@ -159,6 +167,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         var events: [ByteStreamLink.Event] = []
         link?.received(data, time.monotonicNanoseconds(), &events)
         handle(events)
+        settleAccounts()
         pump()
     }
 
@@ -201,6 +210,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         pump()
         let waiting = waitingBytes
         if waiting > limits.writeHighWatermark { writable = false }
+        settleAccounts()
         if waiting > limits.outboundBytes {
             finish(
                 ConnectionEnd(
@@ -213,6 +223,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         guard enabled != isReading else { return }
         isReading = enabled
         if link != nil { link?.setReading(enabled) } else { connection.setReading(enabled) }
+        settleAccounts()
         guard enabled else { return }
         executionContext.execute {
             self.deliver()
@@ -239,6 +250,37 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     func drop() {
         inContext { self.finish(ConnectionEnd(code: 1006, reason: "dropped", initiatedLocally: true)) }
+    }
+
+    // MARK: - Memory
+
+    /// Changes below this are not worth a word.
+    private static let notableBytes = 8 << 10
+
+    /// Says what is held between the stream and the session, and obeys what follows. What the peer may be blamed for: beginnings of messages,
+    /// and messages that it does not acknowledge.
+    private func settleAccounts() {
+        guard phase != .over, let share else { return }
+        let held = link?.heldBytes ?? 0
+        // While reading is off, what came waits for us.
+        let owedByPeer = waitingBytes + (isReading ? held : 0)
+        let bytes = held + waitingBytes + inboxBytes
+        guard abs(bytes - toldHeld.bytes) >= Self.notableBytes || abs(owedByPeer - toldHeld.owedByPeer) >= Self.notableBytes else { return }
+        toldHeld = (bytes, owedByPeer)
+        stand(share.hold(bytes, owedByPeer: owedByPeer))
+    }
+
+    private func stand(_ standing: MemoryBudget.Standing) {
+        guard phase != .over else { return }
+        switch standing {
+        case .free, .crowded:
+            link?.setCrowded(standing == .crowded)
+            if phase == .open { pump() }
+        case .evicted:
+            let reason = "the memory for peers (limits.memory) is used up; come back later"
+            if phase == .opening { return fail(ReplicationError(domain: .websocket, code: 1013, message: "\(peerDescription): \(reason)")) }
+            finish(ConnectionEnd(code: 1013, reason: reason, initiatedLocally: true))
+        }
     }
 
     // MARK: - Sending
@@ -270,6 +312,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
             return finish(ConnectionEnd(code: error.closeCode, reason: error.description, initiatedLocally: false), error: error)
         }
         pump()
+        settleAccounts()
         becomeWritable()
     }
 
@@ -307,6 +350,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
                     code: 4001, reason: "\(inboxBytes) bytes came unasked, inbound_bytes is \(limits.inboundBytes)", initiatedLocally: true))
         }
         deliver()
+        settleAccounts()
         becomeWritable()
     }
 
@@ -335,6 +379,9 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         self.end = end
         timer?.cancel()
         openingTimer?.cancel()
+        share?.giveUp()
+        share = nil
+        link?.letGo()
         if !wasNew {
             let fault = failure.map { MessagingError($0.message, isRecoverable: $0.isTransient, cause: $0) } ?? error
             connection.close(error: fault) {}

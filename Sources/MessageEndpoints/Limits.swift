@@ -28,6 +28,9 @@ public struct MessageEndpointLimits: Sendable, Equatable {
     /// `connections`: those that a listener holds at a time.
     public var connections = 1000
 
+    /// `handshakes`: of those, on a byte stream, the ones whose peer has not been let in yet; the oldest makes room.
+    public var handshakes = 100
+
     /// `connect_time`: nanoseconds until a connection is open, the byte stream's handshake included. LiteCore's value.
     public var connectTime: UInt64 = 15_000_000_000
 

@@ -13,6 +13,8 @@ public struct MessageEndpoint: TransportConnector {
     /// On a byte stream: what the listener hears of us.
     public var offer = EndpointOffer()
     public var limits = MessageEndpointLimits()
+    /// What is held for the peer between the stream and the session counts for it.
+    public var memory = MemoryBudget.unlimited
     private let environment: Environment
     private let context: @Sendable () -> any SerialContext
 
@@ -38,7 +40,7 @@ public struct MessageEndpoint: TransportConnector {
         // The end may come before anybody waits for it.
         let outcome = Outcome()
         let transport = EndpointTransport(
-            connection, type: protocolType, offer: offer, context: context(), limits: limits, environment: environment,
+            connection, type: protocolType, offer: offer, context: context(), limits: limits, environment: environment, memory: memory,
             observer: EndpointTransport.Observer(opened: { outcome.set($0) }))
         transport.open(waitsForPeer: false)
         do {

@@ -17,29 +17,34 @@ public final class MessageEndpointListener: Sendable {
         var connections: [ObjectIdentifier: EndpointTransport] = [:]
         var contexts: [ObjectIdentifier: (offer: EndpointOffer, answer: (any Sendable)?)] = [:]
         var waiters: [CheckedContinuation<Void, Never>] = []
+        /// Not open yet, the oldest first; without those that wait for a peer.
+        var opening: [ObjectIdentifier] = []
     }
 
     public let protocolType: ProtocolType
     public let limits: MessageEndpointLimits
     private let environment: Environment
+    private let memory: MemoryBudget
     private let context: @Sendable () -> any SerialContext
     private let admit: @Sendable (EndpointOffer, any MessageEndpointConnection) async -> EndpointAnswer
     private let serve: @Sendable (Accepted) -> Void
     private let state = Mutex(State())
 
     /// - Parameters:
+    ///   - memory: what is held for peers between the stream and the session counts for it.
     ///   - context: where a new connection and its session run.
     ///   - admit: on byte streams: decides about a peer by its offer. A stream of messages has none: who a peer is, its transport knows.
     ///   - serve: starts a replication session on an open connection. Called in the connection's context.
     public init(
         protocolType: ProtocolType = .messageStream, limits: MessageEndpointLimits = .init(), environment: Environment = .system,
-        context: @escaping @Sendable () -> any SerialContext,
+        memory: MemoryBudget = .unlimited, context: @escaping @Sendable () -> any SerialContext,
         admit: @escaping @Sendable (EndpointOffer, any MessageEndpointConnection) async -> EndpointAnswer = MessageEndpointListener.admitsAll,
         serve: @escaping @Sendable (Accepted) -> Void
     ) {
         self.protocolType = protocolType
         self.limits = limits
         self.environment = environment
+        self.memory = memory
         self.context = context
         self.admit = admit
         self.serve = serve
@@ -55,7 +60,8 @@ public final class MessageEndpointListener: Sendable {
 
     public var connectionCount: Int { state.withLock { $0.connections.count } }
 
-    /// Takes a connection and opens it. One beyond `connections` is closed with a recoverable error.
+    /// Takes a connection and opens it. One beyond `connections` is closed with a recoverable error; for one beyond `handshakes` that which
+    /// has been silent for longest is.
     ///
     /// - Parameters:
     ///   - context: where it runs; nil for the listener's choice.
@@ -64,15 +70,19 @@ public final class MessageEndpointListener: Sendable {
         let key = ObjectIdentifier(connection)
         let transport = EndpointTransport(
             connection, type: protocolType, offer: nil, context: context ?? self.context(), limits: limits, environment: environment,
-            observer: EndpointTransport.Observer(
+            memory: memory, observer: EndpointTransport.Observer(
                 offered: { [weak self] in self?.decide($0, connection) },
                 opened: { [weak self] in self?.opened($0, key) },
                 ended: { [weak self] _ in self?.forget(key) }))
-        let isTaken = state.withLock { state in
-            guard state.connections.count < limits.connections, state.connections[key] == nil else { return false }
+        let (isTaken, oldest) = state.withLock { state -> (Bool, EndpointTransport?) in
+            guard state.connections.count < limits.connections, state.connections[key] == nil else { return (false, nil) }
             state.connections[key] = transport
-            return true
+            guard !waitsForPeer, protocolType == .byteStream else { return (true, nil) }
+            state.opening.append(key)
+            guard state.opening.count > limits.handshakes else { return (true, nil) }
+            return (true, state.connections[state.opening.removeFirst()])
         }
+        oldest?.close(code: 4001, reason: "gave way to another connection: more are being opened than handshakes (\(limits.handshakes)) allows")
         guard isTaken else {
             return connection.close(
                 error: MessagingError("as many connections as the limit connections (\(limits.connections)) allows", isRecoverable: true)) {}
@@ -111,6 +121,7 @@ public final class MessageEndpointListener: Sendable {
 
     private func opened(_ result: Result<String, ReplicationError>, _ key: ObjectIdentifier) {
         guard case .success(let name) = result else { return }
+        state.withLock { $0.opening.removeAll { $0 == key } }
         let (transport, about) = state.withLock { ($0.connections[key], $0.contexts.removeValue(forKey: key)) }
         guard let transport else { return }
         serve(Accepted(transport: transport, offer: about?.offer ?? EndpointOffer(protocols: [name]), protocolName: name, context: about?.answer))
@@ -120,6 +131,7 @@ public final class MessageEndpointListener: Sendable {
         let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
             state.connections[key] = nil
             state.contexts[key] = nil
+            state.opening.removeAll { $0 == key }
             guard state.connections.isEmpty else { return [] }
             defer { state.waiters = [] }
             return state.waiters

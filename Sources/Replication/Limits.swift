@@ -103,12 +103,16 @@ public struct ReplicationLimitValues: Sendable {
     public var blobFetches = 8
     /// `blob_reads`: requests for blobs that are served at the same time, piece by piece.
     public var blobReads = 2
-    /// `proof_bytes`: bytes of blobs that a connection may have read for proofs of blobs that were proved to it before: a few large ones.
+    /// `proof_bytes`: bytes of blobs that a peer may have read for proofs of blobs that were proved to it before: a few large ones.
     public var proofBytes = 128 << 20
     /// `proof_bytes_per_second`: by how much that grows again; a hundredth of what a core reads and hashes.
     public var proofBytesPerSecond = 4 << 20
     /// `proof_piece_bytes`: bytes of a blob that are read and hashed at once for a proof.
     public var proofPieceBytes = 1 << 20
+    /// `proof_accounts`: peers whose use of that is remembered, by user or address.
+    public var proofAccounts = 10_000
+    /// `first_proofs`: blobs that are remembered as proved, of all peers together.
+    public var firstProofs = 20_000
     /// `known_proofs`: proofs that a connection was given and that are not made anew; each has 300 bytes or less.
     public var knownProofs = 1_000
     /// `max_blobs_per_document`: blobs that one revision from a peer may name.
@@ -150,10 +154,12 @@ public struct ReplicationLimitValues: Sendable {
     public var minimumDeltaBytes = 200
     /// `max_delta_body_bytes`: bodies above it travel whole; to make or apply a delta, bodies are in memory at many times their size.
     public var maximumDeltaBodyBytes = 1 << 20
-    /// `delta_batch_bytes`: what the bases of deltas come to that are made or applied together. A delta never makes more than its base
-    /// and itself, and no more than ``insertionBatchBytes`` of it waits to be stored before the next batch is begun. Of every connection
-    /// there may be so much and one base at a time, beside `limits.memory`.
+    /// `delta_batch_bytes`: what bodies and deltas come to that are looked at together, or one of them alone. A delta never makes more than its
+    /// base and itself, and no more than ``insertionBatchBytes`` of it waits to be stored before the next batch is begun.
     public var deltaBatchBytes = 256 << 10
+    /// `delta_expansion`: what a byte of a base, a body or a delta takes while a delta is made or applied, as text and as values: so much of
+    /// `limits.memory` is reserved for it. Arrays of small numbers come to that; most bodies to a third.
+    public var deltaExpansion = 16
     /// `exchanged_revisions`: documents whose last revision a session remembers as sent or received, where the peer may not have
     /// everything; deltas from them are safe.
     public var exchangedRevisions = 2_000

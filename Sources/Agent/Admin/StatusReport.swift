@@ -88,6 +88,9 @@ extension Agent {
         ])
     }
 
+    /// `held_in_status`: documents that a status names of those that wait for a plugin, for each peer.
+    private static let heldShown = 20
+
     nonisolated func report(_ listener: PeerListener, _ attention: [Attention]? = nil) -> JSONValue {
         let subject = "listener \(listener.settings.name.value)"
         let attention = attention?.filter { $0.subject.utf8.elementsEqual(subject.utf8) } ?? self.attention(of: listener)
@@ -109,13 +112,13 @@ extension Agent {
             "held": JSONOutput.number(listener.heldDocuments.count),
             // Documents that peers refused when they pulled.
             "refused_by_peers": .array(
-                refused.refusals.sorted { $0.key < $1.key }.map { key, refusal in
+                refused.refusals.sorted { $0.key < $1.key }.prefix(RefusedByPeers.shown).map { key, refusal in
                     JSONOutput.object([
                         "peer": .string(key.peer), "database": .string(key.database), "collection": .string(key.collection.description),
                         "id": .string(key.id.text), "error": Self.report(refusal.error), "since": .string(Timestamp.format(refusal.since)),
                     ])
                 }),
-            "more_refused_by_peers": JSONOutput.number(refused.more),
+            "more_refused_by_peers": JSONOutput.number(refused.more + max(0, refused.refusals.count - RefusedByPeers.shown)),
             "peers": .array(
                 peers.map { peer in
                     JSONOutput.object([
@@ -131,12 +134,13 @@ extension Agent {
                         "pushed_by_peer": JSONOutput.number(peer.counts.pulled),
                         "delta": Self.report(peer.counts.deltas),
                         "held": .array(
-                            peer.standstills.map { held in
+                            peer.standstills.prefix(Self.heldShown).map { held in
                                 JSONOutput.object([
                                     "collection": .string(held.collection.description), "id": .string(held.id.text),
                                     "plugin": .string(held.failure.plugin), "error": .string(held.failure.message),
                                 ])
                             }),
+                        "more_held": JSONOutput.number(max(0, peer.standstills.count - Self.heldShown)),
                     ])
                 }),
         ])

@@ -71,6 +71,7 @@ public final class PeerListener: ListenerDelegate {
     let databases: @Sendable (String) -> Database?
     let limits: ReplicationLimits
     private let memory: MemoryBudget
+    private let proofs: ProofAccounts
     /// What the descriptors of this process leave of its limits.
     private let share: (connections: Int, http: Int)
     let policies: ListenerPolicies
@@ -107,6 +108,7 @@ public final class PeerListener: ListenerDelegate {
         self.databases = databases
         self.limits = limits
         self.memory = memory
+        proofs = ProofAccounts(limits)
         var logger = logger
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
@@ -149,6 +151,7 @@ public final class PeerListener: ListenerDelegate {
         configuration.user = settings.user?.value
         if let mode = settings.mode?.value { configuration.mode = UInt32(mode) }
         configuration.maxConnections = share.connections
+        configuration.memory = memory
         let listener = EndpointListener(configuration, delegate: self, group: group, environment: environment, logger: logger)
         try await listener.start()
         endpoint.withLock { $0 = listener }
@@ -296,6 +299,7 @@ public final class PeerListener: ListenerDelegate {
             admission.database, admission.principal, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
         let host = String(request.remoteAddress[..<(request.remoteAddress.lastIndex(of: ":") ?? request.remoteAddress.endIndex)])
         let who = admission.principal.name ?? host
+        (configuration.proofs, configuration.proofAccount) = (proofs, admission.principal.name.map { "user \($0)" } ?? request.origin)
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
             observer: SessionObserver(

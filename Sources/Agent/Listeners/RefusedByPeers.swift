@@ -6,6 +6,10 @@ import Replication
 struct RefusedByPeers: Sendable {
     /// `refused_by_peers`: documents that are named; those beyond are counted.
     static let limit = 1_000
+    /// `refused_by_peers_in_status`: documents that a status names.
+    static let shown = 50
+    /// `refusal_text`: characters of what a peer wrote that are kept.
+    static let textLength = 300
 
     struct Key: Hashable, Comparable, Sendable {
         /// The peer's user, or the host that it has no name on.
@@ -32,7 +36,7 @@ struct RefusedByPeers: Sendable {
     mutating func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
         for event in events where event.direction == .push && event.error?.domain != .plugin {
             let key = Key(peer: peer, database: database, collection: event.collection, id: event.id)
-            guard let error = event.error else {
+            guard var error = event.error else {
                 // It was taken after all.
                 if !refusals.isEmpty { refusals[key] = nil }
                 continue
@@ -41,6 +45,7 @@ struct RefusedByPeers: Sendable {
                 more += 1
                 continue
             }
+            if error.message.utf8.count > Self.textLength { error.message = String(error.message.unicodeScalars.prefix(Self.textLength)) + " ..." }
             refusals[key] = Refusal(error: error, since: refusals[key]?.since ?? now)
         }
     }

@@ -22,8 +22,11 @@ extension PeerListener {
 
     private func answer(_ request: HTTPRequest, _ rules: CrossOrigin) async throws -> HTTPResponse {
         if case .stranger = rules.standing(request.headers) { throw HTTPError(403, "requests of other sites are refused") }
-        let parts = request.path.utf8.split(separator: UInt8(ascii: "/"))
-        guard parts.count == 2, parts[1].elementsEqual("_session".utf8), let database = PercentEncoding.decode(parts[0]) else {
+        // Only as it is written here: at another path the cookie would not be sent.
+        let parts = request.path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[0].isEmpty, !parts[1].isEmpty, parts[2].elementsEqual("_session".utf8),
+            let database = PercentEncoding.decode(parts[1])
+        else {
             return try await respondAsCouch(to: request)
         }
         switch request.method {
@@ -38,7 +41,7 @@ extension PeerListener {
                 await putOff(found.key)
             }
             var answer = HTTPResponse.json("{\"ok\":true}\n")
-            answer.headers.add("Set-Cookie", setCookie(nil, request))
+            answer.headers.add("Set-Cookie", setCookie(nil, database))
             return answer
         default: throw HTTPError(405, "a session is opened by POST, looked at by GET and ended by DELETE", headers: ["Allow": "POST, GET, DELETE"])
         }
@@ -65,7 +68,7 @@ extension PeerListener {
             guard serves(database) else { throw HTTPError(404, "there is no database \"\(database)\" here") }
             let id = sessions.open(database, principal, proof, generation: generation)
             var answer = Self.answer(principal)
-            answer.headers.add("Set-Cookie", setCookie(id, request))
+            answer.headers.add("Set-Cookie", setCookie(id, database))
             return answer
         }
     }
@@ -90,9 +93,9 @@ extension PeerListener {
         return ["http://\(host)", "https://\(host)", "ws://\(host)", "wss://\(host)"].contains { HeaderList.sameName($0, origin) }
     }
 
-    private func setCookie(_ id: String?, _ request: HTTPRequest) -> String {
-        let path = request.path.utf8.dropLast("/_session".utf8.count)
-        return PeerSessions.setCookie(id, path: String(Substring(path)), isSecure: security != nil, forOtherSites: settings.cors?.credentials.value == true)
+    private func setCookie(_ id: String?, _ database: String) -> String {
+        PeerSessions.setCookie(
+            id, path: "/" + PercentEncoding.encode(database), isSecure: security != nil, forOtherSites: settings.cors?.credentials.value == true)
     }
 
     /// As Sync Gateway answers it.

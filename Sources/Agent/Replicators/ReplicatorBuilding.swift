@@ -69,7 +69,7 @@ package enum ReplicatorBuilding {
                     from: database.name, to: target.path, databases: local, limits: limits, memory: memory, group: group, environment: environment,
                     logger: logger)
             } else if let address = EndpointAddress(target) {
-                endpoint(address, settings, group: group, environment, logger)
+                endpoint(address, settings, group: group, environment, memory, logger)
             } else if target.scheme == .http || target.scheme == .https {
                 try databaseClient(settings, security, group: group, environment)
             } else {
@@ -79,10 +79,12 @@ package enum ReplicatorBuilding {
     }
 
     private static func endpoint(
-        _ address: EndpointAddress, _ settings: ReplicatorSettings, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger
+        _ address: EndpointAddress, _ settings: ReplicatorSettings, group: any EventLoopGroup, _ environment: Environment, _ memory: MemoryBudget,
+        _ logger: Logger
     ) -> EndpointConnector {
         var connector = EndpointConnector(
-            address, offer: offer(settings), group: group, environment: environment, logger: logger.with("replicator", settings.name.value))
+            address, offer: offer(settings), group: group, environment: environment, memory: memory,
+            logger: logger.with("replicator", settings.name.value))
         if settings.changingSecrets.isEmpty { return connector }
         connector.refresh = { offer(settings) }
         return connector

@@ -119,7 +119,7 @@ extension StoreError: CustomStringConvertible {
         case .unknownCollection(let name):
             "collection \(name) does not exist in this database"
         case .tooManyCollections(let limit):
-            "the database has its maximum of \(limit) collections (maxCollections)"
+            "the database has its maximum of \(limit) collections (max_collections)"
         case .bodyTooLarge(let id, let bytes, let limit):
             "body of \(id) has \(bytes) bytes, more than the limit of \(limit)"
         case .bodyInvalid(let id, let detail):
@@ -139,7 +139,7 @@ extension StoreError: CustomStringConvertible {
         case .blobLengthMismatch(let digest, let expected, let found):
             "blob \(digest) has \(found) bytes, expected \(expected)"
         case .blobTooLarge(let limit):
-            "blob has more than \(limit) bytes (maxBlobBytes)"
+            "blob has more than \(limit) bytes (max_blob_bytes)"
         case .blobAltered(let digest, let path):
             "the bytes of blob \(digest) were altered on disk: remove \(path) and restore it from a copy or let a peer send it again"
         }

@@ -19,6 +19,30 @@ extension ReadTransaction {
         return try deltaBase(collection, id, revision, row: row)
     }
 
+    /// The size of what ``deltaBase(_:_:_:)`` gives, which is not read for it.
+    public final func deltaBaseSize(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID) throws(StoreError) -> Int? {
+        guard let row = try row(collection, id) else { return nil }
+        if revision == row.revision {
+            let statement = try session.cached("SELECT length(body) FROM documents_\(collection.id) WHERE sequence = ?1")
+            statement.bind(1, row.sequence)
+            defer { statement.reset() }
+            return try session.step(statement) ? Int(statement.integer(0)) : nil
+        }
+        if row.flags & DocumentFlags.bodies != 0 {
+            let statement = try session.cached("SELECT length(body) FROM bodies_\(collection.id) WHERE id = ?1 AND rev = ?2")
+            statement.bind(1, id.text)
+            statement.bind(2, revision.text)
+            defer { statement.reset() }
+            if try session.step(statement) { return Int(statement.integer(0)) }
+        }
+        let statement = try session.cached("SELECT size FROM delta_bases WHERE collection = ?1 AND id = ?2 AND rev = ?3")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        statement.bind(3, revision.text)
+        defer { statement.reset() }
+        return try session.step(statement) ? Int(statement.integer(0)) : nil
+    }
+
     final func deltaBase(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID, row: Row) throws(StoreError) -> [UInt8]? {
         if let body = try body(collection, id, revision, row: row) { return body }
         let statement = try session.cached("SELECT body FROM delta_bases WHERE collection = ?1 AND id = ?2 AND rev = ?3")

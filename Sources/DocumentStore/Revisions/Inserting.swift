@@ -30,7 +30,7 @@ extension WriteTransaction {
         guard incoming.history.count <= StoreLimits.maxIncomingHistory else {
             throw .historyInvalid(
                 id: id, revision: incoming.revision,
-                detail: "it has \(incoming.history.count) entries, more than \(StoreLimits.maxIncomingHistory) (maxIncomingHistory)")
+                detail: "it has \(incoming.history.count) entries, more than \(StoreLimits.maxIncomingHistory) (max_received_history)")
         }
         let digests = mayHoldBlobs ? try blobs(in: body, id) : []
         let new = NewRevision(

@@ -62,7 +62,8 @@ struct ByteStreamLink {
 
     /// Bytes of messages that are not acknowledged.
     var waitingBytes: Int { sender.queuedBytes }
-    var unfinishedBytes: Int { receiver.unfinishedBytes }
+    /// Bytes that are kept of what came, the beginning of a frame included.
+    var heldBytes: Int { receiver.heldBytes + decoder.heldBytes }
     /// Frames that were spoilt on the way, and segments that were sent again: for status and tests.
     var damage: (spoilt: Int, resent: Int) { (decoder.damaged, sender.resent) }
 
@@ -100,6 +101,13 @@ struct ByteStreamLink {
         owesAcknowledgement = true
     }
 
+    /// Asks the peer to send less ahead, or as much as it may again.
+    mutating func setCrowded(_ isCrowded: Bool) {
+        guard isCrowded != receiver.isCrowded else { return }
+        receiver.isCrowded = isCrowded
+        owesAcknowledgement = true
+    }
+
     /// Ends once everything is acknowledged, at the latest after `close_time`.
     mutating func close(code: UInt16, reason: String, _ now: UInt64) {
         switch state {
@@ -117,6 +125,15 @@ struct ByteStreamLink {
 
     private func closeFrame(_ code: UInt16, _ reason: String) -> LinkFrame {
         LinkFrame(kind: .close, session: session, payload: EndpointOffer.encode(["\(code)", String(reason.prefix(100))]))
+    }
+
+    /// Nothing comes or goes any more: whoever still holds the connection holds no messages with it.
+    mutating func letGo() {
+        state = .over
+        decoder = LinkDecoder(maximumPayload: 0)
+        sender = LinkSender(limits: limits)
+        receiver = LinkReceiver(limits: limits)
+        (control, answer) = ([], nil)
     }
 
     // MARK: - What comes

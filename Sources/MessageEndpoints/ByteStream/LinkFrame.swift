@@ -88,19 +88,35 @@ struct LinkDecoder {
     private(set) var unsynchronised = 0
     /// Frames, or what looked like one, whose checksum was wrong.
     private(set) var damaged = 0
+    /// Bytes of payloads whose checksum was computed: for tests.
+    private(set) var checkedBytes = 0
+    /// Bytes of payloads that may be checked in vain. A line that spoils frames wastes no more than it brings; a stream of headers, each sound
+    /// and each said to have a long payload, would have the same bytes checked hundreds of times.
+    private var patience: Int
     private var buffer = ByteBuffer()
     private let maximumPayload: Int
 
-    init(maximumPayload: Int) { self.maximumPayload = maximumPayload }
+    init(maximumPayload: Int) {
+        self.maximumPayload = maximumPayload
+        patience = Self.payloadsInVain * maximumPayload
+    }
+
+    /// `payloads_checked_in_vain`: the longest ones, at once; twice the bytes that come are added.
+    private static let payloadsInVain = 4
 
     mutating func append(_ bytes: ByteBuffer) {
+        patience = min(patience + 2 * bytes.readableBytes, Self.payloadsInVain * max(maximumPayload, bytes.readableBytes))
         if buffer.readableBytes == 0 {
             buffer = bytes
         } else {
-            buffer.discardReadBytes()
+            // Not for each few bytes that come: what is left is moved.
+            if buffer.readerIndex > buffer.readableBytes { buffer.discardReadBytes() }
             buffer.writeImmutableBuffer(bytes)
         }
     }
+
+    /// What is kept, in bytes.
+    var heldBytes: Int { buffer.readableBytes == 0 ? 0 : buffer.storageCapacity }
 
     /// The next good frame; nil when more bytes are needed.
     mutating func next() -> LinkFrame? {
@@ -117,7 +133,13 @@ struct LinkDecoder {
             if length > 0 {
                 guard buffer.readableBytes >= LinkFrame.headerBytes + length + LinkFrame.checksumBytes else { return nil }
                 let body = start + LinkFrame.headerBytes
+                guard patience >= length else {
+                    passOver()
+                    continue
+                }
+                checkedBytes += length
                 guard LinkFrame.checksum(checksum, buffer, at: body, length: length) == buffer.getInteger(at: body + length, as: UInt32.self) else {
+                    patience -= length
                     passOver()
                     continue
                 }

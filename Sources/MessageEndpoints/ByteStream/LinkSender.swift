@@ -148,18 +148,27 @@ struct LinkReceiver {
     private var waiting: [(isLast: Bool, payload: ByteBuffer)] = []
     private var partial = ByteBuffer()
     private var hasAsked = false
+    /// Of segments in ``early`` and ``waiting``.
+    private var segmentBytes = 0
     let windowSegments: Int
     let messageBytes: Int
 
     var isReading = true
+    /// The peer is to send less ahead.
+    var isCrowded = false
 
     init(limits: MessageEndpointLimits) {
         windowSegments = limits.windowSegments
         messageBytes = limits.messageBytes
     }
 
-    var window: UInt16 { UInt16(clamping: max(0, windowSegments - waiting.count)) }
+    var window: UInt16 { UInt16(clamping: max(0, (isCrowded ? max(1, windowSegments / 8) : windowSegments) - waiting.count)) }
     var unfinishedBytes: Int { partial.readableBytes }
+    /// What is kept for the peer, in bytes.
+    var heldBytes: Int { segmentBytes + (early.count + waiting.count) * Self.bytesPerSegment + (partial.readableBytes > 0 ? partial.storageCapacity : 0) }
+
+    /// What a segment costs beside its bytes.
+    private static let bytesPerSegment = 128
 
     enum Verdict { case taken, ignored, missing }
 
@@ -169,9 +178,11 @@ struct LinkReceiver {
         let segment = (frame.flags & LinkFrame.isLast != 0, frame.payload)
         if ahead > 0 {
             // Seen before: the one that is missing was sent again and got lost again.
-            let isRepeated = early.updateValue(segment, forKey: frame.sequence) != nil
-            return isRepeated || asks() ? .missing : .taken
+            let before = early.updateValue(segment, forKey: frame.sequence)
+            segmentBytes += frame.payload.readableBytes - (before?.payload.readableBytes ?? 0)
+            return before != nil || asks() ? .missing : .taken
         }
+        segmentBytes += frame.payload.readableBytes
         waiting.append(segment)
         expected &+= 1
         while let next = early.removeValue(forKey: expected) {
@@ -193,6 +204,7 @@ struct LinkReceiver {
         guard isReading else { return [] }
         var messages: [ByteBuffer] = []
         for segment in waiting {
+            segmentBytes -= segment.payload.readableBytes
             guard partial.readableBytes + segment.payload.readableBytes <= messageBytes else { return nil }
             if partial.readableBytes == 0 { partial = segment.payload } else { partial.writeImmutableBuffer(segment.payload) }
             if segment.isLast {

@@ -87,6 +87,11 @@ struct BLIPDialect: ~Copyable {
     var hasPendingOutput: Bool { blip.hasPendingOutput }
     /// Memory held for the peer, in bytes.
     var bufferedBytes: Int { blip.bufferedBytes }
+    /// Of them, messages that are not ended, read or answered: what the peer makes us hold.
+    var messageBytes: Int { blip.messageBytes }
+    /// Of them, what ``trim()`` gives back.
+    var spareBytes: Int { blip.spareBytes }
+    mutating func trim() { blip.trim() }
     /// Bytes of our replies that the peer has not taken.
     var owedBytes: Int { blip.queuedReplyBytes }
     /// Requests of ours that the peer has not answered.

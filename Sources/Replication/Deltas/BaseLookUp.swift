@@ -21,31 +21,32 @@ struct BaseLookUp: Sendable {
         var base: Version
         /// Its body went over this connection.
         var isExchanged: Bool
+        /// Memory is reserved for a body of this size; a larger one is not read.
+        var atMost = 0
     }
 
     enum Answer: Sendable {
         case base([UInt8])
         case absent
         case notOpen
+        case tooLarge
     }
 
     let database: Database
     let collection: Collection
     let access: Access
 
-    /// Answers to the first questions, until the bases come to `bytes`.
-    func bases(_ questions: [Question], bytes limit: Int) async throws -> [Answer] {
-        let (collection, access) = (collection, access)
-        var answers = try await database.read { transaction in
-            var answers: [Answer] = []
-            var bytes = 0
-            for question in questions where bytes < limit {
-                let answer = try Self.answer(question, access, collection, transaction)
-                if case .base(let body) = answer { bytes += body.count }
-                answers.append(answer)
-            }
-            return answers
+    /// How large the bases are, which are not read for it.
+    func sizes(_ questions: [Question]) async throws -> [Int?] {
+        let collection = collection
+        return try await database.read { transaction in
+            try questions.map { try transaction.deltaBaseSize(collection, $0.id, $0.base) }
         }
+    }
+
+    func bases(_ questions: [Question]) async throws -> [Answer] {
+        let (collection, access) = (collection, access)
+        var answers = try await database.read { transaction in try questions.map { try Self.answer($0, access, collection, transaction) } }
         try await judge(&answers, questions)
         return answers
     }
@@ -61,6 +62,8 @@ struct BaseLookUp: Sendable {
             case .everything, .judged, .visible: break
             }
         }
+        guard let size = try transaction.deltaBaseSize(collection, question.id, question.base) else { return .absent }
+        guard size <= question.atMost else { return .tooLarge }
         return try transaction.deltaBase(collection, question.id, question.base).map { .base($0) } ?? .absent
     }
 

@@ -21,6 +21,8 @@ public struct DeltaCounts: Sendable, Equatable {
     public var notSmaller: UInt64 = 0
     /// The body, or the base, is too large, holds what is encrypted, or names blobs that the peer expects in another form.
     public var unfit: UInt64 = 0
+    /// There was no memory for it within `limits.memory`.
+    public var withoutMemory: UInt64 = 0
     /// The peer could not apply the delta, and was sent the whole body.
     public var refused: UInt64 = 0
 
@@ -30,6 +32,7 @@ public struct DeltaCounts: Sendable, Equatable {
     public var reasons: [(name: String, count: UInt64)] {
         [
             ("without_base", withoutBase), ("not_open", notOpen), ("not_smaller", notSmaller), ("unfit", unfit), ("refused", refused),
+            ("without_memory", withoutMemory),
         ]
     }
 
@@ -39,7 +42,7 @@ public struct DeltaCounts: Sendable, Equatable {
         var result = Self()
         for path in [
             \Self.requested, \.sent, \.received, \.applied, \.failed, \.bytesSaved, \.withoutBase, \.notOpen, \.notSmaller, \.unfit,
-            \.refused,
+            \.refused, \.withoutMemory,
         ] {
             result[keyPath: path] = operation(a[keyPath: path], b[keyPath: path])
         }

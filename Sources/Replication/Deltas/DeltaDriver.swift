@@ -4,12 +4,19 @@ import Interfaces
 
 /// Changes as deltas: how the session sends and takes a body where both sides have the revision before. Machines do not know of it.
 extension ReplicationSession {
-    /// This side makes deltas, and takes them.
+    /// This side makes deltas, and takes them: not where bodies change on their way. Both sides have the same revisions then and not the same
+    /// bodies, and a delta from one applied to the other makes a third.
     static func usesDeltas(_ role: SessionRole) -> Bool {
+        let filters: [(any DocumentFilter)?]
         switch role {
-        case .active(let active): active.replicator.usesDeltas
-        case .passive(let passive): passive.usesDeltas
+        case .active(let active):
+            guard active.replicator.usesDeltas else { return false }
+            filters = active.replicator.collections.flatMap { [$0.pushFilter, $0.pullFilter] }
+        case .passive(let passive):
+            guard passive.usesDeltas else { return false }
+            filters = [passive.pushFilter, passive.pullFilter]
         }
+        return !filters.contains { $0?.changesBodies ?? false }
     }
 
     /// What the peer may have of a collection beside what went over this connection.
@@ -54,33 +61,64 @@ extension ReplicationSession {
 
     private func makeDeltas(_ link: CollectionLink) {
         guard let documents = link.outgoingDeltas.begin(limit: limits.insertionBatchRows) else { return }
-        let (slot, generation, limits) = (link.slot, link.generation, limits)
-        let lookUp = BaseLookUp(database: database, collection: link.collection, access: access(link))
+        let (slot, generation) = (link.slot, link.generation)
         let questions = documents.map { document in
             let base = document.base ?? document.version
             return BaseLookUp.Question(id: document.id, base: base, isExchanged: link.exchanged.holds(document.id, base))
         }
+        let lookUp = BaseLookUp(database: database, collection: link.collection, access: access(link))
+        prepare(questions, others: documents.map(\.body.count), lookUp) { session, result in
+            let link = session.links[slot]
+            guard link.generation == generation, link.push != nil else { return }
+            switch result {
+            case .success(let batch): session.make(batch, lookUp, link)
+            case .failure(let error): session.made(.failure(error), link.outgoingDeltas.first(questions.count), link)
+            }
+        }
+    }
+
+    private func make(_ batch: DeltaBatch, _ lookUp: BaseLookUp, _ link: CollectionLink) {
+        let documents = link.outgoingDeltas.first(batch.questions.count)
+        guard batch.memory != nil else { return made(.success(documents.map { _ in .withoutMemory }), documents, link) }
+        let (slot, generation, limits) = (link.slot, link.generation, limits)
         let knowsBlobs = dialect.knowsBlobs(slot)
         ask { () async -> Result<[DeltaOutcome], any Error> in
             do {
-                let answers = try await lookUp.bases(questions, bytes: limits.deltaBatchBytes)
+                let answers = try await lookUp.bases(batch.questions)
                 return .success(zip(documents, answers).map { DeltaOutcome($0, $1, knowsBlobs: knowsBlobs, limits: limits) })
             } catch { return .failure(error) }
         } then: { session, result in
             let link = session.links[slot]
-            guard link.generation == generation, link.push != nil else { return }
-            switch result {
-            case .success(let outcomes):
-                for (document, outcome) in zip(documents, outcomes) { session.send(document, outcome, link) }
-                link.outgoingDeltas.end(outcomes.count)
-            case .failure(let error):
-                session.logger.error("the bases of deltas cannot be read: \(error)")
-                for document in documents { session.sendWhole(document, link) }
-                link.outgoingDeltas.end(documents.count)
+            // Up to here: then they are messages of the connection.
+            withExtendedLifetime(batch.memory) {
+                if link.generation == generation, link.push != nil { session.made(result, documents, link) }
             }
-            session.touch(link)
-            session.makeDeltas(link)
         }
+    }
+
+    private func made(_ result: Result<[DeltaOutcome], any Error>, _ documents: [OutgoingDocument], _ link: CollectionLink) {
+        switch result {
+        case .success(let outcomes):
+            for (document, outcome) in zip(documents, outcomes) { send(document, outcome, link) }
+        case .failure(let error):
+            logger.error("the bases of deltas cannot be read: \(error)")
+            for document in documents { sendWhole(document, link) }
+        }
+        link.outgoingDeltas.end(documents.count)
+        touch(link)
+        makeDeltas(link)
+    }
+
+    /// Finds out what is done at once, and has memory reserved for it. While that is waited for, nothing else is held than what the connection
+    /// holds anyway.
+    private func prepare(
+        _ questions: [BaseLookUp.Question], others: [Int], _ lookUp: BaseLookUp,
+        then: @escaping @Sendable (isolated ReplicationSession, Result<DeltaBatch, any Error>) -> Void
+    ) {
+        let (memory, limits) = (memory, limits)
+        ask { () async -> Result<DeltaBatch, any Error> in
+            do { return .success(try await DeltaBatch(questions, others: others, lookUp, memory, limits)) } catch { return .failure(error) }
+        } then: { then($0, $1) }
     }
 
     private func send(_ document: OutgoingDocument, _ outcome: DeltaOutcome, _ link: CollectionLink) {
@@ -93,6 +131,7 @@ extension ReplicationSession {
         case .notOpen: link.deltas.notOpen += 1
         case .notSmaller: link.deltas.notSmaller += 1
         case .unfit: link.deltas.unfit += 1
+        case .withoutMemory: link.deltas.withoutMemory += 1
         }
         sendWhole(document, link)
     }
@@ -139,18 +178,40 @@ extension ReplicationSession {
     }
 
     private func apply(_ revisions: [ReceivedRevision], _ link: CollectionLink, _ access: BaseLookUp.Access) {
-        let (slot, limits) = (link.slot, limits)
+        let slot = link.slot
         let lookUp = BaseLookUp(database: database, collection: link.collection, access: access)
         let questions = revisions.map { revision in
             let base = revision.deltaSource ?? revision.revision
             return BaseLookUp.Question(id: revision.id, base: base, isExchanged: link.exchanged.holds(revision.id, base))
         }
+        prepare(questions, others: revisions.map(\.body.readableBytes), lookUp) { session, result in
+            let link = session.links[slot]
+            switch result {
+            case .success(let batch): session.apply(batch, lookUp, link)
+            case .failure(let error): session.accept(.failure(error), link.incomingDeltas.first(questions.count), link)
+            }
+        }
+    }
+
+    private func apply(_ batch: DeltaBatch, _ lookUp: BaseLookUp, _ link: CollectionLink) {
+        let (slot, limits) = (link.slot, limits)
+        let revisions = link.incomingDeltas.first(batch.questions.count)
+        guard batch.memory != nil else {
+            return accept(.success(revisions.map { .refused($0, Self.noMemory($0, memory.limit)) }), revisions, link)
+        }
         ask { () async -> Result<[AppliedDelta], any Error> in
             do {
-                let answers = try await lookUp.bases(questions, bytes: limits.deltaBatchBytes)
+                let answers = try await lookUp.bases(batch.questions)
                 return .success(zip(revisions, answers).map { AppliedDelta($0, $1, limits: limits) })
             } catch { return .failure(error) }
-        } then: { $0.accept($1, revisions, $0.links[slot]) }
+        } then: { session, result in
+            // Up to here: then they count as what the session has yet to store.
+            withExtendedLifetime(batch.memory) { session.accept(result, revisions, session.links[slot]) }
+        }
+    }
+
+    private static func noMemory(_ revision: ReceivedRevision, _ limit: Int) -> MessageError {
+        MessageError(code: 422, message: "no memory for a delta within limits.memory (\(limit)), send document \(revision.id) in full")
     }
 
     private func accept(_ result: Result<[AppliedDelta], any Error>, _ revisions: [ReceivedRevision], _ link: CollectionLink) {

@@ -22,8 +22,10 @@ struct IncomingDeltas {
     mutating func begin(limit: Int) -> [ReceivedRevision]? {
         guard !isWorking, !waiting.isEmpty else { return nil }
         isWorking = true
-        return Array(waiting.prefix(limit))
+        return first(limit)
     }
+
+    func first(_ count: Int) -> [ReceivedRevision] { Array(waiting.prefix(count)) }
 
     mutating func end(_ count: Int) {
         for revision in waiting.prefix(count) { bytes -= revision.body.readableBytes + overhead }
@@ -53,14 +55,13 @@ enum AppliedDelta: Sendable {
     private static func body(
         _ revision: ReceivedRevision, _ answer: BaseLookUp.Answer, _ limits: ReplicationLimits
     ) throws(MessageError) -> [UInt8] {
+        if case .tooLarge = answer { throw tooLarge(revision, limits) }
         // Whether the base is not here, or not for this peer, is not for it to know.
         guard case .base(let base) = answer, !revision.isDeleted else {
             throw MessageError(code: 422, message: "the delta's base is not here, send document \(revision.id) in full")
         }
-        guard base.count <= limits.maximumDeltaBodyBytes, revision.body.readableBytes <= limits.maximumDeltaBodyBytes else {
-            throw MessageError(
-                code: 422,
-                message: "a delta and its base have up to max_delta_body_bytes (\(limits.maximumDeltaBodyBytes)), send document \(revision.id) in full")
+        guard revision.body.readableBytes <= limits.maximumDeltaBodyBytes else {
+            throw tooLarge(revision, limits)
         }
         let delta = [UInt8](revision.body.readableBytesView)
         do {
@@ -72,5 +73,9 @@ enum AppliedDelta: Sendable {
         } catch {
             throw MessageError(code: 422, message: "\(error); send document \(revision.id) in full")
         }
+    }
+    private static func tooLarge(_ revision: ReceivedRevision, _ limits: ReplicationLimits) -> MessageError {
+        MessageError(
+            code: 422, message: "a delta and its base have up to max_delta_body_bytes (\(limits.maximumDeltaBodyBytes)), send document \(revision.id) in full")
     }
 }

@@ -13,8 +13,10 @@ struct OutgoingDeltas {
     mutating func begin(limit: Int) -> [OutgoingDocument]? {
         guard !isWorking, !waiting.isEmpty else { return nil }
         isWorking = true
-        return Array(waiting.prefix(limit))
+        return first(limit)
     }
+
+    func first(_ count: Int) -> [OutgoingDocument] { Array(waiting.prefix(count)) }
 
     mutating func end(_ count: Int) {
         waiting.removeFirst(min(count, waiting.count))
@@ -25,13 +27,14 @@ struct OutgoingDeltas {
 /// How a revision travels.
 enum DeltaOutcome: Sendable {
     case delta([UInt8])
-    case withoutBase, notOpen, notSmaller, unfit
+    case withoutBase, notOpen, notSmaller, unfit, withoutMemory
 
     /// - Parameter knowsBlobs: the peer has inline blobs, and bodies in the form that is stored here.
     init(_ document: OutgoingDocument, _ answer: BaseLookUp.Answer, knowsBlobs: Bool, limits: ReplicationLimits) {
         switch answer {
         case .absent: self = .withoutBase
         case .notOpen: self = .notOpen
+        case .tooLarge: self = .unfit
         case .base(let base):
             guard (limits.minimumDeltaBytes...limits.maximumDeltaBodyBytes).contains(base.count),
                 !Self.holdsEncrypted(base), !Self.holdsEncrypted(document.body),

@@ -3,45 +3,23 @@ import Documents
 import DocumentStore
 import Synchronization
 
-/// What a connection may still ask for of proofs that we hold a blob. One costs the peer twenty bytes and us the reading of the blob, so a
-/// peer that asks for the same blob again and again, each time with another nonce, gets so many bytes' worth and no more.
+/// Proofs that a connection was given.
 struct BlobProofs {
     struct Question: Hashable {
         var digest: BlobDigest
         var nonce: [UInt8]
     }
 
-    private let burst: Double
-    private let perSecond: Double
     private let memory: Int
-    private var credit: Double
-    private var refilledAt: UInt64 = 0
-    private var proved: Set<BlobDigest> = []
     private var known: [Question: BlobDigest] = [:]
 
-    init(_ limits: ReplicationLimits) {
-        burst = Double(limits.proofBytes)
-        perSecond = Double(limits.proofBytesPerSecond)
-        memory = limits.knownProofs
-        credit = burst
-    }
+    init(_ limits: ReplicationLimits) { memory = limits.knownProofs }
 
     func known(_ question: Question) -> BlobDigest? { known[question] }
 
     mutating func learn(_ question: Question, _ proof: BlobDigest) {
         if known.count >= memory { known = [:] }
         known[question] = proof
-    }
-
-    /// Whether a proof over so many bytes is made now. The first of each blob is: the peer could have the blob itself for that. One that
-    /// is larger than the whole credit is made when nothing of that is used, and paid for afterwards.
-    mutating func allows(_ digest: BlobDigest, bytes: UInt64, at now: UInt64) -> Bool {
-        if proved.count < memory, proved.insert(digest).inserted { return true }
-        credit = min(burst, credit + perSecond * Double(now - min(now, refilledAt)) / 1e9)
-        refilledAt = now
-        guard credit >= min(Double(bytes), burst) else { return false }
-        credit -= Double(bytes)
-        return true
     }
 }
 
@@ -86,7 +64,8 @@ extension ReplicationSession {
         let question = BlobProofs.Question(digest: digest, nonce: nonce)
         if let proof = files.proofs.known(question) { return give(proof, handle) }
         work { try ProofInTheMaking(digest, nonce: nonce, $0) } then: { session, making in
-            guard session.files.proofs.allows(digest, bytes: making.size, at: session.environment.time.monotonicNanoseconds()) else {
+            let (accounts, account) = session.proofAccount
+            guard accounts.allows(digest, bytes: making.size, to: account, at: session.environment.time.monotonicNanoseconds()) else {
                 let limits = session.limits
                 session.dialect.refuse(handle, MessageError(
                     code: 503, message: "more proofs of one blob were asked for than proof_bytes (\(limits.proofBytes)) and "
@@ -98,6 +77,14 @@ extension ReplicationSession {
                 session.give(proof, handle)
             } failed: { refuse($0, $1) }
         } failed: { refuse($0, $1) }
+    }
+
+    /// Who pays for proofs: connections of one peer pay together.
+    private var proofAccount: (ProofAccounts, String) {
+        switch role {
+        case .active(let active): (active.replicator.proofs, active.replicator.target)
+        case .passive(let passive): (passive.proofs, passive.proofAccount)
+        }
     }
 
     private func give(_ proof: BlobDigest, _ handle: AnswerHandle) {

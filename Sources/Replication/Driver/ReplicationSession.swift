@@ -105,7 +105,7 @@ public actor ReplicationSession: MessageReceiver {
 
     /// Begins: the transport delivers from now on, and an active session speaks first.
     public func start() {
-        share = memory.share { [weak self] standing in
+        share = memory.share(trim: { [weak self] in self?.later { $0.trim() } }) { [weak self] standing in
             // What others do is no reason to wait: an evicted connection ends in its own time, a relieved one goes on.
             self?.later { $0.stand(standing) }
         }
@@ -334,7 +334,7 @@ public actor ReplicationSession: MessageReceiver {
         }
     }
 
-    private var isBusy: Bool {
+    var isBusy: Bool {
         errands > 0 || busyLinks > 0 || !blobs.isIdle || dialect.hasPendingOutput || !passiveRequests.isEmpty
             || isRunning && links.contains { $0.checkpoint.map { !$0.isSaved($0.saved) } ?? false }
     }

@@ -30,6 +30,10 @@ public struct PassiveConfiguration: Sendable {
     public var subprotocol = Subprotocol.generation3
     /// Changes travel as deltas where the peer takes or sends them.
     public var usesDeltas = true
+    /// Shared by the sessions of a listener: who asked for how many proofs of blobs.
+    public var proofs: ProofAccounts
+    /// By which the peer is known there, over all its connections.
+    public var proofAccount = ""
     public var limits: ReplicationLimits
 
     public init(
@@ -46,6 +50,7 @@ public struct PassiveConfiguration: Sendable {
         self.pushFilter = pushFilter
         self.pullFilter = pullFilter
         self.limits = limits
+        proofs = ProofAccounts(limits)
     }
 }
 

@@ -9,9 +9,17 @@ extension ReplicationSession {
 
     /// Says what is held for the peer, and obeys what follows.
     func settleAccounts() {
-        // Half as much again goes to buffers that grew and were left behind; measured likewise.
-        let owedByPeer = (dialect.bufferedBytes + unfinishedBytes) / 2 * 3
-        stand(share?.hold(owedByPeer + bufferedBytes + outgoingBytes + Self.baseBytes, owedByPeer: owedByPeer) ?? .free)
+        // Half as much again goes to buffers that grew and were left behind; measured likewise. What compression takes is held too, and no
+        // debt of the peer: one that is idle must not go for it in place of one that makes us hold messages.
+        let owedByPeer = (dialect.messageBytes + unfinishedBytes) / 2 * 3
+        let tools = dialect.bufferedBytes - dialect.messageBytes
+        let all = owedByPeer + tools + bufferedBytes + outgoingBytes + Self.baseBytes
+        stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free)
+    }
+
+    /// Lets go of what an idle connection can do without.
+    func trim() {
+        if !isBusy { dialect.trim() }
     }
 
     func stand(_ now: MemoryBudget.Standing) {

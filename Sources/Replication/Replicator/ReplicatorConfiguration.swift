@@ -60,6 +60,8 @@ public struct ReplicatorConfiguration: Sendable {
     public var conflictObserver: ConflictObserver = { _ in }
     /// Told of what crosses the wire.
     public var wireLog: WireLog?
+    /// Over all connections: how many proofs of blobs the peer asked for.
+    let proofs: ProofAccounts
     public var limits: ReplicationLimits
 
     public init(
@@ -76,6 +78,7 @@ public struct ReplicatorConfiguration: Sendable {
         self.retry = retry
         self.autoPurge = autoPurge
         self.limits = limits
+        proofs = ProofAccounts(limits)
     }
 
     /// The key under which the store keeps what it knows of the remote's documents.

@@ -12,11 +12,17 @@ public struct EndpointConnector: TransportConnector {
     public var offer: EndpointOffer
     /// Called before each connection: what is offered then. May read files.
     public var refresh: (@Sendable () -> EndpointOffer)?
+    /// What is held for the peer counts for it.
+    private let memory: MemoryBudget
     private let group: any EventLoopGroup
     private let environment: Environment
     private let logger: Logger
 
-    public init(_ address: EndpointAddress, offer: EndpointOffer, group: any EventLoopGroup, environment: Environment, logger: Logger) {
+    public init(
+        _ address: EndpointAddress, offer: EndpointOffer, group: any EventLoopGroup, environment: Environment, memory: MemoryBudget = .unlimited,
+        logger: Logger
+    ) {
+        self.memory = memory
         self.address = address
         self.offer = offer
         self.group = group
@@ -31,6 +37,7 @@ public struct EndpointConnector: TransportConnector {
             environment: environment, context: { EventLoopContext(eventLoop) })
         endpoint.offer = refresh?() ?? offer
         endpoint.limits = address.limits
+        endpoint.memory = memory
         return try await endpoint.connect()
     }
 }

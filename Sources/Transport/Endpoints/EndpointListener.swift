@@ -17,6 +17,8 @@ public final class EndpointListener: Sendable {
         /// Who the peer is; nil for the user that runs it, where the system says.
         public var user: String?
         public var maxConnections = 1000
+        /// What is held for peers counts for it.
+        public var memory = MemoryBudget.unlimited
 
         public init(_ address: EndpointAddress) { self.address = address }
     }
@@ -47,7 +49,7 @@ public final class EndpointListener: Sendable {
         limits.connections = configuration.maxConnections
         let judge = Judge(address: configuration.address, user: configuration.user, delegate: delegate)
         endpoints = MessageEndpointListener(
-            protocolType: .byteStream, limits: limits, environment: environment, context: { EventLoopContext(group.next()) },
+            protocolType: .byteStream, limits: limits, environment: environment, memory: configuration.memory, context: { EventLoopContext(group.next()) },
             admit: { await judge.admit($0, $1) },
             serve: { accepted in
                 guard let admission = accepted.context as? Judge.Admission else { return accepted.transport.drop() }

@@ -1,0 +1,74 @@
+/// Memory for work that is done in one go and makes much of little, such as a delta on a large document: it is asked for before the work is
+/// begun, and given back after.
+extension MemoryBudget {
+    struct Waiter {
+        var bytes: Int
+        var continuation: CheckedContinuation<Bool, Never>
+    }
+
+    /// Part of the budget that is taken for work; it is given back when nobody holds it any more, so on every path.
+    public final class Reservation: Sendable {
+        private let budget: MemoryBudget
+        private let bytes: Int
+
+        fileprivate init(_ budget: MemoryBudget, _ bytes: Int) {
+            self.budget = budget
+            self.bytes = bytes
+        }
+
+        deinit { budget.giveBack(bytes) }
+    }
+
+    /// All work together has no more: what peers make us hold beside it must not stop it, nor it them.
+    var workLimit: Int { limit / 2 }
+
+    /// Takes a part of the budget for work, after those who asked before. Nobody is evicted for it.
+    ///
+    /// - Returns: nil when it does not fit and there is no other work whose end could change that: do without.
+    public func reserve(_ bytes: Int) async -> Reservation? {
+        guard bytes > 0 else { return Reservation(self, 0) }
+        guard bytes <= workLimit else { return nil }
+        let isGranted = await withCheckedContinuation { continuation in
+            let answer = state.withLock { state -> Bool? in
+                if state.waiters.isEmpty, fits(bytes, state) {
+                    take(bytes, &state)
+                    return true
+                }
+                if state.reserved == 0 { return false }
+                state.waiters.append(Waiter(bytes: bytes, continuation: continuation))
+                return nil
+            }
+            if let answer { continuation.resume(returning: answer) }
+        }
+        return isGranted ? Reservation(self, bytes) : nil
+    }
+
+    /// Bytes that are reserved for work.
+    public var reserved: Int { state.withLock { $0.reserved } }
+
+    private func fits(_ bytes: Int, _ state: State) -> Bool { state.reserved + bytes <= workLimit && state.used + bytes <= limit }
+
+    private func take(_ bytes: Int, _ state: inout State) {
+        state.reserved += bytes
+        state.used += bytes
+    }
+
+    fileprivate func giveBack(_ bytes: Int) {
+        guard bytes > 0 else { return }
+        let (answers, calls) = state.withLock { state -> ([(Waiter, Bool)], [Call]) in
+            state.reserved -= bytes
+            state.used -= bytes
+            var answers: [(Waiter, Bool)] = []
+            while let first = state.waiters.first, fits(first.bytes, state) || state.reserved == 0 {
+                let isGranted = fits(first.bytes, state)
+                if isGranted { take(first.bytes, &state) }
+                answers.append((state.waiters.removeFirst(), isGranted))
+            }
+            var calls: [Call] = []
+            if state.used <= calm { relieve(&state, &calls) }
+            return (answers, calls)
+        }
+        for (waiter, isGranted) in answers { waiter.continuation.resume(returning: isGranted) }
+        for (call, standing) in calls { call(standing) }
+    }
+}
