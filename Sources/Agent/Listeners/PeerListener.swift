@@ -295,7 +295,7 @@ public final class PeerListener: ListenerDelegate {
         var logger = logger
         logger[metadataKey: "peer"] = "\(request.remoteAddress)"
         if let correlation = transport.correlationID { logger[metadataKey: "correlation"] = "\(correlation)" }
-        let configuration = passiveConfiguration(
+        var configuration = passiveConfiguration(
             admission.database, admission.principal, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
         let host = String(request.remoteAddress[..<(request.remoteAddress.lastIndex(of: ":") ?? request.remoteAddress.endIndex)])
         let who = admission.principal.name ?? host

@@ -18,6 +18,11 @@ protocol Dialect: ~Copyable {
 
     var hasPendingOutput: Bool { get }
     var bufferedBytes: Int { get }
+    /// Of ``bufferedBytes``, what the peer makes us hold.
+    var messageBytes: Int { get }
+    /// Of ``bufferedBytes``, what ``trim()`` gives back.
+    var spareBytes: Int { get }
+    mutating func trim()
     var owedBytes: Int { get }
     var awaitedReplies: Int { get }
     var shouldPauseReading: Bool { get }
@@ -79,6 +84,9 @@ struct PullSubscription: Sendable {
 extension Dialect where Self: ~Copyable {
     mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void) {}
     mutating func decided(_ slot: Int, _ ids: [DocumentID]) {}
+    var messageBytes: Int { bufferedBytes }
+    var spareBytes: Int { 0 }
+    mutating func trim() {}
     /// An answer that says no more than that it is one.
     mutating func reply(_ handle: AnswerHandle?) { reply(handle, OutgoingReply()) }
     mutating func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8] { body.bytes(time: time) }
