@@ -124,6 +124,10 @@ struct FeedSource: Sendable {
         if let at = ancestors.firstIndex(of: current) { return .newer(history: Array(ancestors[...at])) }
         if tree.ancestors(of: current).contains(version) { return .older }
         if try transaction.pendingConflict(collection, id) != nil { return .branches }
+        for leaf in tree.leaves where leaf.isDeleted && leaf.revision != version {
+            let ancestors = tree.ancestors(of: leaf.revision)
+            if let at = ancestors.firstIndex(of: current) { return .ended(by: leaf.revision, history: Array(ancestors[...at])) }
+        }
         return .unknown
     }
 

@@ -38,6 +38,8 @@ struct OutgoingDocument: Sendable {
     var offers = 0
     /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
     var isAfterPull = false
+    /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
+    var isEndOfBranch = false
     /// The peer refused it with 403 once; the second time is final.
     var wasForbidden = false
 
@@ -58,6 +60,14 @@ struct OutgoingDocument: Sendable {
         guard !known.isEmpty, let cut = history.firstIndex(where: { known.contains($0) }) else { return }
         history.removeSubrange((cut + 1)...)
         base = history[cut]
+    }
+
+    /// The deletion that ended a branch, to be sent before the document.
+    func endOfBranch(_ version: Version, _ history: [Version], at current: Version) -> OutgoingDocument {
+        var end = self
+        (end.version, end.history, end.peerVersion) = (version, history, current)
+        (end.isDeleted, end.isEndOfBranch, end.body, end.blobs) = (true, true, [], [])
+        return end
     }
 
     /// Bits of a changes row: 1 deleted, 2 access revoked, 4 removed from the channels.
@@ -151,6 +161,8 @@ enum Comparison: Sendable, Equatable {
     case older
     /// Both are here as branches; the conflict is decided here.
     case branches
+    /// The peer's is an ancestor of a branch that was deleted here, which is how the peer's ends too.
+    case ended(by: Version, history: [Version])
     /// The peer's revision is not here.
     case unknown
 }

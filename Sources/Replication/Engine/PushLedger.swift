@@ -208,6 +208,16 @@ struct PushLedger {
         insert(id, Entry(phase: phase(Parked(sequence: entry.sequence))))
     }
 
+    /// A part of the trip is over, and the document is read again for the rest of it.
+    mutating func goOn(_ id: DocumentID, peerVersion: Version) {
+        guard let entry = remove(id) else { return }
+        counts.completed += 1
+        let latest = entry.successor ?? entry.sequence
+        if latest != entry.sequence { tracker.complete(entry.sequence) }
+        insert(id, Entry(phase: .due(Parked(sequence: latest, peerVersion: peerVersion))))
+        due.append(id)
+    }
+
     /// Documents that the peer is to be told of once more, unless they are on their way.
     mutating func callBack(_ ids: [DocumentID]) {
         for id in ids where entries[id] == nil {

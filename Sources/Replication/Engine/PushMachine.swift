@@ -340,6 +340,8 @@ struct PushMachine {
         case .older: ledger.finish(id)
         // A decision makes a new revision, which is pushed in its turn.
         case .branches where settings.pulls: ledger.finish(id)
+        // Nobody else would tell it: its branch would stay beside ours for good.
+        case .ended(let end, let history): offerAgain(document.endOfBranch(end, history, at: history.last ?? end))
         case .branches, .unknown: lose(document, to: nil, &actions)
         }
     }
@@ -358,7 +360,11 @@ struct PushMachine {
         let stale = settings.limits.has(.staleMark) ? ledger.phase(of: id)?.document?.history.first : nil
         if settings.style == .propose { acknowledged.add(id, stale ?? version) }
         if settings.pulls { actions.append(.tellPull(id, version)) }
-        ledger.finish(id, peerVersion: version)
+        if ledger.phase(of: id)?.document?.isEndOfBranch == true {
+            ledger.goOn(id, peerVersion: version)
+        } else {
+            ledger.finish(id, peerVersion: version)
+        }
         // It changes fast: what the peer holds is to be known to the store before it is pruned there.
         if settings.style == .propose, ledger.hasDue { note(&actions) }
     }

@@ -172,6 +172,25 @@ import Testing
         #expect(push.counts.failed == 0 && push.machine.ledger.completedThrough == 1)
     }
 
+    @Test func thePeersBranchThatEndedHereEndsThereBeforeOursIsOffered() {
+        var (push, list) = offered(pulls: true)
+        push.on(.answered(list, [.conflict(current: rev("1-x"))]))
+        #expect(push.on(.compared([(doc("a"), .ended(by: rev("2-y"), history: [rev("1-x")]))])) == ["offer a@2-y"])
+        guard case .offer(let second, let documents)? = push.last.first else { return }
+        #expect(documents[0].isDeleted && documents[0].peerVersion == rev("1-x") && documents[0].history == [rev("1-x")])
+        push.on(.answered(second, [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        // The document itself is still owed.
+        #expect(push.machine.ledger.completedThrough == 0 && !push.machine.isIdle)
+        push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a", peer: "2-y")]))
+        guard case .offer(let third, let documents)? = push.last.last else { Issue.record("\(push.last)"); return }
+        #expect(documents[0].version == rev("2-a") && documents[0].peerVersion == rev("2-y"))
+        push.on(.answered(third, [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 0)
+        #expect(push.counts.completed == push.counts.total)
+    }
+
     @Test func aConflictThatThePullBringsEndsWithIt() {
         var (push, list) = offered(pulls: true, continuous: false)
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))
