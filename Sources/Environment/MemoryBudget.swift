@@ -51,6 +51,7 @@ public final class MemoryBudget: Sendable {
         fileprivate var promised = 0
         /// What is reserved for work, of what is used.
         var reserved = 0
+        var highestReserved = 0
         var waiters: [Waiter] = []
     }
 

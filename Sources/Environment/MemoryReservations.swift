@@ -45,11 +45,14 @@ extension MemoryBudget {
 
     /// Bytes that are reserved for work.
     public var reserved: Int { state.withLock { $0.reserved } }
+    /// The most that was reserved at a time.
+    public var highestReserved: Int { state.withLock { $0.highestReserved } }
 
     private func fits(_ bytes: Int, _ state: State) -> Bool { state.reserved + bytes <= workLimit && state.used + bytes <= limit }
 
     private func take(_ bytes: Int, _ state: inout State) {
         state.reserved += bytes
+        state.highestReserved = max(state.highestReserved, state.reserved)
         state.used += bytes
     }
 

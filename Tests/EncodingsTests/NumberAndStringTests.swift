@@ -27,6 +27,8 @@ import Testing
         #expect(JSONString.quoted("a\"b\\c\n\r\t\u{01}\u{7F}é") == #""a\"b\\c\n\r\t\u0001\u007fé""#)
         #expect(JSONString.quoted("a\u{9B}b") == "\"a\u{9B}b\"")
         #expect(JSONString.quoted("a\u{9B}b", forTerminals: true) == #""a\u009bb""#)
+        // Nothing that is not seen, also beyond U+FFFF; what is seen stays.
+        #expect(JSONString.quoted("\u{200B}\u{AD}\u{3164}\u{2003}\u{E0041}é漢🦜", forTerminals: true) == #""\u200b\u00ad\u3164\u2003\udb40\udc41é漢🦜""#)
     }
 
     @Test(arguments: [("a%20b", "a b"), ("100%25", "100%"), ("%C3%A9", "é"), ("plain", "plain")])

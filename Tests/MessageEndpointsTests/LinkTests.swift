@@ -144,6 +144,25 @@ private func noisy(_ random: SeededRandom, oneIn rate: Int) -> ([UInt8]) -> [UIn
         #expect(fed < 270_000)
     }
 
+    @Test("Headers that promise payloads and bring none are not checked at more than a few times their bytes")
+    func promises() {
+        var frame = ByteBuffer()
+        LinkFrame(kind: .data, session: 9, payload: ByteBuffer(repeating: 7, count: 16_384)).write(to: &frame)
+        let header = Array(frame.readableBytesView.prefix(LinkFrame.headerBytes))
+        var decoder = LinkDecoder(maximumPayload: 16_384)
+        let piece = ByteBuffer(bytes: (0..<100).flatMap { _ in header })
+        var fed = 0
+        for _ in 0..<400 {
+            decoder.append(piece)
+            fed += piece.readableBytes
+            #expect(decoder.next() == nil)
+        }
+        #expect(decoder.checkedBytes <= 3 * fed + 5 * 16_384, "\(decoder.checkedBytes) of \(fed)")
+        // What is sound is found behind it: at the latest when those promises are past.
+        for _ in 0..<3 { decoder.append(frame) }
+        #expect(decoder.next()?.payload.readableBytes == 16_384)
+    }
+
     @Test("Who writes documents cannot place frames in the stream")
     func scrambling() {
         var inner = ByteBuffer()

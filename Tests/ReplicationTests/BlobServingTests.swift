@@ -3,9 +3,10 @@ import Documents
 import DocumentStore
 import Interfaces
 import NIOCore
-import Replication
 import Synchronization
 import Testing
+
+@testable import Replication
 
 /// Which blobs a peer may ask for: those of revisions on their way to it, and those of documents that it may have.
 @Suite(.timeLimit(.minutes(1)))
@@ -62,7 +63,8 @@ struct BlobServingTests {
         configuration.limits.proofBytes = 7_000
         configuration.limits.proofBytesPerSecond = 0
         configuration.limits.proofPieceBytes = 1_000
-        let peer = try await Peer(Hub(configuration))
+        let hub = Hub(configuration)
+        let peer = try await Peer(hub)
         await peer.begin()
         func prove(_ nonce: String) async -> String {
             let reply = await peer.ask("proveAttachment", [("collection", "0"), ("digest", digest), ("docID", "a")], nonce)
@@ -72,6 +74,27 @@ struct BlobServingTests {
         for nonce in ["one", "two", "three"] { #expect(await prove(nonce) == right(nonce)) }
         for nonce in ["four", "five"] { #expect(await prove(nonce) == "503") }
         for nonce in ["one", "two", "three"] { #expect(await prove(nonce) == right(nonce)) }
+        // Nor is it begun anew by who comes back.
+        let again = try await Peer(hub)
+        await again.begin()
+        let reply = await again.ask("proveAttachment", [("collection", "0"), ("digest", digest), ("docID", "a")], "six")
+        #expect(reply?.error?.code == 503)
+    }
+
+    @Test func whoAsksForProofsIsRememberedWithinBounds() throws {
+        var limits = ReplicationLimits()
+        (limits.proofBytes, limits.proofBytesPerSecond, limits.proofAccounts, limits.firstProofs) = (1_000, 100, 50, 1_000)
+        let accounts = ProofAccounts(limits)
+        let digest = BlobDigest.of([1])
+        func asks(_ who: String, _ bytes: UInt64, _ second: UInt64 = 0) -> Bool { accounts.allows(digest, bytes: bytes, to: who, at: second * 1_000_000_000) }
+        #expect(asks("ada", 5_000) && asks("ada", 900) && !asks("ada", 900))
+        // Others have their own, and time gives it back.
+        #expect(asks("bob", 5_000) && asks("bob", 900))
+        #expect(!asks("ada", 900, 7) && asks("ada", 900, 8))
+        for number in 0..<400 { _ = (asks("\(number)", 1, 8), asks("\(number)", 500, 8)) }
+        #expect(accounts.count <= 50)
+        // Those who lack most are not forgotten for it.
+        #expect(!asks("ada", 900, 8))
     }
 
     @Test func theChannelsDecide() async throws {

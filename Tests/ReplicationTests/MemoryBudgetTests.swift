@@ -5,7 +5,7 @@ import Testing
 /// Who may hold what, and who gives way.
 @Suite struct MemoryBudgetTests {
     /// A clock that a test sets.
-    private final class HandClock: TimeSource {
+    final class HandClock: TimeSource {
         private let seconds = Mutex<UInt64>(100)
         func monotonicNanoseconds() -> UInt64 { seconds.withLock { $0 } * 1_000_000_000 }
         func wallSeconds() -> Int64 { 0 }
@@ -145,5 +145,47 @@ import Testing
         }
         for share in shares { share.giveUp() }
         #expect(budget.used == 0)
+    }
+
+    @Test func whoOwesNextToNothingIsNotTheOneThatGoes() {
+        let budget = budget()
+        let (idle, toldIdle) = join(budget)
+        _ = idle.hold(2 * megabyte, owedByPeer: 256)
+        clock.go(1_000_000)
+        let (guilty, _) = join(budget)
+        #expect(guilty.hold(7 * megabyte, owedByPeer: 7 * megabyte) == .evicted)
+        #expect(toldIdle.all == [] && budget.used == 2 * megabyte)
+    }
+
+    @Test func whatCanBeSparedGoesBeforeAnybodyDoes() {
+        let budget = budget()
+        let asked = Mutex(0)
+        let idle = budget.share(trim: { asked.withLock { $0 += 1 } }) { _ in }
+        let (busy, told) = join(budget)
+        _ = idle.hold(4 * megabyte, owedByPeer: 0, spare: 3 * megabyte)
+        _ = busy.hold(5 * megabyte, owedByPeer: 5 * megabyte)
+        _ = busy.hold(5 * megabyte, owedByPeer: 5 * megabyte)
+        #expect(asked.withLock { $0 } == 1 && !told.all.contains(.evicted))
+        #expect(idle.hold(megabyte, owedByPeer: 0) == .free && budget.used == 6 * megabyte)
+        // It has none left to give: now somebody goes.
+        #expect(busy.hold(8 * megabyte, owedByPeer: 8 * megabyte) == .evicted)
+    }
+
+    @Test func workWaitsForOtherWorkAndIsRefusedWhereNothingWillEnd() async {
+        let budget = budget()
+        var first = await budget.reserve(3 * megabyte)
+        #expect(first != nil && budget.used == 3 * megabyte)
+        // More than the half that work may have.
+        #expect(await budget.reserve(5 * megabyte) == nil)
+        let others = [3, 4].map { count in Task { [megabyte] in await budget.reserve(count * megabyte) != nil } }
+        first = nil
+        #expect(first == nil)
+        for other in others { #expect(await other.value) }
+        #expect(budget.highestReserved <= 4 * megabyte)
+        let (peer, _) = join(budget)
+        _ = peer.hold(7 * megabyte, owedByPeer: 0)
+        #expect(await budget.reserve(3 * megabyte) == nil)
+        peer.giveUp()
+        #expect(await budget.reserve(4 * megabyte) != nil)
     }
 }

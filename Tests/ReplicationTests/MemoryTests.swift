@@ -92,6 +92,59 @@ struct MemoryTests {
         client.drop()
     }
 
+    /// Forty kilobytes of zlib's for an hour are no debt: who makes us hold a message goes.
+    @Test func anIdlePeerDoesNotGoForAnother() async throws {
+        let database = try TestDatabase("hub")
+        let clock = MemoryBudgetTests.HandClock()
+        let memory = MemoryBudget(limit: 1 << 20, time: clock)
+        let idle = try await Peer(MemoryHub(database: database, memory: memory).connect())
+        var request = OutgoingRequest(profile: "getCheckpoint", properties: ["client": "alive?"], body: ByteBuffer(repeating: 0x20, count: 2_000))
+        request.isCompressed = true
+        #expect(await idle.ask(request)?.error?.code == 404)
+        clock.go(3_600)
+        let guilty = Hostile()
+        let transport = await connect(database, memory, guilty)
+        let frames = Hostile.frames(48)
+        transport.executionContext.execute { transport.write(frames) }
+        for await code in guilty.end { #expect(code == 1013) }
+        #expect(await idle.ask("getCheckpoint", [("client", "alive?")])?.error?.code == 404)
+    }
+
+    /// A delta of twenty bytes makes values of a body of 400 KB: within the budget, and whole bodies where there is no room.
+    @Test func deltasAreAppliedWithinTheBudget() async throws {
+        let database = try TestDatabase("hub")
+        let body = "{\"a\":[\(Array(repeating: "1", count: 200_000).joined(separator: ","))]}"
+        var bases: [RevisionID] = []
+        for number in 0..<6 { bases.append(try await database.put("x\(number)", body)) }
+        func push(_ memory: MemoryBudget, _ number: Int, _ body: String, delta: Bool) async throws -> MessageErrorText? {
+            let peer = try await Peer(MemoryHub(database: database, memory: memory).connect())
+            await peer.begin()
+            var properties = [
+                ("collection", "0"), ("id", "x\(number)"), ("rev", "2-aa0000000000000000000000000000000000000\(number)"), ("history", bases[number].text),
+            ]
+            if delta { properties.append(("deltaSrc", bases[number].text)) }
+            return await peer.ask("rev", properties, body)?.error.map { MessageErrorText(code: $0.code, message: $0.message) }
+        }
+        let small = MemoryBudget(limit: 8 << 20)
+        let refusal = try await push(small, 0, "{\"n\":1}", delta: true)
+        #expect(refusal?.code == 422 && refusal?.message.contains("limits.memory") == true, "\(String(describing: refusal))")
+        #expect(small.reserved == 0)
+        #expect(try await push(small, 0, "{\"n\":1}", delta: false) == nil)
+        let memory = MemoryBudget(limit: 32 << 20)
+        await withTaskGroup(of: MessageErrorText?.self) { group in
+            for number in 1..<6 { group.addTask { try? await push(memory, number, "{\"n\":1}", delta: true) } }
+            for await error in group { #expect(error == nil) }
+        }
+        #expect(memory.highestReserved >= 16 * 400_000 && memory.highestReserved <= memory.limit / 2)
+        // All is given back.
+        #expect(await memory.reserve(memory.limit / 2) != nil)
+    }
+
+    private struct MessageErrorText: Equatable {
+        var code: Int
+        var message: String
+    }
+
     /// 2,000 questions with an answer of a megabyte each, none of which is read.
     @Test func repliesThatNobodyReadsAreNotMade() async throws {
         let b = try TestDatabase("b")
