@@ -92,6 +92,15 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
 }
 
 extension ReplicationError {
+    /// Without the remedy, where the message ends with it.
+    public var cause: String {
+        guard let remedy, message.utf8.count > remedy.utf8.count + 2, message.hasSuffix("; \(remedy)") else { return "\(self)" }
+        return "\(domain.rawValue)/\(code): \(message.dropLast(remedy.count + 2))"
+    }
+
+    /// With the remedy, once.
+    public var sentence: String { remedy.map { "\(cause); \($0)" } ?? cause }
+
     /// What somebody can do about it; nil where nothing is known, or nobody has to.
     public var remedy: String? {
         guard kind == .needsAction else { return nil }

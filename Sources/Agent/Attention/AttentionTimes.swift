@@ -22,7 +22,9 @@ final class AttentionTimes: Sendable {
                     seen[key] = list[index].since ?? now
                     news.append(list[index])
                 }
-                if list[index].since == nil { list[index].since = seen[key] }
+                // What is tried again and fails again did not begin with the last try.
+                seen[key] = [seen[key], list[index].since].compactMap { $0 }.min()
+                list[index].since = seen[key]
             }
             let over = seen.keys.filter { !all.contains($0) }
             for key in over { seen[key] = nil }

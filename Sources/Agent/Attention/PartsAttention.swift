@@ -63,13 +63,13 @@ extension Agent {
         let remedy = error.remedy.map { "\($0); then" } ?? "once this is mended:"
         let start = "nightjar replicator \(name) start"
         if status.activity == .stopped {
-            return [Attention(.replicatorStopped, subject, since: status.since, "stopped: \(error)", remedy: "\(remedy) \(start)")]
+            return [Attention(.replicatorStopped, subject, since: status.since, "stopped: \(error.cause)", remedy: "\(remedy) \(start)")]
         }
         let since = replicator.failing ?? status.since
         if !error.isTransient {
             return [
                 Attention(
-                    .replicatorFailing, subject, since: since, "gets no further: \(error)", remedy: "\(remedy) it goes on by itself, at once with \(start)")
+                    .replicatorFailing, subject, since: since, "gets no further: \(error.cause)", remedy: "\(remedy) it goes on by itself, at once with \(start)")
             ]
         }
         guard now - since >= offlineSeconds else { return [] }

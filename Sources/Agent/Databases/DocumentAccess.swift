@@ -274,7 +274,8 @@ public struct DocumentAccess: Sendable {
                     ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body))
             } catch {
                 counts.failed += 1
-                counts.note(counts.lines, "\(error)")
+                // The line is the import's, not that of the text in it.
+                counts.note(counts.lines, "\(error)".replacing("line 1, column", with: "column"))
             }
         }
         let work = batch

@@ -212,14 +212,6 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
-    /// Documents that peers do not get because the push filter fails on them; each once, however many peers wait for it.
-    var heldDocuments: [Standstill] {
-        var told: Set<String> = []
-        return peers.flatMap { peer in
-            peer.standstills.filter { told.insert("\(peer.database) \($0.collection) \($0.id)").inserted }
-        }
-    }
-
     /// Documents that peers could not take.
     var refusedByPeers: RefusedByPeers { state.withLock { $0.refused } }
 

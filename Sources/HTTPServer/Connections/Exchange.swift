@@ -101,6 +101,14 @@ final class Exchange {
         (idleTimer, wholeTimer) = (nil, nil)
     }
 
+    /// No more of the body comes: who reads it answers, and knows what was done with what had come. False where nobody does.
+    func endBody(_ error: HTTPError) -> Bool {
+        guard let pipe, encoder.progress == .notBegun else { return false }
+        stopBodyTimers()
+        pipe.end(.failure(error))
+        return true
+    }
+
     /// The response is written and the request read: the next one may come.
     func finish() {
         stopBodyTimers()

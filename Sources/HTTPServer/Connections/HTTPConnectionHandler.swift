@@ -77,7 +77,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         case Order.drain:
             isDraining = true
             if case .idle = phase { context.close(promise: nil) }
-            if case .exchange(let exchange) = phase, !exchange.isComplete { endBody(of: exchange, HTTPError(503, "the listener is stopping")) }
+            guard case .exchange(let exchange) = phase, !exchange.isComplete else { return }
+            if !exchange.endBody(HTTPError(503, "the listener is stopping")) { fail(exchange, 503, "the listener is stopping") }
         case Order.leave:
             context.close(promise: nil)
         case Order.giveUpBody:
@@ -323,13 +324,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     // MARK: Refusals and the end
-
-    /// No more of a request comes. Who reads it answers, and knows what was done with what had come; without a body nobody does.
-    private func endBody(of exchange: Exchange, _ error: HTTPError) {
-        guard let pipe = exchange.pipe, exchange.encoder.progress == .notBegun else { return fail(exchange, error.status, error.reason) }
-        exchange.stopBodyTimers()
-        pipe.end(.failure(error))
-    }
 
     /// Ends an exchange from this side: with an answer if none has begun, else by cutting the connection.
     private func fail(_ exchange: Exchange, _ status: Int, _ reason: String) {

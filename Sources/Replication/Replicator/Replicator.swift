@@ -172,35 +172,6 @@ public actor Replicator {
         shared.withLock { ($0.past, $0.status.lastSuccess) = (counts, lastSuccess) }
     }
 
-    /// The status after each change, beginning with the present one.
-    public nonisolated func statusChanges() -> AsyncStream<ReplicatorStatus> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(16)) { continuation in
-            let (key, now) = shared.withLock { shared in
-                shared.nextListener += 1
-                shared.statusListeners[shared.nextListener] = continuation
-                return (shared.nextListener, shared.current)
-            }
-            continuation.yield(now)
-            continuation.onTermination = { [weak self] _ in
-                _ = self?.shared.withLock { $0.statusListeners.removeValue(forKey: key) }
-            }
-        }
-    }
-
-    /// What happens to documents, in batches. A slow reader loses the oldest batches.
-    public nonisolated func documentEvents() -> AsyncStream<[DocumentEvent]> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(1_000)) { continuation in
-            let key = shared.withLock { shared in
-                shared.nextListener += 1
-                shared.eventListeners[shared.nextListener] = continuation
-                return shared.nextListener
-            }
-            continuation.onTermination = { [weak self] _ in
-                _ = self?.shared.withLock { $0.eventListeners.removeValue(forKey: key) }
-            }
-        }
-    }
-
     private nonisolated func publish() {
         let (status, listeners) = shared.withLock { ($0.statusListeners.isEmpty ? $0.status : $0.current, Array($0.statusListeners.values)) }
         for listener in listeners { listener.yield(status) }
@@ -275,13 +246,13 @@ public actor Replicator {
             failingSince.withLock { $0 = ($0?.time ?? now, ($0?.attempts ?? 0) + 1) }
             switch retry.failed(error, chance: chance) {
             case .stop:
-                runLogger.error("stopped: \(error)\(error.remedy.map { "; \($0)" } ?? "")")
+                runLogger.error("stopped: \(error.sentence)")
                 update { $0.error = error }
                 await finish()
                 return
             case .retry(let milliseconds):
                 let seconds = (milliseconds + 999) / 1_000
-                runLogger.warning("offline, next attempt in \(seconds) s: \(error)\(error.remedy.map { "; \($0)" } ?? "")")
+                runLogger.warning("offline, next attempt in \(seconds) s: \(error.sentence)")
                 let attempt = retry.retries
                 update {
                     $0.activity = .offline

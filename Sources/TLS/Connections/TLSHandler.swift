@@ -110,7 +110,7 @@ public final class TLSHandler: ChannelDuplexHandler {
     }
 
     private static var truncation: TLSError {
-        TLSError(.truncated, "the peer's connection ended without a TLS close_notify: bytes may be missing")
+        TLSError(.truncated, "the connection broke off, without a TLS close_notify: the peer ended or the line was cut")
     }
 
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -129,7 +129,7 @@ extension ServerAuthentication {
         let advice =
             switch worst.kind {
             case .selfSigned:
-                "pin it (pinned_server_certificate: \(chain.publicKeyPin)) or set accept_only_self_signed_server_certificate"
+                "pin it (pinned_server_certificate: \(chain.publicKeyPin); compare it with \"nightjar identity show\" at the server) or set accept_only_self_signed_server_certificate"
             case .unknownRoot:
                 "add its root to the trusted ones or pin it (\(chain.publicKeyPin)); a server has to send its intermediates"
             case .expired: "renew the server's certificate, and check this machine's clock"

@@ -11,7 +11,13 @@ extension ReplicationError {
         switch error.kind {
         case .timedOut: self.init(network: .timeout, message: message)
         case .closedInHandshake, .truncated: self.init(network: .connectionReset, message: message)
-        default: self.init(domain: .tls, code: Self.code(error.kind), message: message)
+        default:
+            // What helps against this very certificate beats what is known of the number.
+            if let advice = error.advice {
+                self.init(domain: .tls, code: Self.code(error.kind), message: message, remedy: advice)
+            } else {
+                self.init(domain: .tls, code: Self.code(error.kind), message: message)
+            }
         }
     }
 

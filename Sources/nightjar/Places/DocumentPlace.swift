@@ -110,7 +110,7 @@ enum DocumentPlace: Sendable {
     func get(_ id: String) async throws -> [UInt8] {
         switch self {
         case .agent(let client, let name):
-            var json = try await client.bytes("GET", Self.path(name, id))
+            var json = try await client.bytes("GET", try Self.document(name, id))
             if json.last == UInt8(ascii: "\n") { json.removeLast() }
             return json
         case .folder(let access):
@@ -122,7 +122,7 @@ enum DocumentPlace: Sendable {
     /// Saves a document; `_rev` in it names the revision that it follows.
     func put(_ id: String, _ json: [UInt8]) async throws -> Saved {
         switch self {
-        case .agent(let client, let name): try saved(id, try await client.request("PUT", Self.path(name, id), body: json))
+        case .agent(let client, let name): try saved(id, try await client.request("PUT", try Self.document(name, id), body: json))
         case .folder(let access): Saved(id: id, revision: try await access.put(id, json).revision.text)
         }
     }
@@ -134,7 +134,7 @@ enum DocumentPlace: Sendable {
         switch self {
         case .agent(let client, let name):
             let query = revision.map { "?rev=\(PercentEncoding.encode($0))" } ?? ""
-            return try saved(id, try await client.request("DELETE", Self.path(name, id) + query))
+            return try saved(id, try await client.request("DELETE", try Self.document(name, id) + query))
         case .folder(let access): return Saved(id: id, revision: try await access.remove(id, revision: revision).revision.text)
         }
     }
@@ -144,8 +144,14 @@ enum DocumentPlace: Sendable {
         return Saved(id: id, revision: revision)
     }
 
+    /// Without an id it is the list of all.
     private static func path(_ name: String, _ id: String? = nil) -> String {
         "/api/databases/\(PercentEncoding.encode(name))/documents" + (id.map { "/\(PercentEncoding.encode($0))" } ?? "")
+    }
+
+    /// The path of one document.
+    private static func document(_ name: String, _ id: String) throws(AgentError) -> String {
+        do { return path(name, try DocumentID(id).text) } catch { throw AgentError(.invalid, "\(error)") }
     }
 
     // MARK: - All documents

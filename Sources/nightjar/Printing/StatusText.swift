@@ -159,7 +159,10 @@ enum StatusText {
     static func error(_ error: JSONValue) -> String {
         let kind = string(error["kind"]).replacing("_", with: " ")
         let remedy = error["remedy"]?.asString.map { "; \(TextTable.printable($0))" } ?? ""
-        return "\(string(error["domain"]))/\(string(error["code"])): \(string(error["message"])) (\(kind))\(remedy)"
+        var message = string(error["message"])
+        // It may end with the remedy.
+        if !remedy.isEmpty, message.hasSuffix(remedy) { message = String(message.dropLast(remedy.count)) }
+        return "\(string(error["domain"]))/\(string(error["code"])): \(message) (\(kind))\(remedy)"
     }
 
     private static func section(_ table: TextTable, _ empty: String) -> String { "\n" + (table.isEmpty ? "\(empty)\n" : table.text) }

@@ -194,7 +194,7 @@ import Testing
         #expect(
             "\(error)"
                 == "the server's certificate CN=hub is not trusted: it is self-signed (hostname mismatch, self-signed certificate); "
-                + "pin it (pinned_server_certificate: sha256/ab12) or set accept_only_self_signed_server_certificate")
+                + "pin it (pinned_server_certificate: sha256/ab12; compare it with \"nightjar identity show\" at the server) or set accept_only_self_signed_server_certificate")
     }
 
     @Test func pinsAreReadFromText() {

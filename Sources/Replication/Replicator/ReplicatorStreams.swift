@@ -1,0 +1,34 @@
+import Interfaces
+import Synchronization
+
+/// What a replicator tells those who listen.
+extension Replicator {
+    /// The status after each change, beginning with the present one.
+    public nonisolated func statusChanges() -> AsyncStream<ReplicatorStatus> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(16)) { continuation in
+            let (key, now) = shared.withLock { shared in
+                shared.nextListener += 1
+                shared.statusListeners[shared.nextListener] = continuation
+                return (shared.nextListener, shared.current)
+            }
+            continuation.yield(now)
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.shared.withLock { $0.statusListeners.removeValue(forKey: key) }
+            }
+        }
+    }
+
+    /// What happens to documents, in batches. A slow reader loses the oldest batches.
+    public nonisolated func documentEvents() -> AsyncStream<[DocumentEvent]> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1_000)) { continuation in
+            let key = shared.withLock { shared in
+                shared.nextListener += 1
+                shared.eventListeners[shared.nextListener] = continuation
+                return shared.nextListener
+            }
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.shared.withLock { $0.eventListeners.removeValue(forKey: key) }
+            }
+        }
+    }
+}
