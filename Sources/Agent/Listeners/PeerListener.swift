@@ -123,6 +123,7 @@ public final class PeerListener: ListenerDelegate {
         configuration.limits.closeTime = .seconds(3)
         configuration.memory = memory
         configuration.secureLayer = security?.layer
+        configuration.newCorrelationID = { [random = environment.random] in CorrelationID.make(random) }
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
         if share.connections < settings.maxConnections {
