@@ -39,7 +39,7 @@ struct CorrelationTests {
             return socket.answer.header("x-correlation-id") ?? ""
         }
         #expect(try await answered("Plant-7_run.3") == "Plant-7_run.3")
-        for hostile in [String(repeating: "x", count: 65), "a b", "a=\"b\"", "\u{1B}[31mred", "é"] {
+        for hostile in [String(repeating: "x", count: 65), "a b", "a=\"b\"", "level=error"] {
             let own = try await answered(hostile)
             #expect(own != hostile && own.utf8.count == 16, "\(hostile)")
             #expect(!hub.process.errors.contains(hostile))

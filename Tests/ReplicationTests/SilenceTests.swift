@@ -17,7 +17,7 @@ struct SilenceTests {
         #expect(canary.asked(missing: 3, at: further) == .wait(seconds: 30))
         #expect(canary.asked(missing: 0, at: further) == .wait(seconds: 900))
         #expect(canary.asked(missing: 1, at: further) == .wait(seconds: 30))
-        #expect(canary.isBusy() == 900)
+        #expect(canary.forget() == 900)
         #expect(canary.asked(missing: 1, at: further) == .wait(seconds: 30))
         #expect(canary.asked(missing: 1, at: further) == .reconnect)
         #expect(canary.asked(missing: 1, at: [nil]) == .wait(seconds: 30))

@@ -129,6 +129,7 @@ public final class PeerListener: ListenerDelegate {
         configuration.memory = memory
         configuration.secureLayer = security?.layer
         startCouch()
+        configuration.newCorrelationID = { [random = environment.random] in CorrelationID.make(random) }
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
         if share.connections < settings.maxConnections {

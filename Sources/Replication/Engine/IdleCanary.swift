@@ -23,7 +23,9 @@ struct IdleCanary {
     }
 
     /// The connection does something, or nothing could be asked.
-    mutating func isBusy() -> Int {
+    ///
+    /// - Returns: seconds until the next question.
+    mutating func forget() -> Int {
         suspected = nil
         return intervalSeconds
     }

@@ -218,7 +218,7 @@ public actor Replicator {
             }
             update {
                 $0.activity = .connecting
-                $0.retryInSeconds = nil
+                ($0.retryInSeconds, $0.correlationID) = (nil, nil)
             }
             wasSuspended = false
             let end = await runOnce(resets: resets)

@@ -19,12 +19,12 @@ extension Replicator {
 
     /// - Returns: seconds until the next look; nil once another connection is made.
     private func look(at session: ReplicationSession, _ canary: inout IdleCanary) async -> Int? {
-        guard status.activity == .idle else { return canary.isBusy() }
+        guard status.activity == .idle else { return canary.forget() }
         let before = await session.pulledThrough
-        guard let missing = await ask(since: before) else { return canary.isBusy() }
-        guard status.activity == .idle, sessions.contains(where: { $0 === session }) else { return canary.isBusy() }
+        guard let missing = await ask(since: before) else { return canary.forget() }
+        guard status.activity == .idle, sessions.contains(where: { $0 === session }) else { return canary.forget() }
         let after = await session.pulledThrough
-        guard before == after else { return canary.isBusy() }
+        guard before == after else { return canary.forget() }
         update { $0.silence.checks += 1 }
         switch canary.asked(missing: missing, at: after) {
         case .wait(let seconds): return seconds

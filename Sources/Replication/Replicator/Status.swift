@@ -131,7 +131,7 @@ public struct ReplicatorStatus: Sendable {
     public var counts: ReplicationCounts
     /// The last run's error; nil while all is well.
     public var error: ReplicationError?
-    /// What both sides call the present connection, or the last one, in their logs; nil where the peer was not told.
+    /// What both sides call the present connection, or the one that ended last, in their logs; nil where none was made, or the peer was not told.
     public var correlationID: String?
     /// An operator suspended it.
     public var isSuspended = false

@@ -1,5 +1,4 @@
 import Encodings
-import Environment
 import HTTPServer
 import Interfaces
 import Logging
@@ -57,7 +56,7 @@ struct UpgradeResponder: Sendable {
     private func takeover(
         _ request: UpgradeRequest, accept: String, protocolName: String, _ place: WebSocketPlaces.Place, _ context: (any Sendable)?
     ) -> ProtocolUpgrade {
-        let correlation = CorrelationID.accepted(request.headers.first(CorrelationID.header)) ?? CorrelationID.make(SystemRandom())
+        let correlation = CorrelationID.accepted(request.headers.first(CorrelationID.header)) ?? configuration.newCorrelationID?()
         return ProtocolUpgrade(
             response: ByteBuffer(
                 string: WebSocketHandshake.switchingProtocols(accept: accept, protocolName: protocolName, correlationID: correlation)),

@@ -19,6 +19,8 @@ public final class WebSocketListener: Sendable {
         public var memory = MemoryBudget.unlimited
         /// TLS; nil for plain `ws:` and `http:`.
         public var secureLayer: SecureLayer?
+        /// Makes an id for a connection whose client names none; nil: such connections have none.
+        public var newCorrelationID: (@Sendable () -> String)?
         /// The tokens of `Sec-WebSocket-Protocol` that are spoken.
         public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
 
