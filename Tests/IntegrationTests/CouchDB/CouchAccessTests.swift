@@ -38,7 +38,8 @@ struct CouchAccessTests {
         let attachment = "\"_attachments\":{\"f\":{\"content_type\":\"text/plain\",\"data\":\"aGVsbG8=\"}}"
         let revision = try await anna.ok("PUT", "/main/tea", "{\"team\":\"red\",\"owner\":\"anna\",\(attachment)}", status: 201)["rev"]?.asString ?? ""
         try await ben.ok("PUT", "/main/cake", "{\"team\":\"blue\",\"owner\":\"ben\"}", status: 201)
-        #expect(try await anna.changes().ids == ["tea"] && ben.changes().ids == ["cake"])
+        #expect(try await anna.changes().ids == ["tea"])
+        #expect(try await ben.changes().ids == ["cake"])
         #expect(try await boss.changes().ids.sorted() == ["cake", "tea"])
         #expect(try await ben.ok("GET", "/main/_all_docs")["rows"]?.asArray?.count == 1)
         #expect(try await ben.ok("POST", "/main/_all_docs", "{\"keys\":[\"tea\"]}")["rows"]?.asArray?.first?["error"]?.asString == "not_found")
