@@ -98,13 +98,13 @@ package enum ReplicatorBuilding {
         switch settings.authenticator {
         case .basic(let username, let password):
             client.credentials = .basic(BasicCredentials(username: username.value, password: password.revealed))
-            // In clear text a password is sent only when it is asked for.
-            client.sendsCredentialsUpFront = security != nil
             client.sessions = SessionCookies(time: environment.time)
         case .bearer(let token): client.credentials = .bearer(token.value.revealed)
         case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.revealed)"
         case .identity, nil: break // shown in the TLS handshake
         }
+        // A server that also admits guests asks nobody.
+        client.sendsCredentialsUpFront = !settings.challengeAuth
         client.secureLayer = security?.layer
         let connector = WebSocketClient(client, group: group, environment: environment)
         return security?.watching(connector) ?? connector
