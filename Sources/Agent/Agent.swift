@@ -393,10 +393,3 @@ public actor Agent {
         return gone.map { "listener \($0.settings.name.value) stopped" }
     }
 }
-
-extension ReplicationLimits {
-    init(_ settings: LimitSettings) {
-        self.init()
-        self.maximumBlobBytes = settings.maxBlobBytes
-    }
-}

@@ -87,6 +87,7 @@ let sample = """
         collections:                               # absent: the default collection; per collection:
           plant.readings: { push_filter: by-owner, pull_filter: no-deletes, document_ids: [ a, "1" ], channels: [ north ], conflict_resolver: { plugin: latest-wins, params: { field: at }, shadow: local-wins } }
         authenticator: { username: u, password: "${HUB_PASSWORD}" }
+        challenge_auth: false
         headers: { X-Site: plant-7 }
         accept_only_self_signed_server_certificate: false
         pinned_server_certificate: hub.pem         # exact match against any certificate of the chain

@@ -388,8 +388,7 @@ public final class PeerListener: ListenerDelegate {
     }
 
     private func forget(_ key: Int, _ end: SessionEnd) {
-        let connection = state.withLock { $0.connections.removeValue(forKey: key) }
-        guard let connection else { return }
+        guard let connection = state.withLock({ $0.connections.removeValue(forKey: key) }) else { return }
         let counts = connection.session.counters.snapshot
         state.withLock { $0.deltas = $0.deltas + counts.deltas }
         logger.info(

@@ -123,11 +123,9 @@ package enum ReplicatorBuilding {
         client.userAgent = "nightjar/\(AgentVersion.number)"
         client.heartbeat = .seconds(Int64(settings.heartbeat.value))
         client.networkInterface = settings.networkInterface?.value
-        if case .basic = settings.authenticator {
-            // In clear text a password is sent only when it is asked for.
-            client.sendsCredentialsUpFront = security != nil
-            client.sessions = SessionCookies(time: environment.time)
-        }
+        if case .basic = settings.authenticator { client.sessions = SessionCookies(time: environment.time) }
+        // A server that also admits guests asks nobody.
+        client.sendsCredentialsUpFront = !settings.challengeAuth
         fillIn(&client, settings)
         if !settings.changingSecrets.isEmpty { client.refresh = { fillIn(&$0, settings) } }
         client.secureLayer = security?.layer

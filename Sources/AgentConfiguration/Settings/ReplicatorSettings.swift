@@ -23,6 +23,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var collections = [ReplicatedCollectionSettings.defaultCollection]
     /// How the agent identifies itself. Default: nil, not at all.
     public var authenticator: ReplicatorAuthenticator?
+    /// Waits with name and password until the server asks for them. Default false: a server that also admits guests never asks.
+    public var challengeAuth = false
     /// Sent with every request.
     public var headers: [HTTPHeaderSetting] = []
     /// Accepts exactly those certificates that no authority signed. Default false.
@@ -69,6 +71,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("create_target", \.createTarget, Form<Bool>.boolean.located, "Makes the remote database if it is not there (http and https)."),
         Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
         Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
+        Key("challenge_auth", \.challengeAuth, .boolean,
+            "Sends name, password or bearer token only after the server asked (401). One that also admits guests does not ask, and takes the agent for a guest."),
         Key("headers", \.headers, .headers, "HTTP headers sent with every request."),
         Key("accept_only_self_signed_server_certificate", \.acceptOnlySelfSignedServerCertificate, Form<Bool>.boolean.located,
             "Accepts self-signed certificates and no others."),

@@ -147,7 +147,6 @@ struct DirectReplication: Sendable {
             var client = WebSocketClient.Configuration(url: try EndpointURL(url))
             client.userAgent = "nightjar/\(AgentVersion.number)"
             client.credentials = credentials.map { .basic($0) }
-            client.sendsCredentialsUpFront = client.url.isSecure
             if client.url.isSecure {
                 client.secureLayer = .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: server))))
             }

@@ -1,0 +1,9 @@
+import AgentConfiguration
+import Replication
+
+extension ReplicationLimits {
+    init(_ settings: LimitSettings) {
+        self.init()
+        self.maximumBlobBytes = settings.maxBlobBytes
+    }
+}
