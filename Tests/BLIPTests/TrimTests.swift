@@ -5,7 +5,8 @@ import Testing
 /// A connection that is idle gives back what compression took.
 @Suite struct TrimTests {
     @Test func whatIsCompressedAfterwardsIsRead() throws {
-        var (one, other) = (BLIPConnection(), BLIPConnection())
+        var one = BLIPConnection()
+        var other = BLIPConnection()
         for round in 0..<3 {
             let body = ByteBuffer(string: String(repeating: "round \(round), ", count: 500))
             var request = OutgoingRequest(profile: "x", body: body)
