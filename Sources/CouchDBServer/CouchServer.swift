@@ -52,11 +52,14 @@ package struct CouchServer: Sendable {
         ]
     }
 
+    /// Of what is read whole. Attachments are taken piece by piece, up to the store's own limit.
+    private static let jsonLimit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
+
     // MARK: - Databases
 
     private static func databaseRoutes(_ host: CouchHost) -> [Route] {
         func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: Self.jsonLimit) { try await body(try await call(host, $0)) }
         }
         var routes = [
             route("GET", "") { try await DatabaseRoutes.information($0) },
@@ -93,17 +96,17 @@ package struct CouchServer: Sendable {
         typealias Attached = @Sendable (CouchCall, String, String) async throws -> HTTPResponse
         var routes: [Route] = []
         func document(_ method: String, _ body: @escaping Body) {
-            routes.append(Route(method, "/:db/:doc") { try await body(try await call(host, $0), try $0.parameters.require("doc")) })
+            routes.append(Route(method, "/:db/:doc", bodyLimit: .unlimited) { try await body(try await call(host, $0), try $0.parameters.require("doc")) })
             for prefix in ["_design", "_local"] {
                 routes.append(
-                    Route(method, "/:db/\(prefix)/:doc") { request in
+                    Route(method, "/:db/\(prefix)/:doc", bodyLimit: .unlimited) { request in
                         try await body(try await call(host, request), "\(prefix)/\(try request.parameters.require("doc"))")
                     })
             }
         }
         func attached(_ method: String, _ body: @escaping Attached) {
             routes.append(
-                Route(method, "/:db/:doc/*name") { request in
+                Route(method, "/:db/:doc/*name", bodyLimit: .unlimited) { request in
                     try await body(try await call(host, request), try request.parameters.require("doc"), try request.parameters.require("name"))
                 })
         }
