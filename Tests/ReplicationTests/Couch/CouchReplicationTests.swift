@@ -230,9 +230,10 @@ struct CouchReplicationTests {
                 tree.edit("here", "{\"from\":\"there\"}")
             }
             try await a.put("here", "{\"from\":\"here\"}")
-            #expect(try await run(a, target).error == nil)
-            #expect(try await run(b, target).error == nil)
-            #expect(try await run(a, target).error == nil)
+            for database in [a, b, a] {
+                let status = try await run(database, target)
+                #expect(status.error == nil && status.counts.failed == 0, "\(status) \(server.tree.contents)")
+            }
             for (id, document) in server.tree.documents {
                 #expect(document.leaves.count { document.revisions[$0]?.isDeleted == false } == 1, "\(id): \(document.leaves)")
             }
