@@ -9,7 +9,7 @@ extension CouchDialect {
         guard pushes else { return }
         let seen = state.withLock { state in
             ids.compactMap { id -> (DocumentID, Set<RevisionID>)? in
-                guard let leaves = state.leaves[id]?.filter(\.value).keys, !leaves.isEmpty else { return nil }
+                guard let leaves = state.leaves[id]?.filter({ $0.value == .here }).keys, !leaves.isEmpty else { return nil }
                 return (id, Set(leaves))
             }
         }
@@ -25,16 +25,17 @@ extension CouchDialect {
         state.withLock { state in
             guard !state.leaves.isEmpty else { return }
             for (each, outcome) in zip(revisions, outcomes) {
-                if case .stored = outcome, state.leaves[each.revision.id] != nil { state.leaves[each.revision.id]?[each.revision.revision] = true }
+                if case .stored = outcome, state.leaves[each.revision.id] != nil { state.leaves[each.revision.id]?[each.revision.revision] = .here }
             }
         }
     }
 
-    /// Whether a deleted leaf ends a branch that is here.
+    /// Whether a deleted leaf ends a branch that is here beside another.
     func endsBranch(_ document: FoundDocument) async throws -> Bool {
         guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, document.id) }) else {
             return false
         }
+        if let winner = tree.winner?.revision, document.history.contains(winner) { return false }
         return document.history.contains { tree.isLeaf($0) && tree.isDeleted($0) == false }
     }
 
@@ -48,7 +49,7 @@ extension CouchDialect {
             if !tree.isLeaf(leaf) || tree.isDeleted(leaf) == true { lost.append(leaf) }
         }
         guard !lost.isEmpty else { return }
-        state.withLock { state in for leaf in lost { state.leaves[id]?[leaf] = nil } }
+        state.withLock { state in for leaf in lost { state.leaves[id]?[leaf] = .lost } }
         let open = PercentEncoding.encode(JSONValue.array(lost.map { .string($0.text) }).text)
         let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))

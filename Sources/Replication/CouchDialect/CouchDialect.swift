@@ -40,6 +40,14 @@ final class CouchDialect: RequestingDialect, Sendable {
         static let pause = 60
     }
 
+    /// How far a leaf of the peer's has come.
+    enum Leaf {
+        case announced
+        case here
+        /// It lost here, and ends at the peer.
+        case lost
+    }
+
     struct State {
         var generation = 0
         var isOver = false
@@ -57,8 +65,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         var bytesAtHand = 0
         /// The peer has no `_bulk_get`.
         var lacksBulkGet = false
-        /// The leaves of documents that have several at the peer, and whether each has come here: those that lose are to be ended.
-        var leaves: [DocumentID: [RevisionID: Bool]] = [:]
+        /// The leaves of documents that have several at the peer: those that lose are to be ended.
+        var leaves: [DocumentID: [RevisionID: Leaf]] = [:]
         var log = ReplicationLog()
         /// Attachments that came, by what the peer calls them.
         var attachments: [AttachmentName: BlobReference] = [:]

@@ -66,7 +66,7 @@ extension CouchDialect {
             state.lastList += 1
             state.lists[state.lastList] = rows
             for row in rows where state.leaves[row.id] != nil || row.sequence.isOfBranch && state.leaves.count < Portions.branched {
-                state.leaves[row.id, default: [:]][row.revision] = false
+                if state.leaves[row.id]?[row.revision] == nil { state.leaves[row.id, default: [:]][row.revision] = .announced }
             }
             return state.lastList
         }
@@ -91,7 +91,7 @@ extension CouchDialect {
                 if case .wanted(let ancestors) = answer {
                     state.wanted.append(WantedRevision(row: row, ancestors: ancestors))
                 } else if state.leaves[row.id] != nil {
-                    state.leaves[row.id]?[row.revision] = true
+                    state.leaves[row.id]?[row.revision] = .here
                 }
             }
             defer { state.feedWaits = nil }
@@ -189,8 +189,8 @@ extension CouchDialect {
             case .document(let document):
                 let row = asked(document.id) { $0 == document.revision } ?? asked(document.id) { document.history.contains($0) }
                 guard let row else { continue }
-                if row.row.sequence.isOfBranch, document.isDeleted, try await !endsBranch(document) {
-                    // Of a conflict that others have decided, and that never came here.
+                if document.isDeleted, row.row.sequence.isOfBranch || document.revision != row.row.revision, try await !endsBranch(document) {
+                    // Others ended a branch that is not here, or is the only one here: what won has, or gets, a row of its own.
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
                 } else if document.attachments.isEmpty {
                     events.append(.pull(slot: 0, document.arrival(row.row.sequence, limits)))

@@ -25,11 +25,16 @@ extension CouchDialect {
         let current = pulls ? try await winners(documents.filter { wanted[$0.id] != nil }) : [:]
         return documents.map { document in
             guard let known = wanted[document.id] else { return .has }
-            if let winner = current[document.id], winner != document.peerVersion, !document.history.contains(winner) {
+            if let winner = current[document.id], winner != document.peerVersion, !document.history.contains(winner), !hasMet(winner, of: document.id) {
                 return .conflict(current: winner)
             }
             return .wanted(known: known)
         }
+    }
+
+    /// A branch that came here on this connection: what is offered is the decision about it.
+    private func hasMet(_ leaf: Version, of id: DocumentID) -> Bool {
+        state.withLock { state in state.leaves[id]?[leaf].map { $0 != .announced } ?? false }
     }
 
     /// The peer's current revisions of these documents, where they are not deleted.
@@ -48,7 +53,11 @@ extension CouchDialect {
     }
 
     func send(_ slot: Int, _ document: OutgoingDocument, delta: [UInt8]?) {
-        state.withLock { $0.outgoing.append(document) }
+        state.withLock { state in
+            state.outgoing.append(document)
+            // It may lose to a branch that still comes.
+            if state.leaves[document.id] != nil { state.leaves[document.id]?[document.version] = .here }
+        }
     }
 
     /// Begins the requests that may go now.
@@ -124,6 +133,10 @@ extension CouchDialect {
             guard let error = row["error"]?.asString, let id = row["id"]?.asString.flatMap({ try? DocumentID($0) }) else { continue }
             errors[id] = ReplicationError(document: id, error: error, reason: row["reason"]?.asString ?? "")
         }
+        // What lost while it was on its way ends now that it is there.
+        let late = state.withLock { state in documents.filter { state.leaves[$0.id]?[$0.version] == .lost } }
+        for document in late { state.withLock { $0.leaves[document.id]?[document.version] = .here } }
+        if !late.isEmpty { decided(0, late.map(\.id)) }
         let generation = state.withLock { $0.generation }
         tell(documents.map { .revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: $0.id), errors[$0.id]) })
     }
