@@ -116,13 +116,14 @@ struct MemoryTests {
         let body = "{\"a\":[\(Array(repeating: "1", count: 200_000).joined(separator: ","))]}"
         var bases: [RevisionID] = []
         for number in 0..<6 { bases.append(try await database.put("x\(number)", body)) }
-        func push(_ memory: MemoryBudget, _ number: Int, _ body: String, delta: Bool) async throws -> MessageErrorText? {
+        let known = bases
+        @Sendable func push(_ memory: MemoryBudget, _ number: Int, _ body: String, delta: Bool) async throws -> MessageErrorText? {
             let peer = try await Peer(MemoryHub(database: database, memory: memory).connect())
             await peer.begin()
             var properties = [
-                ("collection", "0"), ("id", "x\(number)"), ("rev", "2-aa0000000000000000000000000000000000000\(number)"), ("history", bases[number].text),
+                ("collection", "0"), ("id", "x\(number)"), ("rev", "2-aa0000000000000000000000000000000000000\(number)"), ("history", known[number].text),
             ]
-            if delta { properties.append(("deltaSrc", bases[number].text)) }
+            if delta { properties.append(("deltaSrc", known[number].text)) }
             return await peer.ask("rev", properties, body)?.error.map { MessageErrorText(code: $0.code, message: $0.message) }
         }
         let small = MemoryBudget(limit: 8 << 20)
