@@ -63,6 +63,7 @@ struct BlobServingTests {
         configuration.limits.proofBytes = 7_000
         configuration.limits.proofBytesPerSecond = 0
         configuration.limits.proofPieceBytes = 1_000
+        configuration.proofs = ProofAccounts(configuration.limits)
         let hub = Hub(configuration)
         let peer = try await Peer(hub)
         await peer.begin()

@@ -104,8 +104,12 @@ struct MemoryTests {
         clock.go(3_600)
         let guilty = Hostile()
         let transport = await connect(database, memory, guilty)
-        let frames = Hostile.frames(48)
-        transport.executionContext.execute { transport.write(frames) }
+        // More of one message is not sent before the first part of it is acknowledged.
+        var blip = BLIPConnection(compressionLevel: 0)
+        for _ in 0..<10 { blip.send(OutgoingRequest(profile: "proposeChanges", body: ByteBuffer(repeating: 0x20, count: 400_000))) }
+        var frames: [ByteBuffer] = []
+        while let frame = blip.nextFrame() { frames.append(frame) }
+        transport.executionContext.execute { [frames] in transport.write(frames) }
         for await code in guilty.end { #expect(code == 1013) }
         #expect(await idle.ask("getCheckpoint", [("client", "alive?")])?.error?.code == 404)
     }

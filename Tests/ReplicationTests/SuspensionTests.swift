@@ -30,7 +30,8 @@ struct SuspensionTests {
         #expect(await replicator.resume())
         try await b.wait { try await $0.count() == 2 }
         #expect(hub.connections == 2)
-        #expect(await replicator.wait { $0.counts.pushed == 2 }?.isSuspended == false)
+        // The first may be offered again: its acknowledgement may not have come before the suspension.
+        #expect(await replicator.wait { $0.activity == .idle }?.isSuspended == false)
 
         // A stop is the end of it, and a start as well.
         #expect(await replicator.suspend())

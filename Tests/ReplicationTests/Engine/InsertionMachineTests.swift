@@ -129,7 +129,7 @@ import Testing
         var pull = PullRun(passive: true, filter: true)
         pull.on(.arrived(received(1, "a")))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
-        #expect(pull.on(.judged(pull.batch, [.reject], plugin: "f", version: "1")) == ["settle 1 403"])
+        #expect(pull.on(.judged(pull.batch, [.reject], plugin: "f", version: "1")) == ["report a 403", "settle 1 403"])
         pull.on(.arrived(received(2, "b")))
         pull.on(.checked(pull.batch, [.checked(checked(2, "b"))]))
         // Nobody decided: the peer keeps it and comes again.
@@ -184,7 +184,7 @@ import Testing
         pull.arrive(received(1, "a"))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
         let no = SyncJudgement(verdict: .rejected(reason: "no"), seen: nil, plugin: "s", version: "1")
-        #expect(pull.on(.assigned(pull.batch, [no])) == ["settle 1 403"])
+        #expect(pull.on(.assigned(pull.batch, [no])) == ["report a 403", "settle 1 403"])
         #expect(pull.counts.rejected == 1 && pull.machine.isDrained)
     }
 

@@ -224,7 +224,7 @@ import Testing
         pull.on(.arrived(received(1, "a")))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
         let words = pull.on(.stored(pull.batch, [.stored(.conflict(current: rev("1-b")))]))
-        #expect(words.first == "settle 1 409" && words.last == "tell push of refusal a@1-b")
+        #expect(words.contains("settle 1 409") && words.last == "tell push of refusal a@1-b")
         #expect(pull.machine.isDrained && pull.counts.completed == 1 && pull.counts.total == 1)
     }
 
