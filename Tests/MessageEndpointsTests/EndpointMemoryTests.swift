@@ -12,11 +12,16 @@ import Transport
     /// A peer's stream, from which comes what the test says, and to which nobody listens.
     private final class Line: MessageEndpointConnection {
         private let state = Mutex<(replicator: (any ReplicatorConnection)?, closes: Int)>((nil, 0))
+        /// Says who it is as soon as it is open.
+        private let offers: Bool
+        init(offers: Bool) { self.offers = offers }
+
         var closes: Int { state.withLock { $0.closes } }
 
         func open(_ connection: any ReplicatorConnection, completion: @escaping @Sendable (Bool, MessagingError?) -> Void) {
             state.withLock { $0.replicator = connection }
             completion(true, nil)
+            if offers { offer() }
         }
 
         func send(_ message: ByteBuffer, completion: @escaping @Sendable (Bool, MessagingError?) -> Void) { completion(true, nil) }
@@ -77,9 +82,8 @@ import Transport
             })
         var sessions = opened.makeAsyncIterator()
         func join() async -> (Line, Session)? {
-            let line = Line()
+            let line = Line(offers: true)
             listener.accept(line)
-            line.offer()
             return await sessions.next().map { (line, $0) }
         }
         var hostile: [(Line, Session)] = []
@@ -112,7 +116,7 @@ import Transport
         limits.closeTime = 1
         let listener = MessageEndpointListener(
             protocolType: .byteStream, limits: limits, context: { EventLoopContext(loops.next()) }, serve: { $0.transport.start(Session()) })
-        let lines = (0..<10).map { _ in Line() }
+        let lines = (0..<10).map { _ in Line(offers: false) }
         for line in lines {
             listener.accept(line)
             try await settle()

@@ -79,7 +79,10 @@ struct SessionTests {
         #expect(try await http(agent).post("/main/_session", String(repeating: " ", count: 20_000)).status == 413)
         // The cookie goes to the path that the database has, whatever was asked.
         let login = "{\"name\":\"ada\",\"password\":\"x\"}"
-        for path in ["//main/_session", "/main//_session", "/main/_session/"] { #expect(try await http(agent).post(path, login).status == 404, "\(path)") }
+        for path in ["//main/_session", "/main//_session", "/main/_session/"] {
+            let answer = try await http(agent).post(path, login)
+            #expect(answer.status >= 400 && answer.header("Set-Cookie") == nil, "\(path): \(answer)")
+        }
         #expect(try await http(agent).post("/m%61in/_session", login).header("Set-Cookie")?.contains("Path=/main;") == true)
         let cookie = try await open(agent, "ada")
         let shown = try await http(agent).get("/main/_session", headers: [("Cookie", cookie)])

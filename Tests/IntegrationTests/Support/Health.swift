@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 
 extension AgentProcess {
-    /// The process lives and calls itself healthy.
-    func isWell() async throws -> Bool { try await every(isAlive, admin.get("/health").status == 200) }
+    /// The process lives and does its work; what documents or settings need is another matter.
+    func isWell() async throws -> Bool { try await every(isAlive, admin.get("/live").status == 200, admin.get("/ready").status == 200) }
 
     /// Whether there is still such a process and it answers.
     var isAlive: Bool { get async throws { try await every(kill(process.pid, 0) == 0, admin.get("/health").status != 0) } }
