@@ -234,6 +234,9 @@ struct AccessTests {
         let again = try await run(device, hub.anna, .pull, telling: 1, reset: true, settings)
         #expect(again.told == lost.told)
         #expect(try await orphans().map(\.since) == [1_000])
+        // One that is deleted is none.
+        try await device.put("only-red", "{}", deleted: true)
+        #expect(try await run(device, hub.anna, .pull, settings).orphans == [])
     }
 
     @Test func theSettingConcernsLaterRemovalsOnly() async throws {
