@@ -223,6 +223,20 @@ struct AccessTests {
         let lost = try await run(device, hub.anna, .pull, telling: 1, settings)
         #expect(lost.told == ["pull only-red access_removed"] && lost.orphans.count == 1)
         #expect(try await ids(device) == ["only-red"])
+        // Told again, it has been an orphan since it was told first.
+        let collection = try device.collection()
+        func orphans() async throws -> [Exclusion] {
+            try await device.database.read { try $0.exclusions(collection, direction: .access, limit: 10) }
+        }
+        var orphan = try #require(await orphans().first)
+        orphan.since = 1_000
+        try await device.database.write { [orphan] in try $0.exclude(collection, [orphan]) }
+        let again = try await run(device, hub.anna, .pull, telling: 1, reset: true, settings)
+        #expect(again.told == lost.told)
+        #expect(try await orphans().map(\.since) == [1_000])
+        // One that is deleted is none.
+        try await device.put("only-red", "{}", deleted: true)
+        #expect(try await run(device, hub.anna, .pull, settings).orphans == [])
     }
 
     @Test func theSettingConcernsLaterRemovalsOnly() async throws {

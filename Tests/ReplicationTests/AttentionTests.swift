@@ -4,7 +4,7 @@ import Replication
 import Testing
 
 /// A replicator that is connected and idle, and still needs somebody.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct AttentionTests {
     @Test func documentsThatTheHubCannotTakeAreNamedUntilItTakesThem() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))

@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// A digest in a document is a name, not a right: who sends a document shows that it has the blobs, or gives them.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct BlobProofTests {
     private static let secret = Array("the minutes of the board".utf8)
     private static let digest = BlobDigest.of(secret).text

@@ -9,7 +9,7 @@ import Testing
 @testable import Replication
 
 /// Which blobs a peer may ask for: those of revisions on their way to it, and those of documents that it may have.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct BlobServingTests {
     private func reference(_ digest: String) -> String { "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\"}}" }
 

@@ -6,7 +6,7 @@ import Testing
 @testable import Replication
 
 /// Answers to revisions that an earlier subscription on the connection sent.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct LateReplyTests {
     @Test func aLateReplyIsNotTakenForTheNextSubscriptions() async throws {
         let database = try TestDatabase("hub")

@@ -9,7 +9,7 @@ import Testing
 @testable import Replication
 
 /// What a peer learns of documents that it may not have, by every request that there is.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct LimitedPeerTests {
     /// What limits a peer: it may have `open`, and neither `secret` nor `gone`, which is a tombstone.
     enum Bound: CaseIterable, CustomTestStringConvertible {

@@ -6,7 +6,7 @@ import Replication
 import Testing
 
 /// Checkpoints that peers store here: bounded, and each user's its own.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct PeerCheckpointTests {
     private func peer(
         _ database: TestDatabase, _ user: String?, isReadOnly: Bool = false, _ change: (inout ReplicationLimits) -> Void = { _ in }

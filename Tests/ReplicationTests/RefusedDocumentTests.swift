@@ -8,7 +8,7 @@ import Testing
 @testable import Replication
 
 /// What a peer refuses is on a list that outlives the connection, until the peer takes it or the document changes.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct RefusedDocumentTests {
     private func list(_ replicator: Replicator) async throws -> [String] {
         try await replicator.refusedDocuments().map { "\($0.id) \($0.domain)/\($0.code) \($0.reason) \($0.tries)" }

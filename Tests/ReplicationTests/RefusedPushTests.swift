@@ -8,7 +8,7 @@ import Testing
 /// Couchbase Lite keeps 20 generations of a document. Where it saves faster than its pushes are acknowledged, the revision that is
 /// here is pruned there before the acknowledgement comes: it no longer knows that its document descends from it, proposes it as a
 /// new one, and waits for the pull.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct RefusedPushTests {
     private func subscribed(_ hub: Hub) async throws -> Peer {
         let peer = try await Peer(hub)

@@ -3,6 +3,7 @@ import Documents
 import DocumentStore
 import Interfaces
 import Replication
+import Synchronization
 import Testing
 
 /// Which documents a replicator asks for and takes, and what a listener serves.
@@ -16,30 +17,49 @@ struct SelectionTests {
     }
 
     @Test func aPeerThatDoesNotPickDocumentsContinuouslyListsAllAndThisSidePicks() async throws {
+        let hasSubscribed = Mutex(false)
         let listener = FakeListener { request in
             switch request.profile {
-            case "getCollections": OutgoingReply(json: "[{}]")
-            // As Sync Gateway answers it.
+            case "getCollections":
+                hasSubscribed.withLock { $0 = false }
+                return OutgoingReply(json: "[{}]")
+            // As Sync Gateway answers it: one that it refused counts as well.
+            case "subChanges" where hasSubscribed.withLock({ isSecond in
+                defer { isSecond = true }
+                return isSecond
+            }):
+                return OutgoingReply(error: "HTTP", 500, "blipHandler already has an outstanding subChanges. Cannot have two active subscriptions")
             case "subChanges" where request.body.readableBytes > 0:
-                OutgoingReply(error: "HTTP", 400, "DocIDs filter not supported for continuous subChanges")
-            case "proposeChanges": OutgoingReply(json: "[]")
-            default: OutgoingReply()
+                return OutgoingReply(error: "HTTP", 400, "DocIDs filter not supported for continuous subChanges")
+            case "proposeChanges": return OutgoingReply(json: "[]")
+            default: return OutgoingReply()
             }
         }
         let device = try TestDatabase("device")
         try await device.put("c", "{}")
         let replicator = Replicator(
             ReplicatorConfiguration(device, .pushAndPull, continuous: true) { $0.only { $0.documentIDs = [doc("a"), doc("mine")] } }, listener)
+        let statuses = replicator.statusChanges()
         await replicator.start()
         var peers = listener.peers.makeAsyncIterator()
-        let peer = try #require(await peers.next())
-        var subscriptions: [Int] = []
-        for await request in peer.requests where request.profile == "subChanges" {
-            #expect(request.properties["continuous"] == "true" && request.properties["collection"] == "0")
-            subscriptions.append(request.body.readableBytes)
-            if subscriptions.count == 2 { break }
+        func subscribed(_ peer: Peer) async -> Int? {
+            for await request in peer.requests where request.profile == "subChanges" {
+                #expect(request.properties["continuous"] == "true" && request.properties["collection"] == "0")
+                return request.body.readableBytes
+            }
+            return nil
         }
-        #expect(subscriptions[0] > 0 && subscriptions[1] == 0)
+        let first = try #require(await peers.next())
+        #expect(await subscribed(first).map { $0 > 0 } == true)
+        // Over a connection that has seen no subscription, at once: nothing failed.
+        let peer = try #require(await peers.next())
+        #expect(await subscribed(peer) == 0)
+        var activities: [ActivityLevel] = []
+        for await status in statuses where activities.last != status.activity {
+            #expect(status.activity != .offline && status.error == nil)
+            activities.append(status.activity)
+            if activities.count(where: { $0 == .busy }) == 2 { break }
+        }
         let rows = "[[1,\"a\",\"1-aa\",0,2],[2,\"b\",\"1-bb\",0,2],[3,\"c\",\"2-cc\",2,2]]"
         let reply = await peer.ask("changes", [("collection", "0")], rows)
         #expect(reply.map { String(buffer: $0.body) } == "[[]]" || reply.map { String(buffer: $0.body) } == "[[],0,0]")
@@ -52,6 +72,11 @@ struct SelectionTests {
             #expect(String(buffer: request.body).contains("\"mine\""))
             break
         }
+        // It is remembered.
+        await replicator.stop()
+        await replicator.start()
+        let next = try #require(await peers.next())
+        #expect(await subscribed(next) == 0)
         await replicator.stop()
     }
 

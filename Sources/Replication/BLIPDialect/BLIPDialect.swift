@@ -17,8 +17,8 @@ struct BLIPDialect: ~Copyable {
         case proposals(slot: Int, ListID, rows: Int)
         case changes(slot: Int, ListID, rows: Int)
         case revision(RevisionTrip)
-        /// What is asked instead, should the peer not take it.
-        case subscription(Int, instead: OutgoingRequest?)
+        /// Whether the peer is to pick documents in a continuous pull.
+        case subscription(picks: Bool)
         case checkpointSave(slot: Int)
         case checkpointFetch(slot: Int)
         case blob(BlobTransfer)
@@ -178,11 +178,10 @@ struct BLIPDialect: ~Copyable {
             } else {
                 events.append(.revisionAnswered(trip, nil))
             }
-        case .subscription(let slot, let instead):
+        case .subscription(let picks):
             guard let error = reply.error else { break }
-            guard let instead, error.domain == "HTTP", error.code == 400 else { return fail(error, Profile.subChanges, &events) }
-            events.append(.warn("the peer does not pick documents in a continuous pull; it lists all, and this side picks: \(error)"))
-            subscribe(slot, instead)
+            guard picks, error.domain == "HTTP", error.code == 400 else { return fail(error, Profile.subChanges, &events) }
+            events.append(.cannotPick(ReplicationError(reply: error, to: Profile.subChanges)))
         case .checkpointSave(let slot):
             switch reply.error {
             case nil: events.append(.checkpoint(slot: slot, .peerSaved(token: reply.properties[Property.rev] ?? "")))
@@ -237,11 +236,6 @@ struct BLIPDialect: ~Copyable {
         wire?.sent(request)
         guard let token = blip.send(request) else { return continuation.resume(returning: nil) }
         pending[token] = .caller(continuation)
-    }
-
-    /// - Parameter instead: sent when the peer answers 400, as Sync Gateway does to a continuous pull of chosen documents.
-    mutating func subscribe(_ slot: Int, _ request: OutgoingRequest, instead: OutgoingRequest? = nil) {
-        send(request, slot, .subscription(slot, instead: instead))
     }
 
     mutating func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {

@@ -22,6 +22,8 @@ enum DialectEvent: Sendable {
     case wantsMore(AnswerHandle)
     /// What was asked cannot go on. `wantsLegacy`: the peer refuses messages that name collections.
     case failed(ReplicationError, wantsLegacy: Bool)
+    /// The peer does not pick documents in a continuous pull.
+    case cannotPick(ReplicationError)
     case refuse(AnswerHandle?, MessageError)
     /// A long message that is to be read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
     case readElsewhere(@Sendable () -> DialectEvent)

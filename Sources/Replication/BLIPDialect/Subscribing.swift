@@ -4,15 +4,11 @@ import Documents
 extension BLIPDialect: Dialect {
     func knowsBlobs(_ slot: Int) -> Bool { slots[slot].peerKnowsBlobs }
 
-    /// Subscribes to the peer's changes. Sync Gateway answers 400 to a continuous pull of chosen documents: then all are asked for.
+    /// Subscribes to the peer's changes. Sync Gateway answers 400 to a continuous pull of chosen documents, and takes no other
+    /// subscription on that connection afterwards.
     mutating func subscribe(_ slot: Int, _ subscription: PullSubscription) {
-        let request = request(subscription)
-        var instead: OutgoingRequest?
-        if subscription.isContinuous, subscription.documentIDs != nil {
-            instead = request
-            instead?.body.clear()
-        }
-        subscribe(slot, request, instead: instead)
+        let picks = subscription.isContinuous && subscription.documentIDs != nil
+        send(request(subscription), slot, .subscription(picks: picks))
     }
 
     private func request(_ wanted: PullSubscription) -> OutgoingRequest {

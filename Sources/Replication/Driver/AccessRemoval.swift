@@ -41,7 +41,11 @@ extension ReplicationSession {
                         // Before the purge, which forgets that something waits. A revision that never came in must not come in later.
                         if purges { try HeldRevisions.forget(each.removal.id, remote, collection, transaction) }
                         if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
-                        if let orphan = each.orphan(remote, revision, filter: filter) { orphans.append(orphan) }
+                        guard var orphan = each.orphan(remote, revision, filter: filter) else { continue }
+                        // Told again, it has been one since it was told first.
+                        let known = try transaction.exclusion(collection, remote: remote, direction: .access, id: orphan.id)
+                        orphan.since = known?.since ?? 0
+                        orphans.append(orphan)
                     }
                     try transaction.exclude(collection, orphans)
                     return orphans.count

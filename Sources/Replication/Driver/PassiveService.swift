@@ -60,6 +60,9 @@ extension ReplicationSession {
             guard wantsLegacy else { return fail(error) }
             self.wantsLegacy = true
             finish(error: error, closeCode: 1000, reason: "")
+        case .cannotPick(let error):
+            picksHere = true
+            finish(error: error, closeCode: 1000, reason: "")
         case .refuse(let handle, let error): dialect.refuse(handle, error)
         case .readElsewhere(let read): ask { read() } then: { $0.handle($1) }
         case .warn(let message): logger.notice("\(message)", metadata: ["peer": "\(transport.peerDescription)"])

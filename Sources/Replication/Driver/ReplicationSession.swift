@@ -56,6 +56,7 @@ public actor ReplicationSession: MessageReceiver {
     var isRunning = false
     private(set) var hasEnded = false
     var wantsLegacy = false
+    var picksHere = false
     private var activity = ActivityLevel.busy
     var documentEvents: [DocumentEvent] = []
 
@@ -376,7 +377,7 @@ public actor ReplicationSession: MessageReceiver {
         observer.activityChanged(.stopped)
         // What was under way is counted anew by the next run.
         counters.update { $0.total = $0.completed }
-        noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy))
+        noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy, picksHere: picksHere))
         for link in links { link.release() }
     }
 }

@@ -61,6 +61,8 @@ public struct ActiveConfiguration: Sendable {
     public var resets: Bool
     /// Speak without collections from the first message, to a peer that was seen to refuse them.
     public var startsLegacy: Bool
+    /// A continuous pull of chosen documents asks for all and picks here, with a peer that was seen not to pick them itself.
+    public var picksHere: Bool
     /// Off for a run that is not to be gone on with, so that neither side keeps a checkpoint of it.
     public var savesCheckpoint: Bool
     /// Not nil: what the peer has behind these sequences, one for each collection, is counted as rejected where it is not here, and nothing
@@ -68,11 +70,13 @@ public struct ActiveConfiguration: Sendable {
     var asksOnlySince: [RemoteSequence?]?
 
     public init(
-        replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false, savesCheckpoint: Bool = true
+        replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false, picksHere: Bool = false,
+        savesCheckpoint: Bool = true
     ) {
         self.replicator = replicator
         self.resets = resets
         self.startsLegacy = startsLegacy
+        self.picksHere = picksHere
         self.savesCheckpoint = savesCheckpoint
     }
 }
@@ -108,4 +112,6 @@ public struct SessionEnd: Sendable {
     public var error: ReplicationError?
     /// The peer answered `getCollections` and then refused the collections: speak the legacy mode next time.
     public var wantsLegacy: Bool
+    /// The peer refused to pick documents in a continuous pull: ask for all next time, and pick here.
+    public var picksHere = false
 }

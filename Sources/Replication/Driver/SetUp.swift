@@ -175,11 +175,14 @@ extension ReplicationSession {
     }
 
     private func subscription(
-        _ configuration: ReplicatorConfiguration, _ link: CollectionLink, since: RemoteSequence?, isFirst: Bool
+        _ active: ActiveConfiguration, _ link: CollectionLink, since: RemoteSequence?, isFirst: Bool
     ) -> PullSubscription {
-        let wanted = configuration.collections[link.slot]
-        return PullSubscription(
-            since: since, isContinuous: configuration.isContinuous, isFirst: isFirst, channels: wanted.channels, documentIDs: wanted.documentIDs)
+        let wanted = active.replicator.collections[link.slot]
+        var subscription = PullSubscription(
+            since: since, isContinuous: active.replicator.isContinuous, isFirst: isFirst, channels: wanted.channels,
+            documentIDs: wanted.documentIDs)
+        if subscription.isContinuous, active.picksHere { subscription.documentIDs = nil }
+        return subscription
     }
 
     private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, isEmpty: Bool) {
@@ -188,7 +191,7 @@ extension ReplicationSession {
             let since = asked.indices.contains(link.slot) ? asked[link.slot] : nil
             link.pull.subscribe(since: since)
             touch(link)
-            return dialect.subscribe(link.slot, subscription(configuration, link, since: since, isFirst: false))
+            return dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
         let agreed = CheckpointBody.agree(own: start.own, peer: start.peer)
         if active.savesCheckpoint {
@@ -204,7 +207,7 @@ extension ReplicationSession {
             reviewOrphans(link)
             watchPullPolicies(link)
             let isFirst = start.own == nil && !active.resets && isEmpty
-            dialect.subscribe(link.slot, subscription(configuration, link, since: agreed.remote, isFirst: isFirst))
+            dialect.subscribe(link.slot, subscription(active, link, since: agreed.remote, isFirst: isFirst))
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
         if configuration.type.pushes {

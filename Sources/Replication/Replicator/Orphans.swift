@@ -11,11 +11,15 @@ extension Replicator {
             var after: DocumentID?
             while true {
                 let start = after
-                let rows = try await database.read {
-                    try $0.exclusions(collection, remote: remote, direction: .access, kind: .orphaned, after: start, limit: limit)
+                let (rows, last) = try await database.read { transaction in
+                    let rows = try transaction.exclusions(
+                        collection, remote: remote, direction: .access, kind: .orphaned, after: start, limit: limit)
+                    // What is deleted did not stay.
+                    let here = try rows.filter { try transaction.document(collection, $0.id)?.isDeleted == false }
+                    return (here, rows.last?.id)
                 }
-                guard let last = rows.last else { break }
-                after = last.id
+                guard let last else { break }
+                after = last
                 try await body(rows.map { (collection.name, $0) })
             }
         }

@@ -56,6 +56,7 @@ public actor Replicator {
     /// Started while it was stopping, perhaps with a reset.
     private var startsAgain: Bool?
     var speaksLegacy = false
+    private var picksHere = false
     var retry: RetryMachine
     nonisolated let pause = RetryPause()
     /// Documents that wait although the connection is up.
@@ -224,7 +225,13 @@ public actor Replicator {
             let end = await runOnce(resets: resets)
             if end.wantsLegacy, !speaksLegacy {
                 logger.info("the peer wants no collections in messages; trying again without")
-                speaksLegacy = true
+                // What it refused may have been the collection, and not the choice of documents.
+                (speaksLegacy, picksHere) = (true, false)
+                continue
+            }
+            if end.picksHere, !picksHere {
+                logger.notice("the peer does not pick documents in a continuous pull; trying again: it lists all, and this side picks")
+                picksHere = true
                 continue
             }
             guard !isStopping else { break }
@@ -306,7 +313,7 @@ public actor Replicator {
         update { $0.error = nil }
         update { $0.activity = .busy }
         let end = await replicate(
-            over: transport, ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy),
+            over: transport, ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere),
             shared.withLock { $0.counters }, correlation: correlation, watchesForSilence: true
         ) { [weak self, environment] level in
             guard level != .stopped else { return }

@@ -108,7 +108,7 @@ private struct FuzzedSession: ~Copyable {
         dialect.push(0, .announce, generation: 0)
         dialect.offer(0, ListID(number: 2), Array(repeating: document, count: rows))
         dialect.send(0, document)
-        dialect.subscribe(0, OutgoingRequest(profile: Profile.subChanges))
+        dialect.subscribe(0, PullSubscription(isContinuous: true, isFirst: false, documentIDs: [document.id]))
         dialect.fetchCheckpoint(0, id: "cp-x")
         dialect.saveCheckpoint(0, id: "cp-x", body: Array("{}".utf8), token: "")
         dialect.requestBlob(BlobTransfer(digest: document.blobs[0], number: 1), 0, for: document.id, compresses: true)
