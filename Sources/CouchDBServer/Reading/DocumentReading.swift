@@ -79,7 +79,10 @@ struct DocumentReading: Sendable {
         var document = FoundDocument(id: id)
         if case .named(let revisions, _) = question.wanted { document.missing = revisions }
         guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
-        if let access, try !transaction.isVisible(collection, id, row.revision, to: access) { return document }
+        if let access, try !transaction.isVisible(collection, id, row.revision, to: access) {
+            // A tombstone is in no channel; the feed tells it to whom the document was taken from, who must be able to fetch it.
+            guard row.isDeleted, try transaction.isDeletionTold(collection, id, row.revision, to: access) else { return document }
+        }
         document.current = row.revision
         document.isDeleted = row.isDeleted
         func revision(_ revision: RevisionID, _ isDeleted: Bool, _ body: [UInt8]?, _ tree: RevisionTree?) {

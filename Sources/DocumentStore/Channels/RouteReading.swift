@@ -56,6 +56,19 @@ extension ReadTransaction {
         return access.isVisible(try channels(of: id, collection))
     }
 
+    /// Whether the feed of a peer with this access has the document's tombstone: a channel that the document left was the peer's then.
+    ///
+    /// - Parameter revision: the current one, a tombstone.
+    public final func isDeletionTold(
+        _ collection: Collection, _ id: DocumentID, _ revision: RevisionID, to access: ChannelAccess
+    ) throws(StoreError) -> Bool {
+        guard try routedRevision(collection, id) == revision else { return false }
+        let events = AccessEvents(access)
+        return try channels(of: id, collection).contains { row in
+            row.left.map { events.held(row.channel, at: SequenceNumber(clamping: $0)) } ?? false
+        }
+    }
+
     /// Documents that could not be assigned, in the order of their ids.
     public final func unassigned(_ collection: Collection, after: DocumentID? = nil, limit: Int) throws(StoreError) -> [(DocumentID, DocumentRoute)] {
         let statement = try active().cached("""

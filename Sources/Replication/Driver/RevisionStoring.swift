@@ -31,8 +31,8 @@ struct RevisionStoring: Sendable {
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)
-            // A tombstone that ends another branch leaves the current revision, and its channels, alone.
-            if let route = storable.route, case .inserted = outcome,
+            // A tombstone that ends another branch, or a branch that does not win, leaves the current revision, and its channels, alone.
+            if let route = storable.route, outcome.isNew,
                 try transaction.document(collection, revision.id)?.revision == revision.revision
             {
                 try transaction.route(collection, revision.id, revision.revision, route)
@@ -43,6 +43,15 @@ struct RevisionStoring: Sendable {
         }
         if settlesHeld, let remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
         return .stored(outcome)
+    }
+}
+
+extension InsertOutcome {
+    fileprivate var isNew: Bool {
+        switch self {
+        case .inserted, .insertedConflict: true
+        default: false
+        }
     }
 }
 

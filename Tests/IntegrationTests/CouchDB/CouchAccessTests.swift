@@ -66,6 +66,40 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
+    @Test("a deletion that the feed tells can be fetched, by whom the document was taken from and by nobody else")
+    func deletions() async throws {
+        let hub = try await hub()
+        let (anna, ben) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben))
+        let live = try await anna.ok("PUT", "/main/tea", "{\"team\":\"red\",\"owner\":\"anna\"}", status: 201)["rev"]?.asString ?? ""
+        let gone = try await anna.ok("DELETE", "/main/tea?rev=\(live)")["rev"]?.asString ?? ""
+        #expect(try await anna.changes().ids == ["tea"])
+        let asked = "{\"docs\":[{\"id\":\"tea\",\"rev\":\"\(gone)\"}]}"
+        func fetched(_ couch: CouchHTTP) async throws -> JSONValue? {
+            try await couch.ok("POST", "/main/_bulk_get?revs=true&latest=true", asked)["results"]?.asArray?.first?["docs"]?.asArray?.first?["ok"]
+        }
+        let tombstone = try await fetched(anna)
+        #expect(tombstone?["_deleted"]?.asBool == true && tombstone?["_revisions"]?["ids"]?.asArray?.count == 2)
+        #expect(try await anna.ok("POST", "/main/_revs_diff", "{\"tea\":[\"\(gone)\"]}").asObject?.isEmpty == true)
+        #expect(try await ben.changes().ids.isEmpty)
+        #expect(try await fetched(ben) == nil)
+        #expect(try await ben.ok("POST", "/main/_revs_diff", "{\"tea\":[\"\(gone)\"]}")["tea"] != nil)
+        #expect(try await hub.stop().status == 0)
+    }
+
+    @Test("a conflicting revision that wins is in its channels when its write is answered")
+    func branches() async throws {
+        let hub = try await hub()
+        let anna = try CouchHTTP(hub, login: anna)
+        for index in 0..<20 {
+            func document(_ digest: String) -> String {
+                "{\"_id\":\"t\(index)\",\"_rev\":\"1-\(digest)\",\"_revisions\":{\"start\":1,\"ids\":[\"\(digest)\"]},\"team\":\"red\",\"owner\":\"anna\"}"
+            }
+            try await anna.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(document("aa")),\(document("bb"))],\"new_edits\":false}", status: 201)
+            #expect(try await anna.ok("GET", "/main/t\(index)?conflicts=true")["_rev"]?.asString == "1-bb")
+        }
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("who is not let in gets nothing; a cookie stands for a login until it is given back")
     func sessions() async throws {
         let hub = try await hub()
