@@ -26,7 +26,7 @@ struct CouchAccessTests {
         let folder = try TemporaryFolder()
         try folder.write("plugins/route.lua", Self.route)
         try folder.write("plugins/users.lua", Self.users)
-        return try await AgentProcess.start(Configuration.hub(listener: "authenticator: users\n    sync: route", plugins: true), in: folder)
+        return try await AgentProcess.start(Configuration.hub(listener: "couchdb: true\n    authenticator: users\n    sync: route", plugins: true), in: folder)
     }
 
     private let anna = "YW5uYTpzZWNyZXQ=", ben = "YmVuOnNlY3JldA==", boss = "Ym9zczpzZWNyZXQ="

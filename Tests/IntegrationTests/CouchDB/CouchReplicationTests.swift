@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What PouchDB and CouchDB's replicator send, in their order and with their peculiarities.
-@Suite("Clients of CouchDB replicate with the listener", .agent(Configuration.hub(), files: [:]))
+@Suite("Clients of CouchDB replicate with the listener", .agent(Configuration.hub(listener: "couchdb: true"), files: [:]))
 struct CouchReplicationTests {
     private let revision = "1-967a00dff5e02add41819138abb3284d"
     private let second = "2-7051cbe5c8faecd085a3fa619e6e6337"

@@ -6,7 +6,7 @@ import Testing
 @Suite(
     "Requests to CouchDB's API",
     .agent(
-        Configuration.hub(listener: "cors: { origins: [ \"https://app.example\" ] }", plugins: true),
+        Configuration.hub(listener: "couchdb: true\n    cors: { origins: [ \"https://app.example\" ] }", plugins: true),
         files: ["plugins/above.lua": """
             return {
               params = { minimum = { type = "number" } },
