@@ -175,15 +175,15 @@ struct BodyTests {
     @Test("when the agent's memory for its peers is used up, the incomplete body that holds most gives way, and small requests go on")
     func budget() async throws {
         let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
-        try await withRoutes(routes, memory: MemoryBudget(limit: 1000)) { listener, port in
+        try await withRoutes(routes, memory: MemoryBudget(limit: 100_000)) { listener, port in
             let greedy = try await RawClient.connect(port)
-            try await greedy.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 990\r\n\r\n" + String(repeating: "g", count: 980))
-            try await until { listener.bodyBytes == 980 }
-            let small = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 30\r\n\r\n" + String(repeating: "s", count: 30))
+            try await greedy.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 99000\r\n\r\n" + String(repeating: "g", count: 98_000))
+            try await until { listener.bodyBytes == 98_000 }
+            let small = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3000\r\n\r\n" + String(repeating: "s", count: 3_000))
             #expect(small.hasPrefix("HTTP/1.1 200"), "\(small)")
             let answer = await greedy.readToEnd()
             #expect(answer.hasPrefix("HTTP/1.1 503"))
-            #expect(answer.contains("limits.memory (1000)"))
+            #expect(answer.contains("limits.memory (100000)"))
             try await until { listener.bodyBytes == 0 }
             await greedy.close()
         }
