@@ -46,6 +46,7 @@ public struct AgentService: Sendable {
         }
         do { try await agent.start() } catch where signals.isStopping { return }
         early.cancel()
+        for line in agent.settings.advice(plugins: nil) { logs.logger(.database).warning("\(line)") }
         let load = load
         let admin = AdminServer(agent: agent) { try await agent.reload(load) }
         let announcer = Announcer(expected: admin.sideCount) { addresses in

@@ -31,6 +31,32 @@ import Testing
         #expect(try json.json["ok"]?.asBool == true)
     }
 
+    @Test func whatIsValidAndHardlyMeantIsAWarning() async throws {
+        let text = Self.good.replacing("port: 0", with: "port: 4984") + """
+
+            plugins: plugins
+            plugin_limits: { want: { cpu_ms: 5 } }
+            replicators:
+              - { name: far, database: main, target: "ws://hub.example/main", authenticator: { username: u, password: secret-1 } }
+              - { name: near, database: main, target: "ws://127.0.0.1:9/main", authenticator: { username: u, password: secret-1 } }
+              - { name: mirror, database: main, target: "ws://localhost:4984/main" }
+            """
+        let outcome = try await Self.check(text)
+        #expect(outcome.status == 0, "\(outcome)")
+        let warnings = outcome.errors.split(separator: "\n")
+        #expect(warnings.count == 3 && warnings.allSatisfy { $0.hasPrefix("warning: nightjar.yaml:") || $0.contains("nightjar.yaml:") }, "\(outcome)")
+        for words in ["\"far\": sends its password in clear text to hub.example", "own listener \"edge\"", "no plugin \"want\"; did you mean \"wants\""] {
+            #expect(outcome.errors.contains(words), "\(words): \(outcome)")
+        }
+        #expect(!outcome.errors.contains("secret-1"))
+        #expect(try await Self.check(text, "--json").json["warnings"]?.asArray?.count == 3)
+    }
+
+    @Test(arguments: ["data: data\n\tplugins: x\n", "databases:\n  main: {}\n\tother: {}\n"]) func aTabIsNamed(_ text: String) async throws {
+        let outcome = try await Self.check(text)
+        #expect(outcome.status == 78 && outcome.errors.contains("a tab stands here; YAML is indented with spaces"), "\(outcome)")
+    }
+
     /// What is wrong, where it is shown, and words that must be there.
     @Test(arguments: [
         ("data: data\ndatabase:\n  main: {}\n", "2:1", "databases"),

@@ -31,6 +31,12 @@ import Testing
         #expect(try await target.run("export", "main").lines.count == 2_344)
     }
 
+    @Test func aByteOrderMarkBeforeTheFirstLineIsNoPartOfIt() async throws {
+        let documents = try await Documents.at(.folder)
+        let outcome = try await documents.run("import", "main", input: .text("\u{FEFF}{\"_id\":\"a\"}\n{\"_id\":\"b\"}\n"))
+        #expect(outcome.output == "2 saved, 0 unchanged, 0 conflicts, 0 failed\n", "\(outcome)")
+    }
+
     @Test(arguments: Place.allCases) func badLinesAreCountedAndTheOthersStored(_ place: Place) async throws {
         let documents = try await Documents.at(place)
         #expect(try await documents.run("doc", "put", "main", "taken", "{}").status == 0)

@@ -33,6 +33,19 @@ import Testing
         #expect(nowhere.errors.contains("--plugins"), "\(nowhere)")
     }
 
+    @Test func manyCallsAreSummedUp() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("p/every-third.lua", """
+            local calls = 0
+            return { push_filter = function() calls = calls + 1; if calls % 3 == 0 then error("third") end; return true end }
+            """)
+        let file = try folder.write("doc.json", "{}")
+        let outcome = try await NightjarExecutable.run(
+            "plugin", "run", "every-third", "push_filter", "--doc", file, "--plugins", folder.path("p"), "--times", "30")
+        #expect(outcome.status == 1 && outcome.lines.count == 5, "\(outcome)")
+        #expect(outcome.output.contains("20 times") && outcome.output.contains("10 times") && outcome.output.contains("30 calls, 10 failed"), "\(outcome)")
+    }
+
     @Test func aFilterIsTriedOut() async throws {
         let folder = try TemporaryFolder()
         let file = try folder.write("doc.json", "{\"_id\":\"x\",\"owner\":\"ann\"}")

@@ -1,5 +1,6 @@
 import AgentConfiguration
 import Environment
+import Glibc
 import HTTPServer
 import Logging
 import NIOCore
@@ -70,7 +71,9 @@ struct AdminPort: Service {
 
     func run() async throws {
         do { try await listener.run() } catch {
-            throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): \(error)")
+            var why = "\(error)"
+            if let error = error as? IOError { why = "\(String(cString: strerror(error.errnoCode))); choose another `admin: { port }`, or 0 for any" }
+            throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): cannot listen: \(why)")
         }
     }
 }

@@ -266,7 +266,9 @@ public struct DocumentAccess: Sendable {
         for line in lines {
             counts.lines += 1
             do {
-                guard case .text(let line) = line else { throw LineSplitter.tooLong }
+                guard case .text(var line) = line else { throw LineSplitter.tooLong }
+                // A byte order mark, as some editors put it at the beginning of a file.
+                if counts.lines == 1, line.starts(with: [0xEF, 0xBB, 0xBF]) { line.removeFirst(3) }
                 if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
                 let parts = try parts(line)
                 let id = try documentID(parts.id ?? counts.source.map { Self.madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))

@@ -10,6 +10,8 @@ public enum ConfigurationCheck {
     /// What was found: problems of the configuration and of the plugins, and the plugins that are fine.
     public struct Report: Sendable {
         public var problems: [String] = []
+        /// What is valid and hardly what was meant.
+        public var advice: [String] = []
         public var plugins: [PluginListing] = []
     }
 
@@ -25,6 +27,7 @@ public enum ConfigurationCheck {
         problems = problems.enumerated().sorted { ($0.element.line, $0.element.column, $0.offset) < ($1.element.line, $1.element.column, $1.offset) }.map(\.element)
         report.problems += problems.map(\.description)
         if let omitted = found?.omitted, omitted > 0 { report.problems.append("and \(Plural.count(omitted, "problem")) more") }
+        if found == nil { report.advice = settings.advice(plugins: nil).map(\.description) }
         guard settings.knowsPluginsFolder else { return report }
         guard let folder = settings.plugins?.value else {
             for (reference, _, usedBy) in uses(settings, []) {
@@ -39,6 +42,7 @@ public enum ConfigurationCheck {
             folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
             proof: ProofByTests(), environment: environment)
         report.plugins = check.plugins
+        if found == nil { report.advice = settings.advice(plugins: Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })).map(\.description) }
         report.problems += check.problems.map(\.description)
         for (reference, hook, usedBy) in uses(settings, check.plugins) {
             if let error = check.problem(
@@ -51,6 +55,11 @@ public enum ConfigurationCheck {
             }
         }
         return report
+    }
+
+    /// `plugins/NAME.lua` also names a plugin where it is refused.
+    private static func pluginName(_ file: String) -> String {
+        String((file.split(separator: "/").last ?? "").split(separator: ".").first ?? "")
     }
 
     private struct Place: Hashable {

@@ -49,6 +49,7 @@ extension Agent {
             log.warning("changes of \(names) take effect at the next start")
             done.append("\(names): at the next start")
         }
+        for line in report.advice { log.warning("\(line)") }
         let prepared = try await prepare(plan)
         do {
             done += try await commit(plan, prepared)

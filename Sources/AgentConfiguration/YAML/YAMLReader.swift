@@ -190,6 +190,11 @@ struct YAMLReader: ~Copyable {
         case YAML_MEMORY_ERROR:
             problems.report(file: "out of memory")
         default:
+            let mark = parser.pointee.problem_mark
+            if text.contains("tab character") || text.contains("cannot start any token") && isTab(mark, input) {
+                problems.report(at: position(mark), "syntax: a tab stands here; YAML is indented with spaces")
+                return Stop()
+            }
             var message = "syntax: \(text)"
             if let context = parser.pointee.context.map({ String(cString: $0) }) {
                 message += " \(context)"
@@ -199,6 +204,12 @@ struct YAMLReader: ~Copyable {
             problems.report(at: position(parser.pointee.problem_mark), message)
         }
         return Stop()
+    }
+
+    private func isTab(_ mark: yaml_mark_t, _ input: UnsafeBufferPointer<UInt8>) -> Bool {
+        let lines = input.split(separator: UInt8(ascii: "\n"), maxSplits: mark.line + 1, omittingEmptySubsequences: false)
+        // Columns count characters; what stands before a tab that cannot be there is blank.
+        return lines.count > mark.line && lines[mark.line].dropFirst(mark.column).first == UInt8(ascii: "\t")
     }
 
     private func position(offset: Int, in input: UnsafeBufferPointer<UInt8>) -> SourcePosition {

@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Environment
 import DocumentStore
 import Interfaces
@@ -342,7 +343,7 @@ public actor Replicator {
             return failing
         }) {
             let seconds = max(0, environment.time.wallSeconds() - failing.time)
-            runLogger.info("recovered after \(failing.attempts) failed attempts in \(seconds) s")
+            runLogger.info("recovered after \(Plural.count(failing.attempts, "failed attempt")) in \(seconds) s")
         }
         update { $0.attempt = 0 }
     }

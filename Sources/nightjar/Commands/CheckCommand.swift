@@ -6,19 +6,21 @@ import Documents
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Reads configuration and plugins as run would, and starts nothing.",
-        discussion: "Every problem is printed with file, line and column. Exit status 78 if there is one.")
+        discussion: "Every problem is printed with file, line and column. Exit status 78 if there is one. A \"warning:\" is what is valid and hardly what was meant.")
 
     @OptionGroup var location: ConfigurationOptions
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {
         var problems: [String] = []
+        var advice: [String] = []
         var plugins: [String] = []
         let (settings, found) = location.examine()
         do {
             if let settings {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)
                 problems = report.problems
+                advice = report.advice
                 plugins = report.plugins.map(\.name)
             } else {
                 problems = found?.problems.map(\.description) ?? []
@@ -28,12 +30,15 @@ struct CheckCommand: AsyncParsableCommand {
             Output.json(
                 JSONOutput.object([
                     "ok": .bool(problems.isEmpty), "problems": .array(problems.map { .string($0) }),
+                    "warnings": .array(advice.map { .string($0) }),
                     "plugins": .array(plugins.map { .string($0) }),
                 ]))
         } else if problems.isEmpty {
+            for line in advice { Output.errorLine("warning: \(line)") }
             Output.line("configuration is right\(plugins.isEmpty ? "" : "; plugins: \(plugins.joined(separator: ", "))")")
         } else {
             for problem in problems { Output.errorLine(problem) }
+            for line in advice { Output.errorLine("warning: \(line)") }
         }
         if !problems.isEmpty { throw ExitCode(Failure.configuration) }
     }

@@ -35,7 +35,8 @@ struct PluginRunCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("For sync: a channel that the writer may pull; may be repeated.", valueName: "name")) var channel: [String] = []
     @Flag(help: "For sync: the agent itself writes, every require_ function passes.") var admin = false
     @Option(help: ArgumentHelp("The plugin's parameters.", valueName: "json")) var params: String?
-    @Option(help: ArgumentHelp("Call it so often, in one state.", valueName: "n")) var times = 1
+    @Option(help: ArgumentHelp("Call it so often, in one state; without --json equal results are one line, and times are summed up.", valueName: "n"))
+    var times = 1
     @Flag(help: "Print JSON, an object a call.") var json = false
 
     func validate() throws {
@@ -90,7 +91,13 @@ struct PluginRunCommand: AsyncParsableCommand {
                 ])
                 throw ExitCode(Failure.failed)
             }
-            if last != nil, !json { showTable(reports) } else { for report in reports { if json { Output.json(report.json) } else { show(report) } } }
+            if json {
+                for report in reports { Output.json(report.json) }
+            } else if last != nil {
+                showTable(reports)
+            } else {
+                showSummary(reports)
+            }
             if reports.contains(where: { $0.failure != nil }) { throw ExitCode(Failure.failed) }
         }
     }
@@ -131,6 +138,30 @@ struct PluginRunCommand: AsyncParsableCommand {
         Output.line(
             "\(Plural.count(reports.count, "document")): \(passed) pass, \(rejected) rejected, \(failed) failed; "
                 + "\(StatusText.decimal(milliseconds, 1)) ms, the slowest \(StatusText.decimal(slowest, 3)) ms")
+    }
+
+    /// Each result once, when it first comes; of many calls how often it came and how long they took.
+    private func showSummary(_ reports: [PluginRunner.Report]) {
+        guard reports.count > 1 else { return reports.forEach(show) }
+        var counts: [String: Int] = [:]
+        for report in reports { counts[outcome(report), default: 0] += 1 }
+        var shown: Set<String> = []
+        for report in reports where shown.insert(outcome(report)).inserted {
+            show(report)
+            Output.line("  \(Plural.count(counts[outcome(report)] ?? 0, "time"))")
+        }
+        let times = reports.map(\.milliseconds).sorted()
+        let sum = times.reduce(0, +)
+        func at(_ share: Double) -> String { StatusText.decimal(times[min(times.count - 1, Int(Double(times.count) * share))], 3) }
+        Output.line(
+            "\(Plural.count(reports.count, "call")), \(reports.count { $0.failure != nil }) failed: \(StatusText.decimal(sum, 1)) ms; "
+                + "median \(at(0.5)) ms, p99 \(at(0.99)) ms, the slowest \(at(1)) ms; "
+                + "\(reports.map(\.memoryBytes).max() ?? 0) bytes of memory at most")
+    }
+
+    private func outcome(_ report: PluginRunner.Report) -> String {
+        if let failure = report.failure { return "\(failure.kind.rawValue): \(failure.message)" }
+        return "\(report.decision ?? ""): \(report.result?.text ?? "null")"
     }
 
     private func show(_ report: PluginRunner.Report) {

@@ -1,0 +1,64 @@
+/// What is valid and hardly what its author meant. It keeps nothing from running: `check` and the log of `run` tell it.
+extension AgentSettings {
+    /// - Parameter plugins: the names of those that the folder holds; nil: not known.
+    public func advice(plugins: Set<String>?) -> [ConfigurationProblem] {
+        var advice: [ConfigurationProblem] = []
+        for replicator in replicators {
+            let target = replicator.target
+            let name = "replicator \(Quoting.quoted(replicator.name.value))"
+            if let secret = replicator.sentInClearText {
+                advice.append(
+                    ConfigurationProblem(
+                        at: target.position,
+                        "\(name): sends \(secret) in clear text to \(target.value.host); everybody on the way can read it: use "
+                            + (target.value.scheme == .ws ? "wss://" : "https://")))
+            }
+            if let own = listeners.first(where: { $0.isReached(by: target.value) }), own.serves(target.value.database, replicator.database.value) {
+                advice.append(
+                    ConfigurationProblem(
+                        at: target.position,
+                        "\(name): the target is this agent's own listener \(Quoting.quoted(own.name.value)), so that the database would replicate with itself"))
+            }
+        }
+        if let plugins {
+            for limits in pluginLimits where !plugins.contains(limits.name.value) {
+                advice.append(
+                    ConfigurationProblem(
+                        at: limits.name.position == .none ? limits.position : limits.name.position,
+                        "plugin_limits: there is no plugin \(Quoting.quoted(limits.name.value))"
+                            + NearestName.hint(for: limits.name.value, among: plugins.sorted(), otherwise: "plugins")))
+            }
+        }
+        return advice
+    }
+}
+
+extension ReplicatorSettings {
+    /// What of its credentials crosses a network that others may listen to; nil: nothing.
+    fileprivate var sentInClearText: String? {
+        let target = target.value
+        guard target.scheme.isNetwork, !target.scheme.usesTLS, !Address.isLoopback(target.host) else { return nil }
+        return switch authenticator {
+        case .basic: "its password"
+        case .session: "its session"
+        case .bearer: "its token"
+        default: nil
+        }
+    }
+}
+
+extension ListenerSettings {
+    /// On this machine, as far as the configuration tells.
+    fileprivate func isReached(by target: ReplicatorTarget) -> Bool {
+        guard endpoint == nil, target.scheme.isNetwork, target.port == port.value, target.port != 0 else { return false }
+        if Address.isLoopback(target.host) {
+            return interface.map { $0.value == "lo" || Address.isLoopback($0.value) || $0.value == "0.0.0.0" || $0.value == "::" } ?? true
+        }
+        return interface?.value == target.host
+    }
+
+    /// The database of the target is the replicator's own, so that nothing would ever change.
+    fileprivate func serves(_ database: String?, _ source: String) -> Bool {
+        database.map { $0 == source || $0.hasPrefix("\(source).") } ?? false
+    }
+}
