@@ -23,6 +23,7 @@ package struct CouchHost: Sendable {
     package var environment: Environment
     package var logger: Logger
     package var access = PeerAccess()
+    package var memory: AnswerMemory
     /// The databases that the listener serves.
     package var databases: [String]
     /// Who sends the request, and what it may do in a database. Throws ``HTTPError`` 401, 404, 503.
@@ -35,13 +36,14 @@ package struct CouchHost: Sendable {
     package var filter: @Sendable (_ plugin: String, _ parameters: [(key: String, value: String)]) throws -> any DocumentFilter
 
     package init(
-        version: String, uuid: String, environment: Environment, logger: Logger, databases: [String],
+        version: String, uuid: String, environment: Environment, logger: Logger, memory: AnswerMemory, databases: [String],
         admit: @escaping @Sendable (HTTPRequest, String) async throws -> Admitted,
         authenticate: @escaping @Sendable (HTTPRequest) async throws -> Principal,
         session: @escaping @Sendable (HTTPRequest) async throws -> HTTPResponse,
         filter: @escaping @Sendable (String, [(key: String, value: String)]) throws -> any DocumentFilter
     ) {
         (self.version, self.uuid, self.environment, self.logger, self.databases) = (version, uuid, environment, logger, databases)
+        self.memory = memory
         (self.admit, self.authenticate, self.session, self.filter) = (admit, authenticate, session, filter)
     }
 }
@@ -55,6 +57,8 @@ struct CouchCall: Sendable {
     let collection: Collection
     /// Whether who sent the request would be let in still.
     let isAdmitted: @Sendable () -> Bool
+    /// What is in memory for the answer.
+    let answer: AnswerMemory.Answer
 
     var database: Database { peer.database }
     var remote: String { request.connection.remoteAddress }

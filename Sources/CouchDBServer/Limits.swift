@@ -20,10 +20,24 @@ enum CouchLimits {
     static let heartbeat = 60_000
     /// `couchdb_timeout`: milliseconds after which a feed without changes ends, unless the client says otherwise.
     static let timeout = 60_000
-    /// Milliseconds below which neither goes.
-    static let shortest = 100
+    /// `couchdb_shortest_heartbeat`: milliseconds below which neither goes.
+    static let shortest = 1000
+    /// `couchdb_readers`: requests that read documents at once. What each of them reads beyond a page is not known before.
+    static let readers = 2
+    /// `couchdb_answer_wait`: milliseconds that a request waits for room in `limits.memory`; HTTP 503.
+    static let answerWait: UInt64 = 30_000
+    /// `couchdb_answer_patience`: milliseconds after which an answer may be cut for others that wait.
+    static let answerPatience: UInt64 = 5_000
+    /// Bytes of an answer that are not worth counting.
+    static let smallAnswer = 16 << 10
+    /// Bytes of a document that go to its client at once.
+    static let sliceBytes = 64 << 10
+    /// What a feed that waits keeps of the agent's memory.
+    static let feedBytes = 64 << 10
     /// `couchdb_descending_rows`: rows of a feed that is read backwards.
     static let descendingRows = 10_000
+    /// `couchdb_descending_bytes`: of the documents in such a feed.
+    static let descendingBytes = 8 << 20
     /// `couchdb_queries`: of one request for `_all_docs/queries`.
     static let queries = 100
     /// Ids in order that are held at once, twice as many meanwhile.

@@ -43,6 +43,9 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
+    /// So much more would leave everybody undisturbed.
+    public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm } }
+
     /// Bytes that are reserved for work.
     public var reserved: Int { state.withLock { $0.reserved } }
     /// The most that was reserved at a time.

@@ -16,7 +16,7 @@ extension PeerListener {
         let names = settings.databases.map(\.value)
         let host = CouchHost(
             version: AgentVersion.number, uuid: names.first.flatMap { databases($0)?.publicUUID } ?? "", environment: environment, logger: logger,
-            databases: names,
+            memory: AnswerMemory(memory, time: environment.time), databases: names,
             admit: { [weak self] in try await Self.alive(self).admit($0, to: $1) },
             authenticate: { [weak self] in try await Self.alive(self).caller($0, "").principal },
             session: { [weak self] in try await Self.alive(self).serverSession($0) },

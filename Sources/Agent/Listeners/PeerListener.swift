@@ -70,7 +70,7 @@ public final class PeerListener: ListenerDelegate {
     public let settings: ListenerSettings
     let databases: @Sendable (String) -> Database?
     let limits: ReplicationLimits
-    private let memory: MemoryBudget
+    let memory: MemoryBudget
     private let proofs: ProofAccounts
     /// What the descriptors of this process leave of its limits.
     private let share: (connections: Int, http: Int)

@@ -33,7 +33,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     /// Offers deltas to peers, where the database keeps bases. Default true.
     public var deltaSync = true
     /// CouchDB's HTTP API beside the protocol of Couchbase Lite. Default true.
-    public var couchDB = false
+    public var couchDB = true
     /// Pages of other sites that may use CouchDB's API from a browser. Default: nil, none.
     public var cors: CORSSettings?
     /// What peers may pull. Default: nil, everything.
@@ -78,7 +78,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of the authorities of client certificates."),
         Key("read_only", \.readOnly, .boolean, "Peers may not write."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas to and from peers that take them, where the database has them on."),
-        Key("couchdb", \.couchDB, .boolean, "Whether the port also speaks CouchDB's HTTP API: PouchDB, CouchDB and their clients may come. Their unread answers are not counted in limits.memory yet."),
+        Key("couchdb", \.couchDB, .boolean, "Whether the port also speaks CouchDB's HTTP API, for PouchDB, CouchDB and their clients (default true)."),
         Key("cors", optional: \.cors, Form<CORSSettings>.section, "Pages of other sites that may use CouchDB's API from a browser. Absent: none."),
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),

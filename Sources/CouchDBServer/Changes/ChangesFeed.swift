@@ -95,6 +95,9 @@ enum ChangesFeed {
             var page = try await reading.page(from: place, limit: .max)
             if !reading.question.includesDocuments { for index in page.rows.indices { page.rows[index].document.body = [] } }
             rows = (rows + page.rows).suffix(wanted)
+            guard rows.reduce(0, { $0 + $1.document.body.count }) <= CouchLimits.descendingBytes else {
+                throw CouchError.badRequest("descending with include_docs comes to more than couchdb_descending_bytes (\(CouchLimits.descendingBytes)): ask for fewer")
+            }
             place = page.place
             if page.isEnd || page.isHeld { break }
         }
@@ -103,7 +106,7 @@ enum ChangesFeed {
                 "descending needs a limit: of at most couchdb_descending_rows (\(CouchLimits.descendingRows)), with include_docs \(CouchLimits.pageRows)")
         }
         let shown = rows.reversed().map(\.self)
-        return .pieces(call.database.blobs) { writer in
+        return .pieces(call.database.blobs, keeping: call.answer) { writer in
             try await writer.write("{\"results\":[")
             for (index, row) in shown.enumerated() {
                 try await writer.write(index == 0 ? "\n" : ",\n")

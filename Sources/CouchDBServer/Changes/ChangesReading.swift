@@ -43,7 +43,7 @@ struct ChangesReading: Sendable {
     }
 
     func page(from place: ChannelPlace, limit: Int) async throws -> ChangesPage {
-        let (read, starts) = try await read(from: place, limit: min(limit, CouchLimits.pageRows))
+        let (read, starts) = try await counted(from: place, limit: min(limit, CouchLimits.pageRows))
         var page = read
         var isKept = [Bool](repeating: true, count: page.rows.count)
         for filter in [call.peer.pushFilter, question.filter].compactMap(\.self) {
@@ -68,6 +68,17 @@ struct ChangesReading: Sendable {
         }
         page.rows = zip(page.rows, isKept).filter(\.1).map(\.0)
         return page
+    }
+
+    /// With bodies only while there is room for them.
+    private func counted(from place: ChannelPlace, limit: Int) async throws -> (ChangesPage, [ChannelPlace]) {
+        guard needsBodies else { return try await read(from: place, limit: limit) }
+        // The page before was taken by the client.
+        call.answer.hold(0)
+        return try await call.answer.reading(2 * CouchLimits.pageBytes) {
+            let found = try await read(from: place, limit: limit)
+            return (found, 2 * found.0.rows.reduce(0) { $0 + $1.document.body.count })
+        }
     }
 
     /// With the place right before each row.

@@ -61,6 +61,9 @@ final class ChangesWaiter: Sendable {
     /// - Returns: false when the feed is to end.
     func wait(sign: () async throws -> Void) async throws -> Bool {
         let time = call.host.environment.time
+        // What waits is the agent's own, not owed by the client.
+        call.answer.hold(CouchLimits.feedBytes, isOwed: false)
+        defer { call.answer.hold(0) }
         while true {
             try Task.checkCancellation()
             let now = time.monotonicNanoseconds()

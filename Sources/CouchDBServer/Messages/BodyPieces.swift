@@ -23,12 +23,22 @@ struct PieceWriter {
     mutating func write(_ pieces: [BodyPiece]) async throws {
         for piece in pieces {
             switch piece {
-            case .bytes(let bytes): try await write(bytes)
+            case .bytes(let bytes): try await write(sliced: bytes)
             case .base64(let digest):
                 try await eachPiece(of: digest) { writer, bytes in try await writer.write(Base64.encode(bytes).utf8) }
             case .blob(let digest):
                 try await eachPiece(of: digest) { writer, bytes in try await writer.write(bytes) }
             }
+        }
+    }
+
+    /// Slice by slice: no more of it than a connection buffers is copied at a time.
+    private mutating func write(sliced bytes: [UInt8]) async throws {
+        var at = 0
+        while at < bytes.count {
+            let end = min(at + CouchLimits.sliceBytes, bytes.count)
+            try await write(bytes[at..<end])
+            at = end
         }
     }
 
@@ -66,8 +76,11 @@ struct PieceWriter {
 
 extension HTTPResponse {
     /// An answer written piece by piece.
+    ///
+    /// - Parameter answer: what was read for it, where `produce` does not hold it itself.
     static func pieces(
-        status: Int = 200, type: String = "application/json", headers: HeaderList = [:], _ blobs: BlobStore, gzip: Bool = false,
+        status: Int = 200, type: String = "application/json", headers: HeaderList = [:], length: Int? = nil, _ blobs: BlobStore, gzip: Bool = false,
+        keeping answer: AnswerMemory.Answer? = nil,
         _ produce: @escaping @Sendable (inout PieceWriter) async throws -> Void
     ) -> HTTPResponse {
         var headers = headers
@@ -76,10 +89,11 @@ extension HTTPResponse {
             headers.set("Content-Encoding", "gzip")
             headers.add("Vary", "Accept-Encoding")
         }
-        return .stream(status: status, headers: headers) { writer in
+        return .stream(status: status, headers: headers, length: length) { writer in
             var pieces = PieceWriter(writer, blobs, gzip: gzip ? Gzip() : nil)
             try await produce(&pieces)
             try await pieces.finish()
+            answer?.hold(0)
         }
     }
 

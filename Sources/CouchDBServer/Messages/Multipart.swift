@@ -27,8 +27,8 @@ enum Multipart {
     }
 
     /// A document with the bytes of its attachments behind it.
-    static func related(_ text: DocumentText, boundary: String, _ blobs: BlobStore, headers: HeaderList) -> HTTPResponse {
-        .pieces(type: "multipart/related; boundary=\"\(boundary)\"", headers: headers, blobs) { writer in
+    static func related(_ text: DocumentText, boundary: String, _ call: CouchCall, headers: HeaderList) -> HTTPResponse {
+        .pieces(type: "multipart/related; boundary=\"\(boundary)\"", headers: headers, call.database.blobs, keeping: call.answer) { writer in
             try await write(text, boundary, &writer)
         }
     }

@@ -58,18 +58,62 @@ struct DocumentReading: Sendable {
     func page(_ questions: ArraySlice<Question>, withTrees: Bool, withBodies: Bool = true) async throws -> [FoundDocument] {
         let (collection, peer) = (call.collection, call.peer.channelPeer)
         let needsBodies = withBodies || call.peer.pushFilter != nil
-        let found = try await call.database.read { transaction in
-            let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
-            var found: [FoundDocument] = []
-            var bytes = 0
-            for question in questions where bytes < CouchLimits.pageBytes && found.count < CouchLimits.pageRows {
-                let document = try Self.read(question, collection, access, transaction, withTrees: withTrees, withBodies: needsBodies)
-                bytes += document.revisions.reduce(0) { $0 + $1.body.count }
-                found.append(document)
+        // The page before was taken by the client.
+        call.answer.hold(0)
+        var allowed = CouchLimits.pageBytes
+        while true {
+            let room = allowed
+            let page = try await call.answer.reading(2 * room) { () -> (Page, bytes: Int) in
+                let read = try await call.database.read { transaction in
+                    let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
+                    var found: [FoundDocument] = []
+                    var bytes = 0
+                    for question in questions where bytes < CouchLimits.pageBytes && found.count < CouchLimits.pageRows {
+                        let size = needsBodies ? try Self.size(question, collection, transaction) : 0
+                        if bytes + size > room {
+                            if found.isEmpty { return Page.needs(size) }
+                            break
+                        }
+                        let document = try Self.read(question, collection, access, transaction, withTrees: withTrees, withBodies: needsBodies)
+                        bytes += document.revisions.reduce(0) { $0 + $1.body.count }
+                        found.append(document)
+                    }
+                    return Page.found(found)
+                }
+                guard case .found(let found) = read else { return (read, 0) }
+                // As it was read, and as it is written.
+                return (read, 2 * found.reduce(0) { $0 + $1.revisions.reduce(0) { $0 + $1.body.count } })
             }
-            return found
+            try Task.checkCancellation()
+            switch page {
+            case .found(let documents): return try await judged(documents)
+            case .needs(let bytes): allowed = bytes
+            }
         }
-        return try await judged(found)
+    }
+
+    private enum Page: Sendable {
+        case found([FoundDocument])
+        /// The first document alone has so many bytes: it is read when there is room for them.
+        case needs(Int)
+    }
+
+    /// Of the bodies that are asked for, at least.
+    private static func size(_ question: Question, _ collection: Collection, _ transaction: ReadTransaction) throws -> Int {
+        guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [question.id]).first else { return 0 }
+        guard row.hasTree, !question.wanted.isCurrent else { return row.bodySize }
+        var size = row.bodySize
+        let tree = try row.revisionTree()
+        let revisions: [RevisionID] =
+            switch question.wanted {
+            case .current: []
+            case .leaves: tree.leaves.map(\.revision)
+            case .named(let revisions, let latest): latest ? revisions + tree.leaves.map(\.revision) : revisions
+            }
+        for revision in Set(revisions) where revision != row.revision {
+            size += try transaction.deltaBaseSize(collection, question.id, revision) ?? 0
+        }
+        return size
     }
 
     private static func read(

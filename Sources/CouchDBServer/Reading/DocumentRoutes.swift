@@ -55,12 +55,11 @@ enum DocumentRoutes {
         if isMultipart { form.attachments = .follow }
         let text = DocumentText(found, form)
         if isMultipart, !text.following.isEmpty {
-            return Multipart.related(text, boundary: Hex.encode(call.host.environment.random.bytes(16)), call.database.blobs, headers: headers)
+            return Multipart.related(text, boundary: Hex.encode(call.host.environment.random.bytes(16)), call, headers: headers)
         }
-        if form.attachments == .stubs || text.pieces.count == 1 {
-            return .json(ByteBuffer(bytes: text.bytes + [0x0A]), headers: headers)
-        }
-        return .pieces(headers: headers, call.database.blobs) { writer in
+        let length = text.length.map { $0 + 1 }
+        if let length, length <= CouchLimits.sliceBytes { return .json(ByteBuffer(bytes: text.bytes + [0x0A]), headers: headers) }
+        return .pieces(headers: headers, length: length, call.database.blobs, keeping: call.answer) { writer in
             try await writer.write(text.pieces)
             try await writer.write("\n")
         }

@@ -69,6 +69,16 @@ struct DocumentText {
     }
 
     /// All of it, where no blob is part of it.
+    /// Nil where blobs are part of it.
+    var length: Int? {
+        var length = 0
+        for piece in pieces {
+            guard case .bytes(let bytes) = piece else { return nil }
+            length += bytes.count
+        }
+        return length
+    }
+
     var bytes: [UInt8] {
         var all: [UInt8] = []
         for case .bytes(let bytes) in pieces { all += bytes }

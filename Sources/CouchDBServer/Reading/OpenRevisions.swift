@@ -18,7 +18,7 @@ enum OpenRevisions {
         if case .leaves = wanted, document.revisions.isEmpty { throw CouchError.missing() }
         guard Multipart.isAccepted(call.request, "multipart/mixed") else {
             let texts = document.revisions.map { DocumentText($0, form) }
-            return .pieces(call.database.blobs) { writer in
+            return .pieces(call.database.blobs, keeping: call.answer) { writer in
                 try await writer.write("[")
                 var isFirst = true
                 for text in texts {
@@ -38,7 +38,7 @@ enum OpenRevisions {
         form.attachments = .follow
         let texts = document.revisions.map { DocumentText($0, form) }
         let (outer, inner) = (boundary(call), boundary(call))
-        return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs) { writer in
+        return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs, keeping: call.answer) { writer in
             for text in texts {
                 if text.following.isEmpty {
                     try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")

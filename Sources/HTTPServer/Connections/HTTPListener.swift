@@ -219,6 +219,8 @@ package final class HTTPListener: Sendable {
         try pipeline.addHandler(ByteToMessageHandler(decoder))
         var info = ConnectionInfo(remoteAddress: channel.remoteAddress?.shown ?? "unknown", origin: origin, drain: core.drain)
         if let local = channel.localAddress, let host = local.ipAddress, let port = local.port { info.localAddress = (host, port) }
+        // The closure is the handler's, which the channel lets go of when it is closed.
+        info.cut = { channel.close(promise: nil) }
         try pipeline.addHandler(HTTPConnectionHandler(core: core, entry: entry, info: info))
     }
 

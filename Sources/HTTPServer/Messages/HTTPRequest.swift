@@ -43,6 +43,8 @@ package struct ConnectionInfo: Sendable {
     package var identity: (any PeerIdentity)?
     /// Tells long answers that the listener stops.
     package var drain: DrainSignal
+    /// Ends the connection, whatever it does.
+    package var cut: @Sendable () -> Void = {}
 
     package init(remoteAddress: String, origin: String, drain: DrainSignal) {
         self.remoteAddress = remoteAddress
