@@ -83,7 +83,7 @@ import Testing
         let store = try Store()
         let (_, mine, outcome) = try await conflicted(store, deleted: true)
         // The live side stays readable, but it is a conflict.
-        #expect(outcome == .insertedConflict(local: mine.revision, remote: rev("2-ff"), sequence: nil))
+        #expect(outcome == .insertedConflict(local: mine.revision, remote: rev("2-ff"), sequence: 3))
         #expect(try await store.get("a")?.revision == mine.revision)
         #expect(try await store.conflict("a")?.remote.isDeleted == true)
         let result = try await store.resolve("a", .localWins)
@@ -102,6 +102,44 @@ import Testing
         #expect(try await store.get("a")?.isDeleted == true)
         #expect(try await store.statistics().deleted == 1)
         #expect(try await store.statistics().documents == 0)
+    }
+
+    @Test("What the remote gave up while the conflict waits is no branch any more; what another remote has is")
+    func remoteLeavesItsBranch() async throws {
+        for isAnothers in [false, true] {
+            let store = try Store()
+            let c = try store.c
+            let (remote, mine, _) = try await conflicted(store)
+            if isAnothers {
+                _ = try await store.insert("a", "2-ff", ["1-aa"], body: #"{"theirs":1}"#, remote: try await store.remote("another"))
+            }
+            _ = try await store.insert("a", "3-ee", ["2-ee", "1-aa"], body: #"{"theirs":2}"#, remote: remote)
+            let conflict = try #require(try await store.conflict("a"))
+            #expect(conflict.local.revision == mine.revision && conflict.remote.revision == rev("3-ee"))
+            let tree = try #require(try await store.database.read { try $0.tree(c, doc("a")) })
+            #expect(tree.contains(rev("2-ff")) == isAnothers)
+            _ = try await store.resolve("a", .remoteWins)
+            #expect(try await store.get("a")?.hasConflict == isAnothers)
+        }
+    }
+
+    @Test("Each change of the leaves moves the document in the feed, and nothing else does")
+    func leavesAreNews() async throws {
+        let store = try Store()
+        let c = try store.c
+        let (remote, mine, _) = try await conflicted(store, theirs: "2-00")
+        #expect(try await store.get("a")?.revision == mine.revision)
+        #expect(try await store.get("a")?.sequence == mine.sequence + 1)
+        // The same once more.
+        _ = try await store.insert("a", "2-00", ["1-aa"], body: #"{"theirs":1}"#, remote: remote)
+        #expect(try await store.get("a")?.sequence == mine.sequence + 1)
+        // The other branch grows, and ends: peers that keep all leaves hear of it.
+        _ = try await store.insert("a", "3-00", ["2-00", "1-aa"], body: "{}", deleted: true, remote: remote)
+        #expect(try await store.get("a")?.sequence == mine.sequence + 2)
+        let rows = try await store.database.read { try $0.changes(c, since: mine.sequence, limit: 9, includeBodies: true) }
+        #expect(rows.map(\.revision) == [mine.revision] && text(rows.first?.body) == #"{"mine":1}"#)
+        #expect(try await store.statistics().lastSequence == mine.sequence + 2)
+        #expect(try await store.statistics().documents == 1)
     }
 
     @Test func deletedOnBothSidesIsNoConflict() async throws {
@@ -127,8 +165,7 @@ import Testing
         #expect(try await text(store.conflict("a")?.local.body) == #"{"mine":2}"#)
         // The other side moves as well.
         let outcome = try await store.insert("a", "3-00", ["2-00", "1-aa"], body: #"{"theirs":2}"#, remote: remote)
-        #expect(outcome == .insertedConflict(local: edited.revision, remote: rev("3-00"), sequence: nil)
-            || edited.revision < rev("3-00"))
+        #expect(outcome == .insertedConflict(local: edited.revision, remote: rev("3-00"), sequence: edited.sequence + 1))
         #expect(try await store.conflict("a")?.base?.revision == rev("1-aa"))
         _ = try await store.resolve("a", .remoteWins)
         #expect(try await store.get("a")?.revision == rev("3-00"))

@@ -232,7 +232,7 @@ import Testing
         guard case .insertedConflict(let local, let remote, let sequence) = try await store.insert(
             "a", theirs, history, body: #"{"theirs":1}"#, .storePushed)
         else { return #expect(Bool(false)) }
-        #expect(local == mine.revision && remote == rev(theirs) && sequence == nil)
+        #expect(local == mine.revision && remote == rev(theirs) && sequence == mine.sequence + 1)
         // Until it is decided the document is as it was.
         #expect(text(try await store.get("a")?.body) == #"{"mine":1}"#)
         let c = try store.c

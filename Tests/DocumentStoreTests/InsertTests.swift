@@ -90,7 +90,7 @@ import Testing
         _ = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":1}"#, remote: remote)
         // Following here too would let two revisions chase each other round a ring of agents.
         let outcome = try await store.insert("a", "2-aa", ["1-aa"], body: #"{"n":2}"#, remote: remote)
-        #expect(outcome == .insertedConflict(local: rev("2-bb"), remote: rev("2-aa"), sequence: nil))
+        #expect(outcome == .insertedConflict(local: rev("2-bb"), remote: rev("2-aa"), sequence: 2))
         #expect(try await store.get("a")?.revision == rev("2-bb"))
     }
 

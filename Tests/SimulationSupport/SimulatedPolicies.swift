@@ -97,9 +97,14 @@ package final class SimulatedSyncFunction: SimulatedPolicy, SyncFunction, @unche
     package func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict] {
         try? await time.sleep(nanoseconds: 300_000)
         return requests.map { request in
-            .accepted(SyncAssignment(channels: [Edits(request.document.body).isHidden ? "b" : Self.channel]))
+            .accepted(SyncAssignment(channels: [isHidden(request.document) ? "b" : Self.channel]))
         }
     }
+}
+
+extension SimulatedSyncFunction {
+    /// Peers have nothing of the documents whose id begins with h, not even of those they wrote.
+    private func isHidden(_ document: PolicyDocument) -> Bool { document.id.text.hasPrefix("h") || Edits(document.body).isHidden }
 }
 
 /// The bodies of simulated documents: which edits are in them, and perhaps a blob.

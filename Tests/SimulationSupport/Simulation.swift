@@ -130,6 +130,8 @@ package final class Simulation: @unchecked Sendable {
             agent.restartStopped()
         }
         for policy in policies where policy.mood != .well { policy.change(.well) }
+        // Else peers would offer theirs again and again.
+        if plan.hasChannels { giveUpHidden(agents[plan.links[0].to]) }
     }
 
     /// Starts a machine that is down, and looks whether it lost something.

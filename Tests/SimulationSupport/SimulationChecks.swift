@@ -76,7 +76,7 @@ extension Simulation {
             }
             guard let remote = checkpoint.remote?.integer else { return }
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= remote {
-                if isFree(id) || held.contains(id) || mayBeDropped(id) { continue }
+                if isFree(id) || held.contains(id) || mayBeDropped(id) || plan.hasChannels && id.text.hasPrefix("h") { continue }
                 // Who never heard of a document need not hear of its end.
                 if row.isDeleted, mine.rows[id] == nil { continue }
                 if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {

@@ -16,6 +16,13 @@ extension Simulation {
             for number in 0..<(4 + random.below(10)) {
                 at(start, .load, hub) { $0.hideSoon(hub, "\(round)-\(number)") }
             }
+            if plan.topology == .pair {
+                let spoke = agents[plan.links[0].from]
+                let id = DocumentID(stored: "h\(random.below(3))")
+                at(start, .load, hub) { $0.write(hub, id, "hide-\(round)", creates: true) }
+                at(start, .load, spoke) { $0.write(spoke, id, "\(round)-h") }
+                if random.chance(0.5) { at(start, .load, hub) { $0.giveUpHidden(hub) } }
+            }
         }
         if plan.hasBursts {
             let agent = agents[random.below(agents.count)]
@@ -164,6 +171,18 @@ extension Simulation {
         after(1_000_000 + random.next() % 40_000_000, .load, hub) { $0.write(hub, id, "hide-\(mark)", replaces: true) }
     }
 
+    /// The hub deletes the documents that it hides: peers hear nothing of it, but may have theirs there from now on.
+    func giveUpHidden(_ hub: SimulatedAgent) {
+        guard let process = hub.process else { return }
+        let collection = process.collection
+        process.database.write { transaction in
+            for row in try transaction.changes(collection, since: 0, limit: 10_000, includeBodies: true)
+            where row.id.text.hasPrefix("h") && !row.isDeleted && Edits(row.body ?? []).isHidden {
+                try transaction.save(collection, id: row.id, body: [], deleted: true, parent: row.revision)
+            }
+        } completion: { _ in }
+    }
+
     /// Saves one document again and again, faster than it can be replicated.
     private func burst(_ agent: SimulatedAgent, _ mark: String, left: Int) {
         guard left > 0, agent.process != nil else { return }
@@ -182,7 +201,8 @@ extension Simulation {
     }
 
     private func write(
-        _ agent: SimulatedAgent, _ id: DocumentID, _ mark: String, deletes: Bool = false, replaces: Bool = false, blob: String? = nil
+        _ agent: SimulatedAgent, _ id: DocumentID, _ mark: String, deletes: Bool = false, replaces: Bool = false,
+        creates: Bool = false, blob: String? = nil
     ) {
         // Who purges a document and writes it again has a conflict for good with those who kept it.
         guard let process = agent.process, !record.purged.contains(id) else { return }
@@ -190,6 +210,8 @@ extension Simulation {
         record.unanswered[agent.number, default: 0] += 1
         process.database.write { transaction -> SavedRevision in
             let found = try transaction.document(collection, id)
+            // Refused as an edit of an older revision is.
+            if creates, let found { throw StoreError.conflict(id: id, current: found.revision) }
             var edits = found.map { $0.isDeleted || replaces ? Edits() : Edits($0.body) } ?? Edits()
             edits.all.insert(mark)
             if let blob { edits.blob = blob }

@@ -60,6 +60,7 @@ package struct SimulationPlan: Sendable {
         switch planted {
         case .twoUnderWay: (isCalm, hasBursts) = (false, true)
         case .unansweredWrite: (isCalm, hasDiskFaults) = (false, true)
+        case .hopedForPull: if chosen == .pair { (hasChannels, hasPolicies) = (true, false) }
         default: break
         }
     }

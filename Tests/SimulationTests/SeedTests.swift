@@ -42,9 +42,6 @@ func simulate(
 
 /// Many seeds, or one with all that happens in it.
 @Suite(.serialized) struct SeedTests {
-    /// Seeds whose fault is known and not mended yet.
-    static let open: Set<UInt64> = [166]
-
     @Test(.enabled(if: Wish.number("SEED") == nil)) func seeds() async throws {
         let first = Wish.number("FIRST") ?? 1
         let count = Wish.number("COUNT") ?? 200
@@ -52,11 +49,7 @@ func simulate(
         let start = clock.now
         let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault) }
         for failure in result.failures {
-            if Self.open.contains(failure.plan.seed) {
-                withKnownIssue("a branch that the peer gave up stays beside ours: \(failure)") { Issue.record("\(failure)") }
-            } else {
-                Issue.record("\(failure)")
-            }
+            Issue.record("\(failure)")
         }
         let seconds = Double((clock.now - start).components.attoseconds) * 1e-18 + Double((clock.now - start).components.seconds)
         print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second")

@@ -128,7 +128,7 @@ extension WriteTransaction {
         var target: String
     }
 
-    private func nextSequence(_ collection: Collection) throws(StoreError) -> Int64 {
+    func nextSequence(_ collection: Collection) throws(StoreError) -> Int64 {
         var counters = try counters(collection)
         counters.lastSequence += 1
         counters.isChanged = true

@@ -42,16 +42,37 @@ struct ConflictRecord: Equatable {
         return record
     }
 
-    /// The record after a change; `nil` if there is no conflict left. When the remote took over the local side,
-    /// what it had before is nobody's branch any more and is removed.
-    /// - Parameter newest: the revision that the remote took.
-    func settled(_ tree: inout RevisionTree, _ remotes: KnownRemotes, newest: RevisionID) -> ConflictRecord? {
-        if let record = still(tree, remotes) { return record }
-        let stale = tree.leaves.first { leaf in
-            leaf.revision != newest && (leaf.revision == remote || tree.isAncestor(remote, of: leaf.revision))
+    /// The record after a change; `nil` if there is no conflict left. When the remote took over the local side, or another branch
+    /// while the conflict waits, what it had before is nobody's branch any more and is removed.
+    /// - Parameters:
+    ///   - newest: the revision that the remote took.
+    ///   - kept: leaves that the remote has beside it.
+    func settled(
+        _ tree: inout RevisionTree, _ remotes: KnownRemotes, newest: RevisionID, kept: Set<RevisionID> = []
+    ) -> ConflictRecord? {
+        let record = still(tree, remotes)
+        // Of a conflict that goes on only the side of a remote that is remembered can have been given up: it has one revision.
+        if let record {
+            guard record.remoteID != nil, record.remoteID != .pusher, record.remote == newest, !tree.isAncestor(remote, of: newest) else {
+                return record
+            }
         }
-        if let stale { tree.removeBranch(stale.revision) }
-        return next(tree, result: newest)
+        let stale = tree.leaves.first { leaf in
+            leaf.revision != newest && leaf.revision != record?.local && !kept.contains(leaf.revision)
+                && (leaf.revision == remote || tree.isAncestor(remote, of: leaf.revision))
+        }
+        guard let record else {
+            if let stale { tree.removeBranch(stale.revision) }
+            return next(tree, result: newest)
+        }
+        let isAnothers = stale.map { stale in
+            remotes.entries.contains { entry in
+                entry.remote != remoteID?.number
+                    && entry.revision.map { $0 == stale.revision || tree.isAncestor($0, of: stale.revision) } == true
+            }
+        }
+        if let stale, isAnothers == false { tree.removeBranch(stale.revision) }
+        return record
     }
 
     /// With branches of further remotes left, the next two to be resolved.

@@ -15,6 +15,8 @@ public struct IncomingRevision: Sendable {
     public var hasBlobs: Bool
     /// The peer it came from; its last known revision becomes this one.
     public var remote: RemoteID?
+    /// Leaves that the peer has beside it: those are in conflict with it, not replaced by it.
+    public var peerLeaves: Set<RevisionID> = []
 
     public init(
         id: DocumentID, revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, body: [UInt8],
@@ -47,7 +49,7 @@ public enum InsertOutcome: Sendable, Equatable {
     case alreadyPresent
     /// It is the current revision now.
     case inserted(sequence: SequenceNumber)
-    /// It was stored as a branch beside a local revision. `sequence` is set if the current revision changed.
+    /// It was stored as a branch beside a local revision. `sequence` is set if the current revision or another leaf changed.
     case insertedConflict(local: RevisionID, remote: RevisionID, sequence: SequenceNumber?)
     /// It was not stored (`ConflictHandling.refuse`).
     case conflict(current: RevisionID)

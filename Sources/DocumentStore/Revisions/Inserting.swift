@@ -100,11 +100,12 @@ extension WriteTransaction {
         try add(new, history: incoming.history, to: &tree, id)
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
-        var record = previous?.settled(&tree, remotes, newest: new.revision)
+        var record = previous?.settled(&tree, remotes, newest: new.revision, kept: incoming.peerLeaves)
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             // The remote left the branch that we got from it, and nothing was edited here: we follow. Only upwards, though:
             // in a ring of agents, following downwards as well would let two revisions chase each other for ever.
             let switched = remoteBefore == row.revision && !row.isConflicted && row.revision < new.revision
+                && !incoming.peerLeaves.contains(row.revision)
             if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
             } else if record == nil {

@@ -48,7 +48,7 @@ extension WriteTransaction {
     ///   - tree: already with the new revision, without removed branches; pruned here.
     ///   - remotes: with every revision spelled out.
     ///   - record: the conflict as it is to be; `nil` for none.
-    /// - Returns: the new sequence, `nil` if the current revision stayed.
+    /// - Returns: the new sequence, `nil` if the current revision and all other leaves stayed.
     func place(
         _ collection: Collection, _ id: DocumentID, _ row: Row, _ tree: inout RevisionTree, _ new: NewRevision?,
         remotes: KnownRemotes, record: ConflictRecord?, previous: ConflictRecord?
@@ -121,24 +121,52 @@ extension WriteTransaction {
         if hasBodies { flags |= DocumentFlags.bodies }
         var remotes = remotes
         remotes.abbreviate(winner.revision)
-        return try writeRow(
-            collection, tables, row, id, winner.revision, flags, StoredTree.encode(tree), remotes.encoded(), winnerBody)
+        let encoded = (tree: StoredTree.encode(tree), remotes: remotes.encoded())
+        guard let winnerBody else {
+            let isNews = try isNews(collection, id, row, leaves, isConflicted: record != nil)
+            return try writeRow(collection, tables, row, flags, encoded.tree, encoded.remotes, isNews: isNews)
+        }
+        return try writeRow(collection, tables, row, id, winner.revision, flags, encoded.tree, encoded.remotes, winnerBody)
+    }
+
+    /// Whether peers have to hear of a change that leaves the current revision as it is: of other leaves, for those who keep all of them,
+    /// and of the end of a conflict, for those from whom the document was kept back meanwhile.
+    private func isNews(
+        _ collection: Collection, _ id: DocumentID, _ row: Row, _ leaves: [RevisionTree.Leaf], isConflicted: Bool
+    ) throws(StoreError) -> Bool {
+        if row.isConflicted && !isConflicted { return true }
+        do throws(StoreError) { return try tree(collection, of: row, id).leaves != leaves } catch {
+            guard case .documentDamaged = error else { throw error }
+            return true
+        }
+    }
+
+    /// The current revision stays.
+    private func writeRow(
+        _ collection: Collection, _ tables: CollectionTables, _ row: Row, _ flags: Int64, _ tree: [UInt8]?, _ remotes: [UInt8], isNews: Bool
+    ) throws(StoreError) -> SequenceNumber? {
+        state.rows += 1
+        let statement = try tables.statement(isNews ? .move : .update)
+        statement.bind(1, row.sequence)
+        statement.bind(2, flags)
+        statement.bind(3, tree)
+        statement.bind(4, remotes)
+        guard isNews else {
+            try session.run(statement)
+            return nil
+        }
+        let sequence = try nextSequence(collection)
+        statement.bind(5, sequence)
+        try session.run(statement)
+        tables.index.set(row.slot, sequence)
+        return SequenceNumber(sequence)
     }
 
     private func writeRow(
         _ collection: Collection, _ tables: CollectionTables, _ row: Row, _ id: DocumentID, _ revision: RevisionID, _ flags: Int64,
-        _ tree: [UInt8]?, _ remotes: [UInt8], _ body: [UInt8]?
+        _ tree: [UInt8]?, _ remotes: [UInt8], _ body: [UInt8]
     ) throws(StoreError) -> SequenceNumber? {
         state.rows += 1
-        guard let body else {
-            let statement = try tables.statement(.update)
-            statement.bind(1, row.sequence)
-            statement.bind(2, flags)
-            statement.bind(3, tree)
-            statement.bind(4, remotes)
-            try session.run(statement)
-            return nil
-        }
         var counters = try counters(collection)
         let sequence = counters.lastSequence + 1
         let statement = try tables.statement(.replace)

@@ -40,7 +40,7 @@ final class CollectionTables {
     }
 
     enum Query {
-        case document, replace, update, setRemotes, remove, bodyAtSequence
+        case document, replace, update, move, setRemotes, remove, bodyAtSequence
         case changes, changesWithBodies
         case keepBody, keepCurrentBody, body, bodiesOf, dropBody, dropBodies
         case addBlob, dropBlobs, blobReferenced
@@ -64,6 +64,7 @@ final class CollectionTables {
             WHERE sequence = ?1
             """
         case .update: "UPDATE documents_\(n) SET flags = ?2, tree = ?3, remotes = ?4 WHERE sequence = ?1"
+        case .move: "UPDATE documents_\(n) SET sequence = ?5, flags = ?2, tree = ?3, remotes = ?4 WHERE sequence = ?1"
         case .setRemotes: "UPDATE documents_\(n) SET remotes = ?2 WHERE sequence = ?1"
         case .remove: "DELETE FROM documents_\(n) WHERE sequence = ?1"
         case .bodyAtSequence: "SELECT body FROM documents_\(n) WHERE sequence = ?1"

@@ -59,6 +59,8 @@ public struct ConflictDecider: Sendable {
     /// What one transaction did.
     private struct Committed: Sendable {
         var done: [(answer: Answer, revision: RevisionID, number: Int64?)] = []
+        /// Further branches are left, which are decided next.
+        var unfinished: [DocumentID] = []
         /// The document changed meanwhile.
         var moved: [DocumentID] = []
         var failed: [(id: DocumentID, failure: PolicyFailure, isNews: Bool)] = []
@@ -68,14 +70,14 @@ public struct ConflictDecider: Sendable {
     public func decide(_ ids: [DocumentID]) async throws -> [Outcome] {
         var outcomes: [Outcome] = []
         var open = ids
-        for attempt in 1...max(1, attempts) {
-            guard !open.isEmpty else { break }
+        var attempt = 1
+        while !open.isEmpty {
             let asked = open
             let conflicts = try await database.read { transaction in
                 try asked.compactMap { try transaction.conflict(collection, $0) }
             }
             let present = Set(conflicts.map(\.id))
-            outcomes += open.filter { !present.contains($0) }.map { Outcome(id: $0, failure: nil, isDecided: false) }
+            outcomes += asked.filter { !present.contains($0) }.map { Outcome(id: $0, failure: nil, isDecided: false) }
             var answers: [Answer] = []
             var failed: [(DocumentID, PolicyFailure)] = []
             for conflict in conflicts {
@@ -85,7 +87,7 @@ public struct ConflictDecider: Sendable {
                 }
             }
             let work = (answers, failed)
-            let isLast = attempt == attempts
+            let isLast = attempt >= attempts
             let committed = try await database.write { transaction in
                 try commit(work.0, work.1, isLast: isLast, transaction)
             }
@@ -97,7 +99,9 @@ public struct ConflictDecider: Sendable {
                 outcomes.append(Outcome(id: id, failure: failure, isDecided: false))
                 if isNews { tell(id, failure) }
             }
-            open = isLast ? [] : committed.moved
+            // Each round ends a branch of each unfinished one, or counts.
+            open = committed.unfinished + (isLast ? [] : committed.moved)
+            if !committed.moved.isEmpty { attempt += 1 }
         }
         return outcomes
     }
@@ -160,6 +164,7 @@ public struct ConflictDecider: Sendable {
                     collection, id: id, expectedLocal: answer.conflict.local.revision,
                     expectedRemote: answer.conflict.remote.revision, resolution: answer.resolution)
                 committed.done.append((answer, saved.revision, try record(answer, saved.revision, transaction)))
+                if try transaction.pendingConflict(collection, id).map({ scope.contains($0.remoteID) }) == true { committed.unfinished.append(id) }
             } catch .conflictMoved, .notFound {
                 committed.moved.append(id)
                 if isLast { try pend(id, tooManyChanges) }

@@ -8,7 +8,7 @@ extension CouchDialect {
     func decided(_ slot: Int, _ ids: [DocumentID]) {
         guard pushes else { return }
         let seen = state.withLock { state in
-            ids.compactMap { id -> (DocumentID, Set<RevisionID>)? in
+            Set(ids).sorted().compactMap { id -> (DocumentID, Set<RevisionID>)? in
                 guard let leaves = state.leaves[id]?.filter({ $0.value == .here }).keys, !leaves.isEmpty else { return nil }
                 return (id, Set(leaves))
             }

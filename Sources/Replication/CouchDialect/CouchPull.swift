@@ -173,6 +173,16 @@ extension CouchDialect {
         tell([.pull(slot: 0, .arrivalRefused(wanted.row.sequence, wanted.row.id, error, isFinal: true))])
     }
 
+    /// The engine's event for it, with the leaves that the peer has beside it.
+    private func arrival(_ document: FoundDocument, _ wanted: WantedRevision) -> PullEvent {
+        let event = document.arrival(wanted.row.sequence, limits)
+        let leaves = state.withLock { $0.leaves[document.id] } ?? [:]
+        guard case .arrived(var received) = event, !leaves.isEmpty else { return event }
+        let others = leaves.filter { $0.value != .lost && $0.key != document.revision }.keys
+        received.branches = PeerBranches(isLoser: wanted.row.sequence.isOfBranch, others: Set(others))
+        return .arrived(received)
+    }
+
     /// Matches what came with what was asked for: the peer may have newer revisions by now, or nothing any more.
     private func take(_ found: [FoundRevision], for wanted: [WantedRevision], bytes: Int) async throws {
         state.withLock { $0.bytesAtHand += bytes }
@@ -193,7 +203,7 @@ extension CouchDialect {
                     // Others ended a branch that is not here, or is the only one here: what won has, or gets, a row of its own.
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
                 } else if document.attachments.isEmpty {
-                    events.append(.pull(slot: 0, document.arrival(row.row.sequence, limits)))
+                    events.append(.pull(slot: 0, arrival(document, row)))
                 } else {
                     attached.append((document, row))
                 }
@@ -210,7 +220,7 @@ extension CouchDialect {
         }
         tell(events)
         for (document, row) in attached {
-            do { tell([.pull(slot: 0, try await withAttachments(document, row).arrival(row.row.sequence, limits))]) } catch {
+            do { tell([.pull(slot: 0, arrival(try await withAttachments(document, row), row))]) } catch {
                 let failure = ReplicationError(couch: error)
                 guard failure.domain == .http, !failure.isTransient else { throw error }
                 refuse(row, failure)

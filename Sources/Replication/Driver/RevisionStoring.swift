@@ -25,9 +25,12 @@ struct RevisionStoring: Sendable {
             let current = try transaction.document(collection, revision.id)?.revision
             guard current == storable.seen || current == revision.revision else { return .moved }
         }
-        let incoming = IncomingRevision(
+        // A leaf that does not win is not what the peer has: pushes and later pulls go by the winner.
+        let remote = revision.branches?.isLoser == true ? nil : remote
+        var incoming = IncomingRevision(
             id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
             body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
+        incoming.peerLeaves = revision.branches?.others ?? []
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)
@@ -41,7 +44,7 @@ struct RevisionStoring: Sendable {
             guard error.concernsOneDocument else { throw error }
             return .failed(error)
         }
-        if settlesHeld, let remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
+        if settlesHeld, let remote = self.remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
         return .stored(outcome)
     }
 }

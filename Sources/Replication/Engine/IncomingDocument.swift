@@ -23,6 +23,15 @@ struct ReceivedRevision: Sendable {
     var deltaSource: Version?
     /// Its blobs came with it, and are here.
     var hasShownBlobs = false
+    /// Of a document with several leaves at the peer, which keeps all of them.
+    var branches: PeerBranches?
+}
+
+/// The leaves of a document at a peer that keeps all of them, as CouchDB does.
+struct PeerBranches: Sendable {
+    /// Another leaf is the peer's current revision.
+    var isLoser: Bool
+    var others: Set<Version>
 }
 
 /// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.
@@ -39,6 +48,7 @@ struct CheckedRevision: Sendable {
     var hasShownBlobs = false
     /// Sync Gateway's way to say that the document left the peer's channels.
     var isRemoval = false
+    var branches: PeerBranches?
 
     var bytes: Int { body.count }
 }
