@@ -17,6 +17,9 @@ struct AttackTests {
     @Test("proofs of blobs", arguments: Attack.proofs)
     func proofs(_ attack: Attack) async throws { try await attack.run() }
 
+    @Test("answers of CouchDB's API that nobody reads", arguments: Attack.couch)
+    func couch(_ attack: Attack) async throws { try await attack.run() }
+
     @Test("connections without end", arguments: Attack.connections)
     func connections(_ attack: Attack) async throws { try await attack.run() }
 }

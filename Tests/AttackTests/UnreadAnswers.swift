@@ -1,0 +1,32 @@
+import Documents
+import TestSupport
+import Testing
+
+extension Attack {
+    /// Requests of CouchDB's API whose answers are not read.
+    static let couch: [Attack] = [
+        Attack(
+            testDescription: "GET of a document of 4 MB, on each of 64 connections", bounds: Bounds(milliseconds: 12_000, memory: 120 << 20),
+            prepare: { try await large($0, "large", 4 << 20) }
+        ) { try await get($0, "/main/large", connections: 64) },
+        Attack(
+            testDescription: "_changes with include_docs over 16 MB, on each of 64 connections", bounds: Bounds(milliseconds: 12_000, memory: 120 << 20),
+            prepare: { hub in for number in 0..<32 { try await large(hub, "large-\(number)", 512 << 10) } }
+        ) { try await get($0, "/main/_changes?include_docs=true", connections: 64) },
+        Attack(testDescription: "200 feeds with the shortest heartbeat", bounds: Bounds(memory: 40 << 20)) {
+            try await get($0, "/main/_changes?feed=continuous&since=now&heartbeat=1", connections: 200)
+        },
+    ]
+
+    private static func large(_ hub: AgentProcess, _ id: String, _ bytes: Int) async throws {
+        let answer = try await hub.put("main", id, "{\"text\":\"\(String(repeating: "x", count: bytes))\"}")
+        guard answer.status < 300 else { throw SupportError("\(id): \(answer)") }
+    }
+
+    private static func get(_ hub: AgentProcess, _ target: String, connections: Int) async throws -> Sent {
+        let probe = try Door.listener.probe(hub)
+        var sent = Sent(requests: connections)
+        for _ in 0..<connections { sent.flows.append(try await probe.pour(Array("GET \(target) HTTP/1.1\r\nHost: hub\r\n\r\n".utf8))) }
+        return sent
+    }
+}
