@@ -81,6 +81,6 @@ import Testing
             sizes.append(sent.readableBytes)
         }
         #expect(sizes[0] < text.utf8.count / 2)
-        #expect(sizes[1] < text.utf8.count / 50)
+        #expect(sizes[1] < text.utf8.count / 40)
     }
 }
