@@ -73,7 +73,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         set { deflater.size = newValue }
     }
 
-    /// - Parameter compressionLevel: 1 (fast) to 9; 0 sends everything plain, whatever messages ask for.
+    /// - Parameter compressionLevel: 1 to 9, 1 to 3 the same and much faster; 0 sends everything plain, whatever messages ask for.
     public init(limits: BLIPLimits = .init(), compressionLevel: Int32 = 6) {
         var limits = limits
         limits.maximumFrame = min(max(limits.maximumFrame, BLIPLimits.smallestFrame), BLIPLimits.largestFrame)

@@ -34,14 +34,18 @@ struct Deflater: ~Copyable, @unchecked Sendable {
     /// Room kept in a frame for what incompressible data grows by: one stored block and the flush.
     static let worstGrowth = 16
 
+    /// The levels at which zlib takes what is found first; ``QuickDeflater`` does so in a third of the time.
+    private static let quickLevels: ClosedRange<Int32> = 1...3
+
     private var stream: UnsafeMutablePointer<z_stream>?
+    private var quick: QuickDeflater?
     private let level: Int32
     private var isUsable: Bool
     /// Changes have no effect once it exists.
     var size = DeflaterSize.full
 
     /// Whether it has taken its memory.
-    var exists: Bool { stream != nil }
+    var exists: Bool { heldBytes > 0 }
     /// Memory taken, in bytes.
     private(set) var heldBytes = 0
 
@@ -59,15 +63,22 @@ struct Deflater: ~Copyable, @unchecked Sendable {
 
     /// Gives its memory back. Each frame ends at the boundary of a byte and of a block, so another stream can take over there.
     mutating func release() {
+        quick = nil
+        heldBytes = 0
         guard let stream else { return }
         deflateEnd(stream)
         stream.deallocate()
         self.stream = nil
-        heldBytes = 0
     }
 
     /// Appends `first` and then `second`, compressed, to `output`. False: nothing was written, send the frame plain.
     mutating func deflate(_ first: ByteBuffer, _ second: ByteBuffer?, into output: inout ByteBuffer) -> Bool {
+        if isUsable, isQuick {
+            let isAlone = (second?.readableBytes ?? 0) == 0
+            deflateQuickly(first, isLast: isAlone, &output)
+            if let second, !isAlone { deflateQuickly(second, isLast: true, &output) }
+            return true
+        }
         guard isUsable, let stream = prepare() else { return false }
         let start = output.writerIndex
         if let second, second.readableBytes > 0 {
@@ -82,6 +93,25 @@ struct Deflater: ~Copyable, @unchecked Sendable {
         }
         output.moveWriterIndex(to: output.writerIndex - syncTailLength)
         return true
+    }
+
+    private var isQuick: Bool { stream == nil && (exists || size == .full && Self.quickLevels.contains(level)) }
+
+    private mutating func deflateQuickly(_ input: ByteBuffer, isLast: Bool, _ output: inout ByteBuffer) {
+        if heldBytes == 0 {
+            quick = QuickDeflater()
+            heldBytes = QuickDeflater.bytes
+        }
+        input.withUnsafeReadableBytes { bytes in
+            var rest = bytes[...]
+            repeat {
+                let block = rest.prefix(QuickDeflater.blockLength)
+                rest = rest.dropFirst(block.count)
+                quick?.deflate(UnsafeRawBufferPointer(rebasing: block), isLast: isLast && rest.isEmpty) { room, write in
+                    output.writeWithUnsafeMutableBytes(minimumWritableBytes: room) { $0.baseAddress.map(write) ?? 0 }
+                }
+            } while !rest.isEmpty
+        }
     }
 
     private mutating func prepare() -> UnsafeMutablePointer<z_stream>? {

@@ -25,13 +25,15 @@ extension ReplicationSession {
     private func access(_ link: CollectionLink, _ view: PeerView? = nil) -> BaseLookUp.Access {
         if let view { return .visible(view) }
         if channelPeer != nil { return .nothing }
-        if case .active(let active) = role, !active.replicator.type.pushes { return link.remote.map { .remote($0) } ?? .nothing }
+        if !isPassive, !pushesHere { return link.remote.map { .remote($0) } ?? .nothing }
         guard let filter = link.pushFilter else { return .everything }
         return .judged(filter, policyContext(link.collection.name, .push))
     }
 
     private func remembersExchanged(_ link: CollectionLink) -> Bool {
-        if case .everything = access(link) { false } else { dialect.takesDeltas }
+        guard dialect.takesDeltas else { return false }
+        if channelPeer == nil, link.pushFilter == nil, isPassive || pushesHere { return false }
+        if case .everything = access(link) { return false } else { return true }
     }
 
     // MARK: - Sending
@@ -139,7 +141,7 @@ extension ReplicationSession {
     /// The peer answered a revision of ours.
     /// - Returns: whether it could do nothing with a delta, and is sent the whole body.
     func sendsWholeAgain(_ id: DocumentID, _ error: ReplicationError?, _ link: CollectionLink) -> Bool {
-        guard let saved = link.deltaTrips.removeValue(forKey: id) else { return false }
+        guard !link.deltaTrips.isEmpty, let saved = link.deltaTrips.removeValue(forKey: id) else { return false }
         touch(link)
         guard let error else {
             link.deltas.bytesSaved += UInt64(max(0, saved))

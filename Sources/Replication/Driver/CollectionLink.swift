@@ -56,6 +56,8 @@ final class CollectionLink {
     var countsSeen = ReplicationCounts()
     var bytesSeen = 0
     var outgoingSeen = 0
+    /// Something happened to it since then.
+    var isTouched = false
     var wasBusy = false
     var pullWasComplete = true
 

@@ -9,6 +9,20 @@ extension ReplicationSession {
     // MARK: - Push
 
     func perform(_ action: PushAction, _ link: CollectionLink) {
+        // What happens to each document comes first: the others need more.
+        switch action {
+        case .send(let document):
+            // A tombstone is told to those as well who had the document; that it is gone is all that it says.
+            guard channelPeer != nil, document.news == .visible, !document.isDeleted else { return send(document, link) }
+            link.leaving.append(document)
+            sendWhatMayLeave(link)
+        case .report(let event): report(event)
+        case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
+        default: performInLists(action, link)
+        }
+    }
+
+    private func performInLists(_ action: PushAction, _ link: CollectionLink) {
         let (slot, generation) = (link.slot, link.generation)
         let source = link.source
         let historyLimit = dialect.maximumHistory(slot)
@@ -45,11 +59,6 @@ extension ReplicationSession {
             read { transaction in
                 try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1)) }
             } then: { $0.tell(slot, generation, push: .compared($1)) }
-        case .send(let document):
-            // A tombstone is told to those as well who had the document; that it is gone is all that it says.
-            guard channelPeer != nil, document.news == .visible, !document.isDeleted else { return send(document, link) }
-            link.leaving.append(document)
-            sendWhatMayLeave(link)
         case .announceCaughtUp: dialect.announceCaughtUp(slot)
         case .note(let batch):
             guard let remote = link.remote else { return tell(link, push: .noted(batch)) }
@@ -62,8 +71,7 @@ extension ReplicationSession {
             }
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
-        case .report(let event): report(event)
-        case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
+        case .send, .report, .tellPull: break
         }
     }
 

@@ -35,8 +35,8 @@ struct PassiveRequests {
 /// bytes in and bytes out.
 extension ReplicationSession {
     /// What the peer said.
-    func handle(_ event: DialectEvent) {
-        switch event {
+    func handle(_ event: consuming DialectEvent) {
+        switch consume event {
         case .push(let slot, let event):
             guard slot < links.count else { return }
             if links[slot].push != nil { tell(links[slot], push: event) }
@@ -154,12 +154,6 @@ extension ReplicationSession {
     private func mayUse(_ name: CollectionName) -> Bool {
         guard case .passive(let passive) = role else { return true }
         return passive.mayUse(name)
-    }
-
-    /// Nil where the peer may push.
-    private var whyNothingMayBePushed: String? {
-        guard case .passive(let passive) = role else { return nil }
-        return passive.whyNothingMayBePushed
     }
 
     // MARK: - Requests
@@ -310,12 +304,6 @@ extension ReplicationSession {
             database: database, collection: link.collection, peer: channelPeer, filter: link.pushFilter,
             context: policyContext(link.collection.name, .push))
         noteAccess(link) { then($0, view) } failed: { failed($0, $1) }
-    }
-
-    /// Whose channels bound this session; nil: the peer may pull everything.
-    var channelPeer: ChannelPeer? {
-        guard case .passive(let passive) = role else { return nil }
-        return passive.channelPeer
     }
 
     /// The channels of `filter: sync_gateway/bychannel`.

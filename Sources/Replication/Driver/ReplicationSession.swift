@@ -18,6 +18,13 @@ public actor ReplicationSession: MessageReceiver {
 
     public nonisolated let counters: ReplicationCounters
     public nonisolated let role: SessionRole
+    nonisolated let isPassive: Bool
+    /// We are active, and push.
+    nonisolated let pushesHere: Bool
+    /// The peer as the store's channels know it; nil where it may have everything.
+    nonisolated let channelPeer: ChannelPeer?
+    /// Nil where the peer may push, or is the one that we opened a connection to.
+    nonisolated let whyNothingMayBePushed: String?
     nonisolated let database: Database
     nonisolated let limits: ReplicationLimits
     nonisolated let observer: SessionObserver
@@ -34,10 +41,10 @@ public actor ReplicationSession: MessageReceiver {
     var passiveRequests = PassiveRequests()
     private var frames: [ByteBuffer] = []  // What the transport delivered and nobody has looked at.
     /// What waits for its turn, in order.
-    private var inbox: [Event] = []
+    private var inbox: [Event?] = []
     private var isHandling = false
     /// Links that something happened to since the session last looked.
-    private var touched: Set<Int> = []
+    private var touched: [CollectionLink] = []
     private var busyLinks = 0
     private var incompletePulls = 0
     var bufferedBytes = 0
@@ -83,16 +90,17 @@ public actor ReplicationSession: MessageReceiver {
         self.environment = environment
         self.memory = memory
         self.logger = logger
-        let isPassive: Bool
         switch role {
         case .active(let active):
             database = active.replicator.database
             limits = active.replicator.limits
-            isPassive = false
+            (isPassive, channelPeer, whyNothingMayBePushed) = (false, nil, nil)
+            pushesHere = active.replicator.type.pushes
         case .passive(let passive):
             database = passive.database
             limits = passive.limits
-            isPassive = true
+            (isPassive, channelPeer, whyNothingMayBePushed) = (true, passive.channelPeer, passive.whyNothingMayBePushed)
+            pushesHere = false
         }
         let wire = role.wireLog(transport)
         couch = CouchDialect(transport, role, environment, wire)
@@ -122,10 +130,6 @@ public actor ReplicationSession: MessageReceiver {
     /// - Parameter code: the WebSocket close code; 4001 asks the peer to come back.
     public func stop(code: UInt16 = 1000, reason: String = "", error: ReplicationError? = nil) {
         finish(error: error, closeCode: code, reason: reason)
-    }
-
-    var isPassive: Bool {
-        if case .passive = role { true } else { false }
     }
 
     // MARK: - From the transport
@@ -158,8 +162,8 @@ public actor ReplicationSession: MessageReceiver {
                     error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
                     closeCode: error.closeCode, reason: "\(error)")
             }
-            for event in events { handle(event) }
-            events.removeAll(keepingCapacity: true)
+            if events.count > 1 { events.reverse() }
+            while let event = events.popLast() { handle(event) }
         }
         frames.removeFirst(min(next, frames.count))
     }
@@ -206,7 +210,12 @@ public actor ReplicationSession: MessageReceiver {
     func tell(_ link: CollectionLink, pull event: PullEvent) { inbox.append(.pull(link, event)) }
     func tell(_ link: CollectionLink, checkpoint event: CheckpointMachine.Event) { inbox.append(.checkpoint(link, event)) }
     /// Something about the link changed outside of its machines.
-    func touch(_ link: CollectionLink) { touched.insert(link.slot) }
+    func touch(_ link: CollectionLink) {
+        guard !link.isTouched else { return }
+        link.isTouched = true
+        touched.append(link)
+    }
+
     func tellWhenNoted(_ link: CollectionLink) { inbox.append(.noteIsUnderWay(link)) }
     func tell(blobs event: BlobEvent) { inbox.append(.blob(event)) }
 
@@ -218,19 +227,20 @@ public actor ReplicationSession: MessageReceiver {
         var next = 0
         var (pushes, pulls, checkpoints, blobActions) = ([PushAction](), [PullAction](), [CheckpointMachine.Action](), [BlobAction]())
         while next < inbox.count, !hasEnded {
-            let event = inbox[next]
+            guard let event = inbox[next].take() else { return }
             next += 1
-            switch event {
+            switch consume event {
             case .push(let link, let event):
                 link.push?.handle(event, &pushes)
-                touched.insert(link.slot)
-                for action in pushes { perform(action, link) }
-                pushes.removeAll(keepingCapacity: true)
+                touch(link)
+                // Taken out one by one, the first last: what is looped over is copied.
+                if pushes.count > 1 { pushes.reverse() }
+                while let action = pushes.popLast() { perform(action, link) }
             case .pull(let link, let event):
                 link.pull.handle(event, &pulls)
-                touched.insert(link.slot)
-                for action in pulls { perform(action, link) }
-                pulls.removeAll(keepingCapacity: true)
+                touch(link)
+                if pulls.count > 1 { pulls.reverse() }
+                while let action = pulls.popLast() { perform(action, link) }
             case .checkpoint(let link, let event):
                 guard let progress = link.checkpoint.map({ _ in link.progress }) else { continue }
                 link.checkpoint?.handle(event, progress, &checkpoints)
@@ -300,11 +310,11 @@ public actor ReplicationSession: MessageReceiver {
     }
 
     private func takeStock() {
-        let slots = touched
-        touched = []
+        let touched = touched
+        self.touched = []
         let wereComplete = incompletePulls == 0
-        for slot in slots {
-            let link = links[slot]
+        for link in touched {
+            link.isTouched = false
             counters.add(link.counts - link.countsSeen)
             link.countsSeen = link.counts
             if !link.incomingDeltas.isEmpty { applyDeltas(link) }
@@ -312,7 +322,7 @@ public actor ReplicationSession: MessageReceiver {
             link.bytesSeen = link.bufferedBytes
             if isPassive {
                 let stalls = link.push.map { ($0.feed.stall.map { [$0] } ?? []) + $0.held.first } ?? []
-                counters.stand(slot, at: stalls.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
+                counters.stand(link.slot, at: stalls.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
             }
             let outgoing = link.push?.ledger.bytesAtHand ?? 0
             outgoingBytes += outgoing - link.outgoingSeen

@@ -41,6 +41,8 @@ struct AcknowledgedVersions {
 
     mutating func noted(_ batch: Batch) {
         batchesInFlight -= 1
-        for mark in batch.marks where versions[mark.id] == mark.version { versions[mark.id] = nil }
+        for mark in batch.marks {
+            if let index = versions.index(forKey: mark.id), versions[index].value == mark.version { versions.remove(at: index) }
+        }
     }
 }

@@ -21,6 +21,10 @@ struct ArrivalQueue {
     ///
     /// - Parameter onePerDocument: the next revision of a document waits for the end of the one before.
     mutating func take(rows: Int, bytes limit: Int, onePerDocument: Bool, where isFree: (DocumentID) -> Bool) -> [ReceivedRevision] {
+        if revisions.count <= rows, bytes <= limit, !onePerDocument, revisions.allSatisfy({ isFree($0.id) }) {
+            defer { (revisions, bytes) = ([], 0) }
+            return revisions
+        }
         var taken: [ReceivedRevision] = []
         var left: [ReceivedRevision] = []
         /// Of a document that is not free, nothing later may be taken either.
@@ -116,8 +120,8 @@ struct Batches {
     mutating func leave(_ id: DocumentID, _ size: Int) {
         count -= 1
         bytes -= size
-        guard let others = documents[id] else { return }
-        documents[id] = others > 1 ? others - 1 : nil
+        guard let index = documents.index(forKey: id) else { return }
+        if documents.values[index] > 1 { documents.values[index] -= 1 } else { documents.remove(at: index) }
     }
 
     /// A revision leaves its batch until its blobs are here.

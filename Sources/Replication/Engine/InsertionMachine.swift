@@ -116,12 +116,13 @@ struct InsertionMachine {
 
     /// Gathers what arrived into batches: at once when nothing more is expected, else when enough has come or time is up.
     mutating func advance(expectsMore: Bool, _ actions: inout [PullAction]) {
-        let limits = settings.limits
-        if batches.running < limits.insertionBatchesInFlight, let (batch, revisions) = batches.beginReady() {
+        // By themselves: to copy all limits for each event costs more than what is done here.
+        let running = settings.limits.insertionBatchesInFlight
+        if batches.running < running, let (batch, revisions) = batches.beginReady() {
             judge(batch, revisions, &actions)
         }
-        guard !arrivals.isEmpty, batches.running < limits.insertionBatchesInFlight else { return }
-        if arrivals.count >= limits.insertionBatchRows || arrivals.bytes >= limits.insertionBatchBytes / 4
+        guard !arrivals.isEmpty, batches.running < running else { return }
+        if arrivals.count >= settings.limits.insertionBatchRows || arrivals.bytes >= settings.limits.insertionBatchBytes / 4
             || !expectsMore && batches.running == 0
         {
             begin(&actions)
@@ -309,9 +310,9 @@ struct InsertionMachine {
     ) {
         guard case .storing(let revisions, let attempt)? = batches.step(batch) else { return }
         var moved: [CheckedRevision] = []
-        for (storable, outcome) in zip(revisions, outcomes) {
-            let revision = storable.revision
-            switch outcome {
+        for index in 0..<min(revisions.count, outcomes.count) {
+            let revision = revisions[index].revision
+            switch outcomes[index] {
             case .moved where attempt < settings.limits.resolveAttempts:
                 moved.append(revision)
                 continue

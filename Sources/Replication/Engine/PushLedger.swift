@@ -66,7 +66,7 @@ struct PushLedger {
         var wasOfferedAfterPull = false
     }
 
-    private struct Entry {
+    struct Entry {
         var phase: Phase
         /// The newest sequence at which it changed on its way.
         var successor: SequenceNumber?
@@ -80,7 +80,7 @@ struct PushLedger {
         }
     }
 
-    private var entries: [DocumentID: Entry] = [:]
+    private var entries = LedgerTable()
     private var tracker: LocalSequenceTracker
     /// Documents in phase `due`, in order.
     private var due: [DocumentID] = []
@@ -112,7 +112,7 @@ struct PushLedger {
     var dueCount: Int { due.count }
     var wantedCount: Int { wanted.count }
 
-    func phase(of id: DocumentID) -> Phase? { entries[id]?.phase }
+    func phase(of id: DocumentID) -> Phase? { entries.place(of: id).map { entries.slots[$0].phase } }
 
     // MARK: - Sequences
 
@@ -124,7 +124,8 @@ struct PushLedger {
     /// Says whether a document that was read begins a trip now. If its entry waits, the new row takes its place; if an earlier revision
     /// is under way, this one waits for its end and is read again then.
     mutating func mayBegin(_ document: inout OutgoingDocument) -> Bool {
-        guard let entry = entries[document.id] else { return true }
+        guard let place = entries.place(of: document.id) else { return true }
+        let entry = entries.slots[place]
         switch entry.phase {
         case .due(let parked), .deferred(let parked), .awaitingPull(let parked):
             if case .due = entry.phase { due.removeAll { $0 == document.id } }
@@ -141,15 +142,15 @@ struct PushLedger {
             // The same row once more, from the list of what was kept back: its own trip settles it.
             if entry.sequence == document.sequence { return false }
             if let older = entry.successor, older != document.sequence { tracker.complete(older) }
-            entries[document.id]?.successor = document.sequence
+            entries.change(place, successor: document.sequence)
             return false
         }
     }
 
     /// Says whether a document may be announced now. For one that was to be read again, the row that is at hand will do.
     mutating func isFree(_ id: DocumentID) -> Bool {
-        guard let entry = entries[id] else { return true }
-        guard case .due = entry.phase else { return false }
+        guard let place = entries.place(of: id) else { return true }
+        guard case .due = entries.slots[place].phase else { return false }
         due.removeAll { $0 == id }
         remove(id)
         return true
@@ -166,10 +167,14 @@ struct PushLedger {
     mutating func forget(_ id: DocumentID) { remove(id) }
 
     mutating func move(_ id: DocumentID, to phase: Phase) {
-        guard let index = entries.index(forKey: id) else { return insert(id, Entry(phase: phase)) }
-        account(for: entries.values[index].phase, -1)
-        entries.values[index].phase = phase
+        guard let place = entries.place(of: id) else { return insert(id, Entry(phase: phase)) }
+        move(place, to: phase)
+    }
+
+    private mutating func move(_ place: Int, to phase: Phase) {
+        account(for: entries.slots[place].phase, -1)
         account(for: phase, 1)
+        entries.change(place, to: phase)
     }
 
     /// The peer wants it: it is sent when there is room.
@@ -179,10 +184,10 @@ struct PushLedger {
     }
 
     /// Takes what is to be sent next; nil where nothing waits, or there is no room.
-    mutating func sendNext(_ limits: ReplicationLimits) -> OutgoingDocument? {
+    mutating func sendNext() -> OutgoingDocument? {
         while wanted.count > 0, inFlight < limits.revisionsInFlight, inFlightBytes < limits.revisionBytesInFlight {
-            guard let id = wanted.next(), case .wanted(let document)? = entries[id]?.phase else { continue }
-            move(id, to: .sent(document))
+            guard let id = wanted.next(), let place = entries.place(of: id), case .wanted(let document) = entries.slots[place].phase else { continue }
+            move(place, to: .sent(document))
             return document
         }
         return nil
@@ -220,7 +225,7 @@ struct PushLedger {
 
     /// Documents that the peer is to be told of once more, unless they are on their way.
     mutating func callBack(_ ids: [DocumentID]) {
-        for id in ids where entries[id] == nil {
+        for id in ids where entries.place(of: id) == nil {
             insert(id, Entry(phase: .due(Parked(sequence: 0))))
             due.append(id)
         }
@@ -259,7 +264,7 @@ struct PushLedger {
     /// What waits and is chosen is read again.
     private mutating func wake(where chosen: (Phase) -> Parked?) {
         guard waiting > 0 else { return }
-        for (id, entry) in entries.sorted(by: { $0.key < $1.key }) {
+        for (id, entry) in entries.sorted {
             guard let parked = chosen(entry.phase) else { continue }
             remove(id)
             insert(id, Entry(phase: .due(parked), successor: entry.successor))
@@ -278,16 +283,15 @@ struct PushLedger {
         let ids = Array(due.prefix(limit))
         due.removeFirst(ids.count)
         return ids.compactMap { id in
-            guard case .due(let parked)? = entries[id]?.phase else { return nil }
-            entries[id]?.phase = .reading(parked)
+            guard let place = entries.place(of: id), case .due(let parked) = entries.slots[place].phase else { return nil }
+            entries.change(place, to: .reading(parked))
             return (id, parked.peerVersion)
         }
     }
 
     /// What was asked for came, or the document is gone. Says what is known of it, when it may begin a trip.
     mutating func readAgain(_ id: DocumentID, _ document: OutgoingDocument?) -> Parked? {
-        guard let entry = entries[id], case .reading(let parked) = entry.phase else { return nil }
-        remove(id)
+        guard let place = entries.place(of: id), case .reading(let parked) = entries.slots[place].phase, let entry = remove(id) else { return nil }
         guard let document else {
             tracker.complete(parked.sequence)
             if let successor = entry.successor { tracker.complete(successor) }
@@ -305,13 +309,13 @@ struct PushLedger {
     mutating func count(_ change: (inout ReplicationCounts) -> Void) { change(&counts) }
 
     private mutating func insert(_ id: DocumentID, _ entry: Entry) {
-        entries[id] = entry
         account(for: entry.phase, 1)
+        if let replaced = entries.insert(id, entry) { account(for: replaced.phase, -1) }
     }
 
     @discardableResult
     private mutating func remove(_ id: DocumentID) -> Entry? {
-        guard let entry = entries.removeValue(forKey: id) else { return nil }
+        guard let entry = entries.remove(id) else { return nil }
         account(for: entry.phase, -1)
         return entry
     }

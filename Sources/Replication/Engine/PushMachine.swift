@@ -104,8 +104,9 @@ struct PushMachine {
     }
 
     private mutating func advance(_ actions: inout [PushAction]) {
-        while let document = ledger.sendNext(settings.limits) {
-            actions += settings.pulls ? [.tellPull(document.id, document.version), .send(document)] : [.send(document)]
+        while let document = ledger.sendNext() {
+            if settings.pulls { actions.append(.tellPull(document.id, document.version)) }
+            actions.append(.send(document))
         }
         offer(&actions)
         judge(&actions)
@@ -143,7 +144,7 @@ struct PushMachine {
     }
 
     private mutating func offer(_ actions: inout [PushAction]) {
-        guard let (list, documents) = lists.begin(settings.limits) else { return }
+        guard !lists.ready.isEmpty, let (list, documents) = lists.begin(settings.limits) else { return }
         for document in documents { ledger.move(document.id, to: .offered(document)) }
         actions.append(.offer(list, documents))
     }
@@ -157,7 +158,7 @@ struct PushMachine {
         guard feed.accept(page) else { return }
         if settings.style == .propose {
             // Begun before the position is claimed, so that a checkpoint saved meanwhile does not pass them.
-            for document in page.documents { ledger.read(document.sequence) }
+            for index in page.documents.indices { ledger.read(page.documents[index].sequence) }
             ledger.read(through: page.next.sequence)
         }
         if !page.documents.isEmpty { nextPage = PushPage(documents: page.documents, from: from) }
@@ -197,8 +198,8 @@ struct PushMachine {
         var now: [OutgoingDocument] = []
         now.reserveCapacity(page.documents.count)
         var begun: [DocumentID: Version] = [:]
-        for (index, original) in page.documents.enumerated() {
-            var document = original
+        for index in page.documents.indices {
+            var document = page.documents[index]
             if echoes.holds(document), !settings.limits.has(.echo) {
                 held.release(document.id)
                 ledger.skip(document)
@@ -318,7 +319,7 @@ struct PushMachine {
             case .wanted(let known):
                 document.cutHistory(known)
                 ledger.want(document)
-            case .has: hold(id, document.version, &actions)
+            case .has: hold(document, &actions)
             case .declined: ledger.finish(id)
             case .conflict(let current?) where document.offers < settings.limits.offersPerDocument:
                 ledger.move(id, to: .comparing(document))
@@ -356,14 +357,14 @@ struct PushMachine {
         fail(document, error, isFinal: !settings.pulls, &actions)
     }
 
-    private mutating func hold(_ id: DocumentID, _ version: Version, _ actions: inout [PushAction]) {
-        let stale = settings.limits.has(.staleMark) ? ledger.phase(of: id)?.document?.history.first : nil
-        if settings.style == .propose { acknowledged.add(id, stale ?? version) }
-        if settings.pulls { actions.append(.tellPull(id, version)) }
-        if ledger.phase(of: id)?.document?.isEndOfBranch == true {
-            ledger.goOn(id, peerVersion: version)
+    private mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
+        let stale = settings.limits.has(.staleMark) ? document.history.first : nil
+        if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) }
+        if settings.pulls { actions.append(.tellPull(document.id, document.version)) }
+        if document.isEndOfBranch {
+            ledger.goOn(document.id, peerVersion: document.version)
         } else {
-            ledger.finish(id, peerVersion: version)
+            ledger.finish(document.id, peerVersion: document.version)
         }
         // It changes fast: what the peer holds is to be known to the store before it is pruned there.
         if settings.style == .propose, ledger.hasDue { note(&actions) }
@@ -373,7 +374,7 @@ struct PushMachine {
         guard case .sent(let document)? = ledger.phase(of: id) else { return }
         ledger.count { $0.pushed += 1 }
         report(document, nil, &actions)
-        hold(id, document.version, &actions)
+        hold(document, &actions)
         if ledger.waiting == 0 { retry.reset() }
         if acknowledged.unsavedCount >= settings.limits.unsavedMarks { note(&actions) }
     }

@@ -1,0 +1,55 @@
+import Documents
+
+/// The entries of a ``PushLedger``. An entry keeps its place while it is there, so that it is looked up once and then changed where it is.
+struct LedgerTable {
+    private var places: [DocumentID: Int] = [:]
+    /// By place; one that is free has an entry of no document.
+    private(set) var slots: [PushLedger.Entry] = []
+    private var free: [Int] = []
+
+    private static let blank = PushLedger.Entry(phase: .due(.init(sequence: 0)))
+
+    func place(of id: DocumentID) -> Int? { places.isEmpty ? nil : places[id] }
+
+    /// In the order of their documents.
+    var sorted: [(DocumentID, PushLedger.Entry)] {
+        places.sorted { $0.key < $1.key }.map { ($0.key, slots[$0.value]) }
+    }
+
+    mutating func change(_ place: Int, to phase: consuming PushLedger.Phase) { slots[place].phase = phase }
+
+    mutating func change(_ place: Int, successor: SequenceNumber) { slots[place].successor = successor }
+
+    /// - Returns: the entry that the document had.
+    @discardableResult
+    mutating func insert(_ id: DocumentID, _ entry: consuming PushLedger.Entry) -> PushLedger.Entry? {
+        if let place = place(of: id) {
+            let old = slots[place]
+            slots[place] = entry
+            return old
+        }
+        if let place = free.popLast() {
+            slots[place] = entry
+            places[id] = place
+        } else {
+            places[id] = slots.count
+            slots.append(entry)
+        }
+        return nil
+    }
+
+    mutating func remove(_ id: DocumentID) -> PushLedger.Entry? {
+        guard !places.isEmpty, let place = places.removeValue(forKey: id) else { return nil }
+        var entry = Self.blank
+        swap(&entry, &slots[place])
+        if places.isEmpty, slots.count > Self.kept {
+            (slots, free) = ([], [])
+        } else {
+            free.append(place)
+        }
+        return entry
+    }
+
+    /// Places kept for reuse once the table has run empty.
+    private static let kept = 1_024
+}
