@@ -40,7 +40,7 @@ private let wrong: [Wrong] = [
     Wrong(replicator("collections: { _default: { channels: [ good, ‸\"bad,name\" ] } }"), "a channel", "no comma"),
     Wrong(listener("authenticator: none\n    collections: [ ‸plant.readings ]"), "none of its databases has the collection \"plant.readings\""),
     // Syntax, by libyaml.
-    Wrong("data: a\n‸\tplugins: b", "syntax", "tab character"),
+    Wrong("data: a\n‸\tplugins: b", "syntax", "a tab stands here"),
     Wrong("data: [ a, b\nlog‸: {}\n", "syntax", "did not find expected ',' or ']'", "line 1, column 7"),
     Wrong("data: \"a\n\n‸", "syntax", "unexpected end of stream", "line 1, column 7"),
     Wrong("listeners:\n  - name: a\n  ‸databases: [ main ]\n - x", "syntax"),
