@@ -14,12 +14,14 @@ public struct AdminServer: Sendable {
     /// Reads the configuration again; wired by the command that knows where it came from.
     let reload: @Sendable () async throws -> [String]
     private let history: History
+    private let rehearsals: RehearsalRoutes
 
-    public init(agent: Agent, reload: @escaping @Sendable () async throws -> [String]) {
+    package init(agent: Agent, rehearse: @escaping Rehearse, reload: @escaping @Sendable () async throws -> [String]) {
         self.agent = agent
         self.reload = reload
         logger = agent.logs.logger(.http)
         history = History(agent: agent)
+        rehearsals = RehearsalRoutes(agent: agent, rehearse: rehearse)
     }
 
     /// Where the local socket is.
@@ -110,7 +112,7 @@ public struct AdminServer: Sendable {
             },
         ] + ReplicatorRoutes(agent: agent).routes + ListenerRoutes(agent: agent).routes + ConflictRoutes(agent: agent).routes + PluginRoutes(agent: agent).routes
             + EventRoutes(agent: agent).routes + DocumentRoutes(agent: agent).routes + BlobRoutes(agent: agent).routes
-            + history.routes + DashboardRoutes.routes
+            + history.routes + rehearsals.routes + DashboardRoutes.routes
     }
 }
 

@@ -32,17 +32,19 @@ function steps(times, values) {
 function chart(title, figures, lines, isCounter, words) {
   const times = isCounter ? figures.at.slice(1) : figures.at;
   const end = figures.at[figures.at.length - 1];
-  const begin = end - 3600;
+  // All that there is of the hour, and no less than five minutes.
+  const span = Math.min(3600, Math.max(300, end - figures.at[0]));
+  const begin = end - span;
   const series = lines.map(([name, label]) => ({ label, values: isCounter ? steps(figures.at, figures[name]) : figures[name] }));
   const top = Math.max(...series.flatMap((entry) => entry.values), 0);
-  const x = (time) => ((time - begin) / 3600) * WIDTH;
+  const x = (time) => ((time - begin) / span) * WIDTH;
   const y = (value) => HEIGHT - BOTTOM - (top > 0 ? (value / top) * (HEIGHT - BOTTOM - 6) : 0);
   const said = series.map(({ label, values }) => `${label} now ${words(values[values.length - 1])}`).join(", ");
   return h("figure", { class: "chart", "data-key": title },
     h("figcaption", null, h("strong", null, title), h("span", { class: "faint" }, ` at most ${words(top)}`)),
-    h("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}: ${said}; at most ${words(top)} in the last hour` },
+    h("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}: ${said}; at most ${words(top)}` },
       h("line", { class: "axis", x1: 0, x2: WIDTH, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM }),
-      h("text", { class: "tick", x: 0, y: HEIGHT - 2 }, "1 h ago"),
+      h("text", { class: "tick", x: 0, y: HEIGHT - 2 }, `${duration(span).replace(/ 0 min$| \d+ s$/, "")} ago`),
       h("text", { class: "tick", x: WIDTH, y: HEIGHT - 2, "text-anchor": "end" }, "now"),
       series.map(({ values }, index) => {
         const points = values.map((value, at) => `${x(times[at]).toFixed(1)},${y(value).toFixed(1)}`);

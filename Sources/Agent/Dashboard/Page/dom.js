@@ -119,7 +119,7 @@ export const card = (title, ...rest) => h("section", { class: "card" }, title &&
 
 export const empty = (words) => h("p", { class: "empty" }, words);
 
-export const pairs = (list) => h("dl", { class: "pairs" }, list.filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+export const pairs = (list, look = "") => h("dl", { class: `pairs ${look}` }, list.filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 
 /** A table that scrolls by itself where it is too wide, by keyboard too. */
 export function table(caption, heads, lines, key) {
@@ -155,7 +155,7 @@ const dialog = () => document.getElementById("dialog");
 /** Shows something in front, with a way out. */
 export function front(title, ...rest) {
   const box = dialog();
-  box.replaceChildren(h("header", null, h("h2", { id: "dialog-title" }, title), button("Close", () => box.close(), { class: "quiet" })),
+  box.replaceChildren(h("div", { class: "head" }, h("h2", { id: "dialog-title" }, title), button("Close", () => box.close(), { class: "quiet" })),
     h("div", { class: "front" }, rest));
   if (!box.open) box.showModal();
 }
@@ -165,7 +165,7 @@ export function ask(title, words, verb) {
   return new Promise((answer) => {
     const box = dialog();
     let said = false;
-    box.replaceChildren(h("header", null, h("h2", { id: "dialog-title" }, title)), h("div", { class: "front" }, h("p", null, words),
+    box.replaceChildren(h("div", { class: "head" }, h("h2", { id: "dialog-title" }, title)), h("div", { class: "front" }, h("p", null, words),
       h("p", { class: "buttons" },
         button(verb, () => { said = true; box.close(); }, { class: "primary", autofocus: true }),
         button("Cancel", () => box.close()))));

@@ -35,7 +35,7 @@ function draw() {
   show(place("about"), `${plural(agent.databases.length, "database")}, ${plural(agent.listeners.length, "listener")}, ${plural(agent.replicators.length, "replicator")} · `
     + `version ${agent.version} · up ${duration(agent.uptime_seconds)} · ${bytes(agent.resident_bytes)}`);
   const health = place("health");
-  const words = { ok: "All is well", attention: `${plural(agent.attention.length, "thing")} to look at`, unhealthy: `Unhealthy: ${plural(agent.attention.length, "thing")} to mend` };
+  const words = { ok: "All is well", attention: `${plural(agent.attention.length, "thing")} to look at`, unhealthy: `Unhealthy: ${plural(agent.attention.filter((entry) => entry.gravity === "unhealthy").length, "thing")} to mend` };
   show(health, words[agent.health] ?? agent.health);
   health.className = `pill ${agent.health}`;
   document.title = `${agent.attention.length ? `(${agent.attention.length}) ` : ""}${TITLES[state.path[0] ?? ""]} · Nightjar`;
@@ -44,7 +44,7 @@ function draw() {
     + agent.listeners.reduce((sum, listener) => sum + listener.held + listener.refused_by_peers.length + listener.more_refused_by_peers, 0);
   badge("conflicts", totals.conflicts, "pending");
   badge("held", totals.held, "waiting");
-  badge("plugins", agent.plugins.filter((plugin) => plugin.refused || plugin.failing.length || plugin.state !== "active" && plugin.state !== "unused").length, "to look at");
+  badge("plugins", agent.plugins.filter((plugin) => plugin.refused || plugin.failing.length || ["refused", "missing"].includes(plugin.state)).length, "to look at");
   badge("replicators", agent.replicators.filter((replicator) => replicator.error).length, "with an error");
   view?.draw(place("view"));
 }

@@ -18,6 +18,12 @@ export function overview(state) {
   };
 }
 
+/** Where a kind of trouble can be looked at. */
+const WHERE = {
+  documents_held: ["#/held", "Show the documents"], documents_refused: ["#/held", "Show the documents"],
+  documents_unrouted: ["#/held", "Show the documents"], conflicts_pending: ["#/conflicts", "Show the conflicts"],
+};
+
 function attention(agent) {
   if (!agent.attention.length && !agent.plugin_folder_problems.length) {
     return h("section", { class: "card fine", "data-key": "attention" }, h("h2", null, "Nothing needs a hand"));
@@ -29,7 +35,8 @@ function attention(agent) {
         h("p", { class: "subject" }, h("span", { class: `mark ${entry.gravity}` }, entry.gravity === "unhealthy" ? "Mend" : "Look"), " ",
           link(entry.subject), entry.since && h("span", { class: "faint" }, " since ", ago(entry.since))),
         h("p", null, entry.text),
-        entry.remedy && h("p", { class: "remedy" }, "What to do: ", entry.remedy))),
+        entry.remedy && h("p", { class: "remedy" }, "What to do: ", entry.remedy),
+        WHERE[entry.kind] && h("p", null, h("a", { href: WHERE[entry.kind][0], "aria-label": `${WHERE[entry.kind][1]}, ${entry.subject}` }, WHERE[entry.kind][1])))),
       agent.plugin_folder_problems.map((problem) => h("li", { class: "attention" }, h("p", null, problem)))));
 }
 

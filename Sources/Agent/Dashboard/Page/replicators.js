@@ -26,7 +26,7 @@ const DIRECTIONS = { push: "pushes to", pull: "pulls from", push_and_pull: "push
 function one(state, replicator, isChosen) {
   const flow = state.rates[`replicator ${replicator.name}`];
   const { completed, total } = replicator.progress;
-  const share = total > 0 ? Math.min(1, completed / total) : 1;
+  const share = total > 0 ? Math.min(1, completed / total) : replicator.activity === "idle" ? 1 : 0;
   const isStopped = replicator.activity === "stopped";
   const waits = replicator.next_retry_at && (Date.parse(replicator.next_retry_at) - Date.now()) / 1000;
   return h("section", { class: isChosen ? "card chosen" : "card", "data-key": replicator.name, "aria-label": `Replicator ${replicator.name}` },
