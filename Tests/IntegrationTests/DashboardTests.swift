@@ -3,6 +3,11 @@ import Glibc
 import TestSupport
 import Testing
 
+/// Debian's names of Chromium.
+private enum Browser {
+    static let path: String? = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].first { TemporaryFolder.isThere($0) }
+}
+
 /// The page that the agent serves at its admin port, and what it asks the agent for.
 @Suite(
     "The dashboard", .serialized,
@@ -149,14 +154,11 @@ struct DashboardTests {
         #expect(try await !Subprocess.run("/bin/ls", [agent.folder.path("data")]).output.contains("rehearsal-"))
     }
 
-    /// Debian's names of the browser.
-    private static let browser: String? = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].first { TemporaryFolder.isThere($0) }
-
     /// What the page has become in a real browser when its first answers were there.
     private func rendered(_ port: Int, _ view: String) async throws -> String {
         let folder = try TemporaryFolder()
         let outcome = try await Subprocess.run(
-            try #require(Self.browser),
+            try #require(Browser.path),
             [
                 "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=\(folder.path)", "--virtual-time-budget=5000", "--dump-dom",
                 "http://127.0.0.1:\(port)/#/\(view)",
@@ -165,8 +167,8 @@ struct DashboardTests {
         return outcome.output
     }
 
-    @Test("a browser shows what the API says, and text of documents as text", .enabled(if: browser != nil, "there is no chromium in /usr/bin"))
-    func browser() async throws {
+    @Test("a browser shows what the API says, and text of documents as text", .enabled(if: Browser.path != nil, "there is no chromium in /usr/bin"))
+    func shows() async throws {
         let agent = try sharedAgent()
         let port = try agent.port("admin")
         let evil = "<img src=x onerror=document.title='broken'>"
