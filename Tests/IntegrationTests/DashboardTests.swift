@@ -107,10 +107,14 @@ struct DashboardTests {
             try await agent.admin.get("/api/log").json.asArray?.contains { $0["message"]?.asString == "suspended" && $0["replicator"]?.asString == "local" } == true
         }
         var held: [HeldConnection] = []
-        for _ in 0..<70 { held.append(try await probe.begin(Array("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))) }
         // The head alone: a stream that is taken does not end.
         let ask = Array("HEAD /api/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
-        try await eventually("a further stream is refused") { String(decoding: try await probe.raw(ask), as: UTF8.self).hasPrefix("HTTP/1.1 503") }
+        var isFull = false
+        while !isFull, held.count < 100 {
+            held.append(try await probe.begin(Array("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)))
+            isFull = String(decoding: try await probe.raw(ask), as: UTF8.self).hasPrefix("HTTP/1.1 503")
+        }
+        #expect(isFull && held.count >= 60)
         #expect(try await probe.get("/api/status").status == 200)
         held.removeAll()
         try await eventually("the places are free again") { String(decoding: try await probe.raw(ask), as: UTF8.self).hasPrefix("HTTP/1.1 200") }
