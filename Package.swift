@@ -122,6 +122,11 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
+            // The dashboard's page, in the program itself: HTML, CSS and JavaScript as they were written.
+            resources: [
+                "index.html", "style.css", "icon.svg", "main.js", "api.js", "dom.js", "overview.js", "charts.js", "replicators.js", "plugins.js",
+                "conflicts.js", "documents.js", "log.js",
+            ].map { .embedInCode("Dashboard/Page/\($0)") },
             swiftSettings: strict
         ),
         .executableTarget(

@@ -12,16 +12,19 @@ public struct AgentService: Sendable {
     let signals: StopGuard
     /// Reads the configuration anew.
     let load: @Sendable () throws -> AgentSettings
+    /// What the dashboard's rehearsals run.
+    let rehearse: Rehearse
     /// Called once, when everything accepts connections, with every bound address.
     let ready: @Sendable ([String]) -> Void
 
-    public init(
+    package init(
         settings: AgentSettings, logs: LogSink, environment: Environment, signals: StopGuard, load: @escaping @Sendable () throws -> AgentSettings,
-        ready: @escaping @Sendable ([String]) -> Void
+        rehearse: @escaping Rehearse, ready: @escaping @Sendable ([String]) -> Void
     ) {
         self.logs = logs
         self.signals = signals
         self.load = load
+        self.rehearse = rehearse
         self.ready = ready
         agent = Agent(settings: settings, logs: logs, environment: environment)
     }
@@ -48,7 +51,7 @@ public struct AgentService: Sendable {
         early.cancel()
         for line in agent.settings.advice(plugins: nil) { logs.logger(.database).warning("\(line)") }
         let load = load
-        let admin = AdminServer(agent: agent) { try await agent.reload(load) }
+        let admin = AdminServer(agent: agent, rehearse: rehearse) { try await agent.reload(load) }
         let announcer = Announcer(expected: admin.sideCount) { addresses in
             let listeners = agent.listeners.flatMap { listener in
                 listener.addresses.map { "\(listener.settings.name.value)=\($0)" }

@@ -207,6 +207,13 @@ public final class PluginHost: Sendable {
     /// Every plugin, also those that are refused or gone, ascending by name.
     public func status() -> [PluginStatus] { core.allRecords().map { $0.status() } }
 
+    /// The files of the version in force: the plugin's own, the modules that it can reach, and its tests, with paths from the plugins folder.
+    package func source(_ plugin: String) throws(PluginError) -> (version: String, files: [(path: String, bytes: [UInt8])]) {
+        let source = try versionInForce(try known(plugin)).source
+        let modules = source.modules.values.sorted { $0.path < $1.path }
+        return (source.version, ([source.main] + modules + (source.tests.map { [$0] } ?? [])).map { (path: $0.path, bytes: $0.bytes) })
+    }
+
     /// What is wrong with the folder itself and with files that are no plugin's.
     public func folderProblems() -> [PluginProblem] { core.folderProblems.withLock { $0 } }
 

@@ -11,13 +11,15 @@ public final class EventProbe: Sendable {
     private let heard = Heard()
 
     /// Returns when the stream has begun: it tells the status of replicators first, so the agent needs one.
-    public init(_ agent: AgentProcess) async throws {
+    ///
+    /// - Parameter query: of the request, with its question mark.
+    public init(_ agent: AgentProcess, query: String = "") async throws {
         let address = agent.admin.address
         let heard = heard
         Task.detached {
             try? await offThread {
                 let socket = try Socket(address)
-                try socket.send(Array("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+                try socket.send(Array("GET /api/events\(query) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
                 while !heard.isOver.withLock({ $0 }) {
                     let part = try socket.receive()
                     if part.isEmpty { return }

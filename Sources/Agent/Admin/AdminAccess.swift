@@ -16,7 +16,7 @@ struct AdminAccess: Sendable {
     let token: String?
 
     /// - Returns: `everybody` for a load balancer without the token, which is told whether the agent is healthy and not why: reasons name
-    ///   documents and plugins.
+    ///   documents and plugins; and for the dashboard's own files, which hold nothing and ask for the token.
     /// - Throws: ``HTTPError`` 400, 401 or 403 that says why.
     func check(_ request: HTTPRequest) throws(HTTPError) -> Level {
         let hosts = hosts(request)
@@ -35,7 +35,8 @@ struct AdminAccess: Sendable {
         guard let token else { return .everything }
         let shown = Array((request.headers.first("Authorization") ?? "").utf8)
         if constantTimeEquals(shown, Array("Bearer \(token)".utf8)) { return .everything }
-        if ["/health", "/live", "/ready"].contains(request.path), ["GET", "HEAD"].contains(request.method) { return .everybody }
+        let isOpen = ["/health", "/live", "/ready"].contains(request.path) || DashboardRoutes.isPage(request.path)
+        if isOpen, ["GET", "HEAD"].contains(request.method) { return .everybody }
         throw HTTPError(
             401,
             "\(shown.isEmpty ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" with admin.token of the agent's "

@@ -13,11 +13,15 @@ public struct AdminServer: Sendable {
     let logger: Logger
     /// Reads the configuration again; wired by the command that knows where it came from.
     let reload: @Sendable () async throws -> [String]
+    private let history: History
+    private let rehearsals: RehearsalRoutes
 
-    public init(agent: Agent, reload: @escaping @Sendable () async throws -> [String]) {
+    package init(agent: Agent, rehearse: @escaping Rehearse, reload: @escaping @Sendable () async throws -> [String]) {
         self.agent = agent
         self.reload = reload
         logger = agent.logs.logger(.http)
+        history = History(agent: agent)
+        rehearsals = RehearsalRoutes(agent: agent, rehearse: rehearse)
     }
 
     /// Where the local socket is.
@@ -50,7 +54,7 @@ public struct AdminServer: Sendable {
             chmod(path, 0o600)
             await onReady("unix:\(path)")
         }
-        guard let admin = settings.admin else { return [local] }
+        guard let admin = settings.admin else { return [history, local] }
         let access = AdminAccess(address: admin.address.value, token: admin.token?.value.revealed)
         let tcp = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: access)) {
             try await ListenAddresses.resolve(interface: admin.address.value, port: admin.port.value)
@@ -62,7 +66,7 @@ public struct AdminServer: Sendable {
             }
             await onReady("\(address?.ipAddress ?? admin.address.value):\(address?.port ?? admin.port.value)")
         }
-        return [local, AdminPort(listener: tcp, settings: admin)]
+        return [history, local, AdminPort(listener: tcp, settings: admin)]
     }
 
     // MARK: - Routes
@@ -100,6 +104,7 @@ public struct AdminServer: Sendable {
             .post("api/reload") { _ in
                 Answer.json(JSONOutput.object(["done": .array(try await reload().map { .string($0) })]))
             },
+            .get("api/log") { _ in Answer.json(bytes: agent.logs.tail.json) },
             .get("metrics") { _ in
                 HTTPResponse(
                     status: 200, headers: ["Content-Type": PrometheusText.contentType],
@@ -107,6 +112,7 @@ public struct AdminServer: Sendable {
             },
         ] + ReplicatorRoutes(agent: agent).routes + ListenerRoutes(agent: agent).routes + ConflictRoutes(agent: agent).routes + PluginRoutes(agent: agent).routes
             + EventRoutes(agent: agent).routes + DocumentRoutes(agent: agent).routes + BlobRoutes(agent: agent).routes
+            + history.routes + rehearsals.routes + DashboardRoutes.routes
     }
 }
 

@@ -53,7 +53,7 @@ struct ConflictRoutes: Sendable {
     }
 
     /// Of one database or collection, or of all databases.
-    private func accesses(_ name: String?) throws -> [ConflictAccess] {
+    func accesses(_ name: String?) throws -> [ConflictAccess] {
         guard let name else { return try agent.databases.map { try ConflictAccess($0) } }
         let (database, collection) = try DocumentAccess.parse(name)
         guard let found = agent.database(database) else { throw AgentError(.notFound, "there is no database \"\(database)\"") }

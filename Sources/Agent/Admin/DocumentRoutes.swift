@@ -28,6 +28,7 @@ struct DocumentRoutes: Sendable {
                 let id = try request.parameters.require("id")
                 return answer(id, try await access(request).remove(id, revision: try request.queryValue("rev")), 200)
             },
+            .get("api/databases/:db/find", find),
             .get("api/databases/:db/export") { request in export(try access(request), includesDeleted: try includesDeleted(request)) },
             .get("api/databases/:db/last") { request in
                 let text = try request.queryValue("count")
@@ -67,6 +68,28 @@ struct DocumentRoutes: Sendable {
         var access = try DocumentAccess(database, collection: collection)
         access.saves = agent.saveDecider(database, access.collection)
         return access
+    }
+
+    /// A part of the documents whose ids begin with `prefix`, in the order of their last change, behind `since`; `next` goes on where it
+    /// is not null. Or, with `newest=true`, those that changed last.
+    @Sendable private func find(_ request: HTTPRequest) async throws -> HTTPResponse {
+        let access = try access(request)
+        let limit = try request.queryValue("limit").flatMap { Int($0) } ?? 100
+        guard (1...DocumentAccess.maximumFound).contains(limit) else {
+            throw AgentError(.invalid, "limit is 1 to \(DocumentAccess.maximumFound)")
+        }
+        if try request.queryValue("newest") == "true" {
+            let rows = try await access.last(limit, includesBodies: false)
+            return Answer.json(JSONOutput.object(["rows": .array(rows.reversed().map { DocumentLines.summary($0) }), "next": .null]))
+        }
+        let since = try request.queryValue("since").flatMap { SequenceNumber($0) } ?? 0
+        let found = try await access.find(
+            prefix: try request.queryValue("prefix") ?? "", since: since, limit: limit, includesDeleted: try includesDeleted(request))
+        return Answer.json(
+            JSONOutput.object([
+                "rows": .array(found.rows.map { DocumentLines.summary($0) }),
+                "next": found.next.map { JSONOutput.number($0) } ?? .null,
+            ]))
     }
 
     private func includesDeleted(_ request: HTTPRequest) throws -> Bool { try request.queryValue("deleted") == "true" }

@@ -8,17 +8,49 @@ import Synchronization
 /// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
 /// moved or could not move, `conflict` where one was decided or became pending, `plugin` reloads and failures, and `lost`, which
 /// tells a reader that was too slow how many it missed.
+///
+/// With `status=SECONDS` also `agent`: all of `/api/status`, so often; with `log=true` also `log`: lines of the log.
 struct EventRoutes: Sendable {
     let agent: Agent
 
     /// Seconds between two comments that show that the connection lives.
     static let keepAliveSeconds = 15
+    /// `max_event_streams`: readers at once; HTTP 503 to a further one. Leaves sockets for those who do something.
+    static let maximumStreams = 64
+
+    private let places = Places()
+
+    init(agent: Agent) { self.agent = agent }
+
+    /// Counts the readers.
+    private final class Places: Sendable {
+        let taken = Atomic<Int>(0)
+
+        func take() throws(HTTPError) -> Place {
+            guard taken.wrappingAdd(1, ordering: .relaxed).newValue <= EventRoutes.maximumStreams else {
+                taken.wrappingSubtract(1, ordering: .relaxed)
+                throw HTTPError(503, "there are \(EventRoutes.maximumStreams) readers of /api/events already (max_event_streams)")
+            }
+            return Place(self)
+        }
+    }
+
+    /// One reader's, until it is let go.
+    private final class Place: Sendable {
+        private let places: Places
+        init(_ places: Places) { self.places = places }
+        deinit { places.taken.wrappingSubtract(1, ordering: .relaxed) }
+    }
 
     var routes: [Route] {
         [
             .get("api/events") { request in
-                .stream(headers: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"]) { writer in
-                    let events = events()
+                let seconds = try Self.seconds(request)
+                let hasLog = try request.queryValue("log") == "true"
+                let place = try places.take()
+                return .stream(headers: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"]) { writer in
+                    defer { withExtendedLifetime(place) {} }
+                    let events = events(status: seconds, hasLog: hasLog)
                     // An agent that stops does not wait for its readers to go.
                     let registration = request.connection.drain.onDrain { events.finish() }
                     defer {
@@ -41,8 +73,15 @@ struct EventRoutes: Sendable {
         Array("event: \(name)\ndata: ".utf8) + data.serialize() + Array("\n\n".utf8)
     }
 
+    /// `status=SECONDS`, 1 to 60.
+    private static func seconds(_ request: HTTPRequest) throws -> Int? {
+        guard let text = try request.queryValue("status") else { return nil }
+        guard let seconds = Int(text), (1...60).contains(seconds) else { throw AgentError(.invalid, "status is 1 to 60 seconds, not \"\(text)\"") }
+        return seconds
+    }
+
     /// All events from now on, and a comment every `keepAliveSeconds`, until the buffer is finished.
-    private func events() -> EventBuffer {
+    private func events(status seconds: Int?, hasLog: Bool) -> EventBuffer {
         let running = RunningTasks()
         let buffer = EventBuffer { running.cancel() }
         var tasks: [Task<Void, Never>] = []
@@ -71,6 +110,22 @@ struct EventRoutes: Sendable {
                         let generation = agent.plugins?.status().first { $0.name == event.plugin }?.generation
                         buffer.add(Self.text("plugin", Self.report(event, generation)))
                     }
+                })
+        }
+        if let seconds {
+            tasks.append(
+                Task {
+                    while !Task.isCancelled {
+                        buffer.add(Self.text("agent", await agent.statusReport()))
+                        try? await agent.environment.time.sleep(seconds: seconds)
+                    }
+                })
+        }
+        if hasLog {
+            let lines = agent.logs.tail.stream()
+            tasks.append(
+                Task {
+                    for await line in lines { buffer.add(Array("event: log\ndata: ".utf8) + line + Array("\n\n".utf8)) }
                 })
         }
         tasks.append(

@@ -10,6 +10,7 @@ struct PluginRoutes: Sendable {
     var routes: [Route] {
         [
             .get("api/plugins") { _ in Answer.json(.array((agent.plugins?.status() ?? []).map { Agent.report($0) })) },
+            .get("api/plugins/:name/source") { try source(try $0.parameters.require("name")) },
             .post("api/plugins/reload") { _ in try await reload(nil) },
             .post("api/plugins/retry") { _ in try await retry(nil) },
             .post("api/plugins/:name/reload") { try await reload(try $0.parameters.require("name")) },
@@ -36,6 +37,21 @@ struct PluginRoutes: Sendable {
         await agent.retryConflicts()
         return Answer.json(
             .array(asked.map { JSONOutput.object(["plugin": .string($0.plugin), "uses": JSONOutput.number($0.uses)]) }), status: 202)
+    }
+
+    /// The text of the version in force, its own file first.
+    private func source(_ name: String) throws -> HTTPResponse {
+        do {
+            let (version, files) = try plugins().source(name)
+            return Answer.json(
+                JSONOutput.object([
+                    "plugin": .string(name), "version": .string(version),
+                    "files": .array(
+                        files.map { JSONOutput.object(["path": .string($0.path), "text": .string(String(decoding: $0.bytes, as: UTF8.self))]) }),
+                ]))
+        } catch let error as PluginError {
+            throw AgentError(error)
+        }
     }
 
     private func rollBack(_ name: String, _ version: String?) async throws -> HTTPResponse {

@@ -178,7 +178,7 @@ public struct DocumentAccess: Sendable {
     }
 
     /// The documents that changed last, oldest change first, tombstones included.
-    public func last(_ count: Int) async throws -> [ChangeRow] {
+    public func last(_ count: Int, includesBodies: Bool = true) async throws -> [ChangeRow] {
         let newest = try await database.read { [collection] in try $0.lastSequence(collection) }
         var window = SequenceNumber(max(1, count))
         while true {
@@ -187,7 +187,7 @@ public struct DocumentAccess: Sendable {
             let isWhole = since == 0
             var rows: [ChangeRow] = []
             while true {
-                let page = try await page(since: since, limit: 500, includesDeleted: true, includesBodies: true)
+                let page = try await page(since: since, limit: 500, includesDeleted: true, includesBodies: includesBodies)
                 guard let last = page.last else { break }
                 since = last.sequence
                 rows = Array((rows + page).suffix(count))

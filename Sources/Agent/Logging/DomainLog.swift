@@ -21,6 +21,9 @@ public final class LogSink: Sendable {
 
     private let time: any TimeSource
 
+    /// The lines written last.
+    let tail = LogTail()
+
     public init(time: any TimeSource) { self.time = time }
 
     /// Takes the levels and the format of a configuration.
@@ -87,14 +90,15 @@ public final class LogSink: Sendable {
         let time = Timestamp.format(wallNanoseconds: self.time.wallNanoseconds())
         var line: String
         let fields = metadata.sorted { $0.key < $1.key }
+        var json = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message, forTerminals: true))"
+        for (key, value) in fields { json += ",\(JSONString.quoted(key)):\(JSONString.quoted("\(value)", forTerminals: true))" }
+        json += "}"
+        tail.add(json)
         switch format {
         case .text:
             line = "\(time) \(level.rawValue) \(domain.rawValue): \(LogText.message(message))"
             for (key, value) in fields { line += " \(key)=\(LogText.value("\(value)"))" }
-        case .json:
-            line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message, forTerminals: true))"
-            for (key, value) in fields { line += ",\(JSONString.quoted(key)):\(JSONString.quoted("\(value)", forTerminals: true))" }
-            line += "}"
+        case .json: line = json
         }
         line += "\n"
         // One write a line: lines of several threads do not mix.

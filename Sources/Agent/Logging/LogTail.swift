@@ -1,0 +1,66 @@
+import Synchronization
+
+/// The last lines of the log, for who looks from afar. Each is one JSON object, as `format: json` writes it, with a `number` that grows.
+final class LogTail: Sendable {
+    /// `log_tail_lines`: kept.
+    static let maximumLines = 500
+    /// `log_tail_bytes`: of them all together.
+    static let maximumBytes = 256 << 10
+    /// `log_tail_line_bytes`: a longer line is not kept.
+    static let maximumLineBytes = 8 << 10
+    /// `log_tail_waiting`: for each who follows; the oldest are lost where he is slow.
+    private static let maximumWaiting = 200
+
+    private struct State {
+        var lines: [[UInt8]] = []
+        var bytes = 0
+        var number: UInt64 = 0
+        var followers: [UInt64: AsyncStream<[UInt8]>.Continuation] = [:]
+        var nextFollower: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// - Parameter line: a JSON object without line breaks.
+    func add(_ line: String) {
+        guard line.utf8.count <= Self.maximumLineBytes, line.utf8.first == UInt8(ascii: "{") else { return }
+        let followers = state.withLock { state in
+            state.number += 1
+            let bytes = Array("{\"number\":\(state.number),".utf8) + line.utf8.dropFirst()
+            state.lines.append(bytes)
+            state.bytes += bytes.count
+            var dropped = 0
+            while state.lines.count - dropped > Self.maximumLines || state.bytes > Self.maximumBytes {
+                state.bytes -= state.lines[dropped].count
+                dropped += 1
+            }
+            if dropped > 0 { state.lines.removeFirst(dropped) }
+            return (bytes, Array(state.followers.values))
+        }
+        for follower in followers.1 { follower.yield(followers.0) }
+    }
+
+    /// What is kept, the oldest first, as a JSON array.
+    var json: [UInt8] {
+        var json = [UInt8(ascii: "[")]
+        for line in state.withLock({ $0.lines }) {
+            if json.count > 1 { json.append(UInt8(ascii: ",")) }
+            json += line
+        }
+        return json + [UInt8(ascii: "]")]
+    }
+
+    /// Lines from now on.
+    func stream() -> AsyncStream<[UInt8]> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(Self.maximumWaiting)) { continuation in
+            let key = state.withLock { state in
+                state.nextFollower += 1
+                state.followers[state.nextFollower] = continuation
+                return state.nextFollower
+            }
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.state.withLock { $0.followers.removeValue(forKey: key) }
+            }
+        }
+    }
+}
