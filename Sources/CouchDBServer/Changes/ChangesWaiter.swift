@@ -88,7 +88,8 @@ final class ChangesWaiter: Sendable {
     private func sleep(_ nanoseconds: UInt64) async {
         let (time, wake) = (call.host.environment.time, wake)
         let timer = call.host.environment.task {
-            try? await time.sleep(nanoseconds: nanoseconds)
+            // A timer that was cancelled must not wake the wait after it: that would never sleep again.
+            guard (try? await time.sleep(nanoseconds: nanoseconds)) != nil else { return }
             wake.yield()
         }
         for await _ in wakes { break }
