@@ -15,17 +15,21 @@ struct PushChild: AsyncParsableCommand {
     @Option var secure: String?
 
     func run() async throws {
-        let pushed = try await OneShotPush.run(folder: folder, port: port, plugins: plugins, secure: secure)
+        let pushed = try await OneShotReplication.run(folder: folder, port: port, plugins: plugins, secure: secure)
         try tell("pushed=\(pushed.documents) seconds=\(pushed.cost.seconds) cpu=\(pushed.cost.cpuSeconds) peak=\(try residentMegabytes("VmHWM"))")
     }
 }
 
-/// A push of everything in a database, from the start of the replicator until it has stopped by itself.
-enum OneShotPush {
-    /// - Parameter secure: the folder of the hub's ``BenchIdentity``; nil for clear text.
-    static func run(folder: String, port: Int, plugins: String?, secure: String?) async throws -> (documents: Int, cost: Cost) {
+/// A push or pull of everything in a database, from the start of the replicator until it has stopped by itself.
+enum OneShotReplication {
+    /// - Parameters:
+    ///   - plugins: a folder with the filter `two-fields`, for a push; nil for no filter.
+    ///   - secure: the folder of the hub's ``BenchIdentity``; nil for clear text.
+    static func run(
+        folder: String, port: Int, type: ReplicatorType = .push, plugins: String? = nil, secure: String? = nil
+    ) async throws -> (documents: Int, cost: Cost) {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
-        let logger = quietLogger("push")
+        let logger = quietLogger("\(type)")
         let database = try Database.open(folder: folder, name: "gateway")
         var collection = CollectionReplication(collection: .default)
         var host: PluginHost?
@@ -40,19 +44,19 @@ enum OneShotPush {
         client.secureLayer = try secure.map { try BenchIdentity(folder: $0).client() }
         let replicator = Replicator(
             configuration: ReplicatorConfiguration(
-                name: "bench", database: database, target: target, type: .push, collections: [collection]),
+                name: "bench", database: database, target: target, type: type, collections: [collection]),
             connector: WebSocketClient(client, group: group, environment: .system), logger: logger)
         let start = Stopwatch()
         await replicator.start()
         let status = await replicator.waitUntilStopped()
         let cost = start.cost
-        if let error = status.error { throw BenchError("the push failed: \(error)") }
+        if let error = status.error { throw BenchError("the \(type) failed: \(error)") }
         guard status.counts.failed == 0, status.counts.held == 0, status.counts.rejected == 0 else {
-            throw BenchError("the push left documents behind: \(status.counts)")
+            throw BenchError("the \(type) left documents behind: \(status.counts)")
         }
         await host?.shutdown()
         database.close()
         try await group.shutdownGracefully()
-        return (Int(status.counts.pushed), cost)
+        return (Int(type == .pull ? status.counts.pulled : status.counts.pushed), cost)
     }
 }

@@ -15,6 +15,7 @@ struct AllCommand: AsyncParsableCommand {
         let scenarios: [(String, (Scratch) async throws -> Report)] = [
             ("insert", { try await InsertScenario(documents: documents, rounds: rounds).run($0) }),
             ("push", { try await PushScenario(documents: documents, rounds: rounds).run($0) }),
+            ("pull", { try await PullScenario(documents: documents, rounds: rounds).run($0) }),
             ("push-filter", { try await PushFilterScenario(documents: documents, rounds: rounds).run($0) }),
             ("filter", { _ in try FilterScenario(calls: quick ? 30_000 : 300_000).run() }),
             ("resolver", { _ in try ResolverScenario(calls: quick ? 300 : 3_000, plugins: try agent.pluginsPath()).run() }),
@@ -23,6 +24,7 @@ struct AllCommand: AsyncParsableCommand {
             ("push-tls", { try await PushTLSScenario(documents: documents, rounds: rounds).run($0) }),
             ("handshakes", { try await HandshakesScenario(seconds: quick ? 1 : 3, rounds: rounds).run($0) }),
             ("tls-memory", { try await TLSMemoryScenario(connections: quick ? 200 : 1_000, rounds: quick ? 1 : 3).run($0) }),
+            ("fleet", { try await FleetScenario(connections: quick ? 200 : 1_000, rounds: quick ? 1 : 3).run($0) }),
             ("million", { try await MillionScenario(documents: documents * 10).run($0) }),
             ("million, random ids", { try await MillionScenario(documents: documents * 10, hasRandomIDs: true).run($0) }),
             ("memory", {

@@ -26,3 +26,30 @@ struct SecondStartCommand: AsyncParsableCommand {
         try await common.report { try await SecondStartScenario(documents: documents, rounds: rounds).run($0) }
     }
 }
+
+struct PullCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pull", abstract: "A one-shot pull between two databases, against inserting the same documents.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 100_000
+    @Option var rounds = 5
+
+    func run() async throws {
+        try await common.report { try await PullScenario(documents: documents, rounds: rounds).run($0) }
+    }
+}
+
+struct FleetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fleet", abstract: "Many idle continuous pulls of one hub: the memory of each, and how long one write takes to reach all.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var connections = 1_000
+    @Option var writes = 5
+    @Option var rounds = 3
+
+    func run() async throws {
+        try await common.report { try await FleetScenario(connections: connections, writes: writes, rounds: rounds).run($0) }
+    }
+}

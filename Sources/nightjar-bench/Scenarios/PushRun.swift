@@ -51,7 +51,7 @@ struct PushRun {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let database = try Database.open(folder: hub, name: "hub")
         let (_, listener) = try await Hub.open(database, group: group, secure: secure)
-        let pushed = try await OneShotPush.run(folder: source, port: listener.port, plugins: plugins, secure: secure)
+        let pushed = try await OneShotReplication.run(folder: source, port: listener.port, plugins: plugins, secure: secure)
         let received = try await database.statistics().reduce(0) { $0 + $1.documents }
         await listener.stop()
         database.close()
