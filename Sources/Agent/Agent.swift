@@ -42,6 +42,7 @@ public actor Agent {
     }
 
     nonisolated let conflicts = ConflictHub()
+    nonisolated let roster = ReplicatorRoster()
 
     nonisolated let log: Logger
     nonisolated let attentionTimes = AttentionTimes()
@@ -269,6 +270,7 @@ public actor Agent {
             $0.replicatorSecurity[settings.name.value] = security
             $0.replicatorSecrets[settings.name.value] = ReplicatorSecrets(settings)
         }
+        roster.changed(replicators)
         await startRemembered(replicator)
     }
 
@@ -369,6 +371,7 @@ public actor Agent {
             for name in names { (state.replicatorSecurity[name], state.replicatorSecrets[name]) = (nil, nil) }
             return gone
         }
+        roster.changed(replicators)
         await withTaskGroup(of: Void.self) { tasks in
             for replicator in gone { tasks.addTask { await replicator.stop() } }
         }

@@ -67,6 +67,9 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// While false, new messages are sent plain even if they ask for compression, unless the memory for it is taken already.
     public var allowsCompression = true
 
+    /// What the first compressed frame will take, in bytes; 0 once it is taken.
+    public var compressionBytes: Int { deflater.exists ? 0 : deflater.bytes }
+
     /// How much memory compression takes. Changes have no effect once it is taken, with the first compressed frame.
     public var deflaterSize: DeflaterSize {
         get { deflater.size }

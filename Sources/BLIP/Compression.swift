@@ -49,6 +49,9 @@ struct Deflater: ~Copyable, @unchecked Sendable {
     /// Memory taken, in bytes.
     private(set) var heldBytes = 0
 
+    /// What it takes with the first compressed frame.
+    var bytes: Int { isQuick ? QuickDeflater.bytes : isUsable ? size.bytes : 0 }
+
     /// Level 0 (or below, or above 9: see `init`) turns compression off.
     init(level: Int32) {
         self.level = min(level, 9)

@@ -52,10 +52,8 @@ struct QuickDeflater: ~Copyable, @unchecked Sendable {
         heads = .allocate(capacity: 1 << Self.hashBits)
         steps = .allocate(capacity: Self.history)
         tokens = .allocate(capacity: Self.blockLength)
-        window.initialize(repeating: 0, count: Self.windowLength + 8)
+        // The others are written before anything of them decides, and pages that are never touched cost a connection of few words nothing.
         heads.initialize(repeating: 0, count: 1 << Self.hashBits)
-        steps.initialize(repeating: 0, count: Self.history)
-        tokens.initialize(repeating: 0, count: Self.blockLength)
     }
 
     deinit {

@@ -45,6 +45,8 @@ public final class MemoryBudget: Sendable {
         /// Connections that hold anything.
         fileprivate var holders = 0
         fileprivate var crowded: Set<Int> = []
+        /// Connections whose peers owe something that counts: who may have to go.
+        fileprivate var debtors: Set<Int> = []
         /// Connections with something to spare that were not asked for it.
         fileprivate var spares: Set<Int> = []
         /// What those that were asked will let go of.
@@ -108,6 +110,7 @@ public final class MemoryBudget: Sendable {
             state.holders += (bytes > 0 ? 1 : 0) - (holding.bytes > 0 ? 1 : 0)
             if holding.owedByPeer < Self.smallDebt || owedByPeer < Self.smallDebt { holding.owesSince = now }
             (holding.bytes, holding.owedByPeer) = (bytes, owedByPeer)
+            if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
             let fair = max(Self.smallestShare, limit / max(1, state.holders))
             holding.isCrowded = state.used > calm && bytes > fair
             if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
@@ -124,6 +127,19 @@ public final class MemoryBudget: Sendable {
         return standing
     }
 
+    /// Of the budget, what may be in use when a connection takes tools that it can do without.
+    private var roomForTools: Int { limit / 2 }
+
+    /// Whether there is room for tools of so many bytes, such as tables for compression. Where there is none, idle connections are asked
+    /// for theirs, so that those who came first do not keep them for good.
+    fileprivate func hasRoom(forTools bytes: Int) -> Bool {
+        let (hasRoom, trims) = state.withLock { state in
+            state.used + bytes <= roomForTools ? (true, []) : (false, askForSpares(&state))
+        }
+        for trim in trims { trim() }
+        return hasRoom
+    }
+
     /// What connections can do without goes before anybody does.
     private func askForSpares(_ state: inout State) -> [@Sendable () -> Void] {
         defer { state.spares = [] }
@@ -137,8 +153,11 @@ public final class MemoryBudget: Sendable {
     /// Takes back what peers owe the most of, until the budget holds.
     private func evict(_ state: inout State, _ now: UInt64, _ calls: inout [Call]) {
         while state.used - state.promised > limit {
-            let most = state.holdings.max { ($0.value.weight(now), $1.key) < ($1.value.weight(now), $0.key) }
-            guard let (number, holding) = most, holding.weight(now) > 0 else { return }
+            // Only debtors are looked at: a budget that many honest connections use up would else cost each of them a look at all.
+            let weights = state.debtors.map { (number: $0, weight: state.holdings[$0]?.weight(now) ?? 0) }
+            let most = weights.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
+            guard let most, most.weight > 0, let holding = state.holdings[most.number] else { return }
+            let number = most.number
             state.forget(holding, number)
             state.holdings[number]?.bytes = 0
             state.holdings[number]?.spare = 0
@@ -188,6 +207,10 @@ public final class MemoryBudget: Sendable {
             budget.set(number, bytes, owedByPeer: owedByPeer, spare: spare)
         }
 
+        /// Whether the connection may take tools of so many bytes that it can do without; it says with the next ``hold(_:owedByPeer:spare:)``
+        /// whether it took them.
+        public func hasRoom(forTools bytes: Int) -> Bool { budget.hasRoom(forTools: bytes) }
+
         /// The connection is over.
         public func giveUp() { budget.remove(number) }
     }
@@ -201,5 +224,6 @@ extension MemoryBudget.State {
         if holding.wasAsked { promised -= holding.spare }
         crowded.remove(number)
         spares.remove(number)
+        debtors.remove(number)
     }
 }

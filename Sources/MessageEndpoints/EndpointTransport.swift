@@ -214,7 +214,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         if waiting > limits.outboundBytes {
             finish(
                 ConnectionEnd(
-                    code: 1008, reason: "\(waiting) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)",
+                    code: 4001, reason: "\(waiting) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)",
                     initiatedLocally: true))
         }
     }

@@ -22,7 +22,7 @@ public struct TransportLimits: Sendable {
     public var messageBytes = 1024 * 1024
 
     /// `outbound_bytes`: what may wait for a peer that does not read. Callers stop at ``writeHighWatermark``; a connection
-    /// that reaches this bound all the same is closed with 1008.
+    /// that reaches this bound all the same is closed with 4001.
     public var outboundBytes = 16 * 1024 * 1024
 
     /// `write_high_watermark`: waiting bytes from which a connection calls itself not writable.

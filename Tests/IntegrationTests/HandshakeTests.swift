@@ -52,6 +52,18 @@ struct HandshakeTests {
         #expect(try await sharedAgent().isWell())
     }
 
+    @Test("a peer of another generation is no riddle for the operator")
+    func anotherGeneration() async throws {
+        let answer = try await refusal("edge", "/main/_blipsync", protocols: "BLIP_3+CBMobile_4")
+        #expect(answer.status == 400)
+        let agent = try sharedAgent()
+        try await eventually("the log tells of it") {
+            agent.process.errors.split(separator: "\n").contains {
+                $0.contains("turned away") && $0.contains("Couchbase Lite 4") && $0.contains("127.0.0.1") && $0.contains("offered=BLIP_3+CBMobile_4")
+            }
+        }
+    }
+
     @Test("the client's order decides among several", arguments: [
         ("BLIP_3+CBMobile_4,BLIP_3+CBMobile_3", "BLIP_3+CBMobile_3"),
         ("BLIP_3+CBMobile_2, BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"),

@@ -56,6 +56,26 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("whoever follows the events hears of replicators that a reload adds, and of one that it changes")
+    func eventsAfterAReload() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(databases: ["main", "other"]))
+        let port = try hub.port("edge")
+        let edge = try await AgentProcess.start(Configuration.edge(to: port))
+        try await edge.isSettled()
+        let events = try await EventProbe(edge)
+        let only = try await EventProbe(edge, query: "?replicator=hub")
+        let second = "  - { name: second, database: main, target: ws://127.0.0.1:\(port)/other, continuous: true }\n"
+        #expect(try await edge.reload(Configuration.edge(to: port, type: "push", more: second)).status == 0)
+        try await edge.save("late", "{}")
+        @Sendable func moved(_ by: String) -> @Sendable (String) -> Bool {
+            { text in text.split(separator: "\n").contains { $0.contains("\"replicator\":\"\(by)\"") && $0.contains("\"id\":\"late\"") } }
+        }
+        try await events.wait("the replicator that was added tells of the document") { moved("second")($0) }
+        try await events.wait("the one that was changed, too") { moved("hub")($0) }
+        try await only.wait("a reader who asked for one hears of it") { moved("hub")($0) }
+        #expect(!only.text.contains("\"replicator\":\"second\"") && !only.text.contains("\"name\":\"second\""))
+    }
+
     @Test("max_blob_bytes holds at once, and documents that were held for it are tried again")
     func blobLimit() async throws {
         let port = try freePort()

@@ -71,7 +71,25 @@ struct MemoryTests {
         var codes: [UInt16: Int] = [:]
         for (peer, _) in hostile { for await code in peer.end { codes[code, default: 0] += 1 } }
         // Some had to go, with a code that says to come back later.
-        #expect(codes[1013, default: 0] > 0)
+        #expect(codes[4001, default: 0] > 0)
+    }
+
+    /// Each of them could do with a quarter of a megabyte for what it is told.
+    @Test func manyFollowersThatAreToldAtOnceStayWithinTheBudget() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 4 << 20)
+        let hub = MemoryHub(database: database, memory: memory)
+        var followers: [Peer] = []
+        for _ in 0..<40 {
+            let follower = try await Peer(hub.connect()) { _ in nil }
+            #expect(await follower.ask("subChanges", [("continuous", "true")])?.error == nil)
+            followers.append(follower)
+        }
+        try await database.put("doc", "{\"text\":\"\(String(repeating: "spring ", count: 400))\"}")
+        for follower in followers {
+            for await request in follower.requests where request.profile == "changes" && request.body.readableBytes > 4 { break }
+        }
+        #expect(memory.used <= memory.limit)
     }
 
     /// Subscribes, and answers nothing that it is offered; it does not even close.
@@ -110,7 +128,7 @@ struct MemoryTests {
         var frames: [ByteBuffer] = []
         while let frame = blip.nextFrame() { frames.append(frame) }
         transport.executionContext.execute { [frames] in transport.write(frames) }
-        for await code in guilty.end { #expect(code == 1013) }
+        for await code in guilty.end { #expect(code == 4001) }
         #expect(await idle.ask("getCheckpoint", [("client", "alive?")])?.error?.code == 404)
     }
 

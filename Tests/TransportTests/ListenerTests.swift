@@ -264,6 +264,22 @@ import Testing
         }
     }
 
+    /// What a status shows is what another machine can use.
+    @Test func addressesThatPeersCanReach() throws {
+        func entry(_ ip: String, loopback: Bool = false, linkLocal: Bool = false) throws -> NetworkInterfaces.Entry {
+            NetworkInterfaces.Entry(interface: "x", address: try SocketAddress(ipAddress: ip, port: 0), isLoopback: loopback, isLinkLocal: linkLocal)
+        }
+        let all = [
+            try entry("127.0.0.1", loopback: true), try entry("192.0.2.7"), try entry("192.0.2.7"), try entry("::1", loopback: true),
+            try entry("fe80::1", linkLocal: true),
+        ]
+        let wildcards = [try SocketAddress(ipAddress: "0.0.0.0", port: 4984), try SocketAddress(ipAddress: "::", port: 4984)]
+        // Of IPv6 this machine has no other address.
+        #expect(ListenAddresses.reachable(wildcards, at: all).map(\.shown) == ["192.0.2.7:4984", "[::1]:4984"])
+        #expect(ListenAddresses.reachable([try SocketAddress(ipAddress: "127.0.0.1", port: 1)], at: all).map(\.shown) == ["127.0.0.1:1"])
+        #expect(ListenAddresses.reachable(wildcards, at: [all[0]]).map(\.shown) == ["127.0.0.1:4984"])
+    }
+
     @Test func interfacesAndAddresses() async throws {
         let delegate = TestDelegate()
         let logger = quietLogger()

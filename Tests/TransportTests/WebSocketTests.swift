@@ -189,7 +189,7 @@ import Testing
                 for _ in 0..<10_000 { transport.write([ByteBuffer(repeating: 1, count: 16_000)]) }
             }
             let end = await accepted.receiver.end()
-            #expect(end?.code == 1008)
+            #expect(end?.code == 4001)
             #expect(end?.reason.contains("outbound_bytes is 1048576") == true)
             await socket.close()
         }

@@ -9,7 +9,8 @@ import Synchronization
 /// moved or could not move, `conflict` where one was decided or became pending, `plugin` reloads and failures, and `lost`, which
 /// tells a reader that was too slow how many it missed.
 ///
-/// With `status=SECONDS` also `agent`: all of `/api/status`, so often; with `log=true` also `log`: lines of the log.
+/// With `status=SECONDS` also `agent`: all of `/api/status`, so often; with `log=true` also `log`: lines of the log. With
+/// `replicator=NAME` nothing of other replicators. Replicators that a reload adds are followed from then on.
 struct EventRoutes: Sendable {
     let agent: Agent
 
@@ -47,10 +48,11 @@ struct EventRoutes: Sendable {
             .get("api/events") { request in
                 let seconds = try Self.seconds(request)
                 let hasLog = try request.queryValue("log") == "true"
+                let only = try request.queryValue("replicator")
                 let place = try places.take()
                 return .stream(headers: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"]) { writer in
                     defer { withExtendedLifetime(place) {} }
-                    let events = events(status: seconds, hasLog: hasLog)
+                    let events = events(status: seconds, hasLog: hasLog, only: only)
                     // An agent that stops does not wait for its readers to go.
                     let registration = request.connection.drain.onDrain { events.finish() }
                     defer {
@@ -81,23 +83,11 @@ struct EventRoutes: Sendable {
     }
 
     /// All events from now on, and a comment every `keepAliveSeconds`, until the buffer is finished.
-    private func events(status seconds: Int?, hasLog: Bool) -> EventBuffer {
+    private func events(status seconds: Int?, hasLog: Bool, only: String?) -> EventBuffer {
         let running = RunningTasks()
         let buffer = EventBuffer { running.cancel() }
         var tasks: [Task<Void, Never>] = []
-        for replicator in agent.replicators {
-            let name = replicator.configuration.name
-            let changes = replicator.statusChanges()
-            let documents = replicator.documentEvents()
-            tasks.append(
-                Task {
-                    for await _ in changes { buffer.add(Self.text("status", await agent.report(replicator))) }
-                })
-            tasks.append(
-                Task {
-                    for await batch in documents { buffer.add(Self.text("documents", Self.report(name, batch))) }
-                })
-        }
+        tasks.append(Task { await follow(only, into: buffer) })
         let conflicts = agent.conflicts.stream()
         tasks.append(
             Task {
@@ -137,6 +127,33 @@ struct EventRoutes: Sendable {
             })
         running.set(tasks)
         return buffer
+    }
+
+    /// Each replicator for as long as there is one of it, until the task is cancelled.
+    private func follow(_ only: String?, into buffer: EventBuffer) async {
+        var followed: [ObjectIdentifier: [Task<Void, Never>]] = [:]
+        for await replicators in agent.roster.stream() {
+            let wanted = replicators.filter { only?.utf8.elementsEqual($0.configuration.name.utf8) ?? true }
+            let ids = Set(wanted.map { ObjectIdentifier($0) })
+            for (id, tasks) in followed where !ids.contains(id) {
+                for task in tasks { task.cancel() }
+                followed[id] = nil
+            }
+            for replicator in wanted where followed[ObjectIdentifier(replicator)] == nil {
+                let name = replicator.configuration.name
+                let changes = replicator.statusChanges()
+                let documents = replicator.documentEvents()
+                followed[ObjectIdentifier(replicator)] = [
+                    Task {
+                        for await _ in changes { buffer.add(Self.text("status", await agent.report(replicator))) }
+                    },
+                    Task {
+                        for await batch in documents { buffer.add(Self.text("documents", Self.report(name, batch))) }
+                    },
+                ]
+            }
+        }
+        for task in followed.values.joined() { task.cancel() }
     }
 
     /// What fills a buffer, until that ends.

@@ -127,6 +127,7 @@ public final class PeerListener: ListenerDelegate {
         configuration.limits.http.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
         configuration.limits.closeTime = .seconds(3)
         configuration.memory = memory
+        configuration.heartbeat = .seconds(Int64(settings.heartbeat))
         configuration.secureLayer = security?.layer
         startCouch()
         configuration.newCorrelationID = { [random = environment.random] in CorrelationID.make(random) }
@@ -191,14 +192,13 @@ public final class PeerListener: ListenerDelegate {
     }
 
     // MARK: - Status
-
     var time: any TimeSource { environment.time }
 
     /// Connections that it takes.
     public var maxConnections: Int { share.connections }
 
-    /// `host:port` of each address in use.
-    public var addresses: [String] { endpoint.withLock { $0 }.map { [$0.description] } ?? socket.withLock { $0?.boundDescriptions ?? [] } }
+    /// `host:port` of each address under which peers can reach it.
+    public var addresses: [String] { endpoint.withLock { $0 }.map { [$0.description] } ?? socket.withLock { $0?.reachableDescriptions ?? [] } }
     public var port: Int { socket.withLock { $0?.port ?? 0 } }
     public var connectionCount: Int { endpoint.withLock { $0 }?.connectionCount ?? socket.withLock { $0?.connectionCount ?? 0 } }
 

@@ -83,7 +83,7 @@ extension Agent {
         text.add(.counter, "nightjar_replicator_held_total", "Times a document was held because a filter failed, in all runs.", labels, lifetime.held)
         text.add(.counter, "nightjar_replicator_failed_total", "Times a document could not be moved, in all runs.", labels, lifetime.failed)
         text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided, in all runs.", labels, lifetime.resolved)
-        add(status.counts.deltas, labels, to: &text)
+        add(lifetime.deltas, labels, to: &text)
         text.add(
             .gauge, "nightjar_unsafe_skip_server_certificate_verification", "1 where any server certificate is accepted.", labels,
             security?.isUnsafe == true ? 1 : 0)

@@ -13,7 +13,7 @@ public struct LimitSettings: Sendable, ConfigurationSection {
         Key(
             "memory", \.memory, Form<Int>.bytes((8 << 20)...(64 << 30)),
             "Memory for what peers send and have not read, and for bodies of HTTP requests, over all connections. Connections are slowed down "
-                + "first; then the one that owes most for longest ends with 1013, a request with 503."),
+                + "first; then the one that owes most for longest ends with 4001 (come back later), a request with 503."),
         Key(
             "max_blob_bytes", \.maxBlobBytes, Form<Int>.bytes(0...(1 << 40)),
             "Largest blob that is taken. A document with a larger one is held and tried again when this changes."),

@@ -42,6 +42,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var pullFilter: PluginReference?
     /// Plugin with a sync function for incoming writes. Default: nil.
     public var sync: PluginReference?
+    /// Seconds after which a silent peer is asked whether it is still there. Default 300.
+    public var heartbeat = 300
     /// Default 1000.
     public var maxConnections = 1000
     /// Default 256.
@@ -83,6 +85,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),
         Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),
+        Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds),
+            "Seconds after which a peer from which nothing has come gets a ping; below the idle time-out of a proxy in front."),
         Key("max_connections", \.maxConnections, .integer(1...1_000_000), "Connections at a time; further ones get HTTP 503."),
         Key("max_connections_per_address", \.maxConnectionsPerAddress, .integer(1...1_000_000),
             "Sockets that one address (of IPv6: one /64 network) may hold; a further one takes the place of one that waits, or is closed."),

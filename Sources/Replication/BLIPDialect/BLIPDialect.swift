@@ -92,6 +92,8 @@ struct BLIPDialect: ~Copyable {
     /// Of them, what ``trim()`` gives back.
     var spareBytes: Int { blip.spareBytes }
     mutating func trim() { blip.trim() }
+    var compressionBytes: Int { blip.compressionBytes }
+    mutating func allowCompression(_ isAllowed: Bool) { blip.allowsCompression = isAllowed }
     /// Bytes of our replies that the peer has not taken.
     var owedBytes: Int { blip.queuedReplyBytes }
     /// Requests of ours that the peer has not answered.

@@ -36,16 +36,38 @@ public struct DeltaCounts: Sendable, Equatable {
         ]
     }
 
-    public static func + (a: Self, b: Self) -> Self { combine(a, b, &+) }
+    public static func + (a: Self, b: Self) -> Self {
+        var sum = a
+        sum.requested &+= b.requested
+        sum.sent &+= b.sent
+        sum.received &+= b.received
+        sum.applied &+= b.applied
+        sum.failed &+= b.failed
+        sum.bytesSaved &+= b.bytesSaved
+        sum.withoutBase &+= b.withoutBase
+        sum.notOpen &+= b.notOpen
+        sum.notSmaller &+= b.notSmaller
+        sum.unfit &+= b.unfit
+        sum.refused &+= b.refused
+        sum.withoutMemory &+= b.withoutMemory
+        return sum
+    }
 
-    static func combine(_ a: Self, _ b: Self, _ operation: (UInt64, UInt64) -> UInt64) -> Self {
+    /// What takes the same away when it is added, as unsigned numbers wrap around.
+    var negated: Self {
         var result = Self()
-        for path in [
-            \Self.requested, \.sent, \.received, \.applied, \.failed, \.bytesSaved, \.withoutBase, \.notOpen, \.notSmaller, \.unfit,
-            \.refused, \.withoutMemory,
-        ] {
-            result[keyPath: path] = operation(a[keyPath: path], b[keyPath: path])
-        }
+        result.requested = 0 &- requested
+        result.sent = 0 &- sent
+        result.received = 0 &- received
+        result.applied = 0 &- applied
+        result.failed = 0 &- failed
+        result.bytesSaved = 0 &- bytesSaved
+        result.withoutBase = 0 &- withoutBase
+        result.notOpen = 0 &- notOpen
+        result.notSmaller = 0 &- notSmaller
+        result.unfit = 0 &- unfit
+        result.refused = 0 &- refused
+        result.withoutMemory = 0 &- withoutMemory
         return result
     }
 }

@@ -23,6 +23,10 @@ protocol Dialect: ~Copyable {
     /// Of ``bufferedBytes``, what ``trim()`` gives back.
     var spareBytes: Int { get }
     mutating func trim()
+    /// Bytes that compression will take with the next message; 0 where it has them, or takes none.
+    var compressionBytes: Int { get }
+    /// Where they are not allowed, what would take them is sent plain.
+    mutating func allowCompression(_ isAllowed: Bool)
     var owedBytes: Int { get }
     var awaitedReplies: Int { get }
     var shouldPauseReading: Bool { get }
@@ -86,6 +90,8 @@ extension Dialect where Self: ~Copyable {
     mutating func decided(_ slot: Int, _ ids: [DocumentID]) {}
     var messageBytes: Int { bufferedBytes }
     var spareBytes: Int { 0 }
+    var compressionBytes: Int { 0 }
+    mutating func allowCompression(_ isAllowed: Bool) {}
     mutating func trim() {}
     /// An answer that says no more than that it is one.
     mutating func reply(_ handle: AnswerHandle?) { reply(handle, OutgoingReply()) }

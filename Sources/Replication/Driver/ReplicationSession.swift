@@ -266,6 +266,7 @@ public actor ReplicationSession: MessageReceiver {
     /// Puts frames on the wire as far as the transport takes them.
     private func pump() {
         var events: [DialectEvent] = []
+        grantCompression()
         while !hasEnded, transport.isWritable {
             var frames: [ByteBuffer] = []
             var bytes = 0
@@ -365,7 +366,9 @@ public actor ReplicationSession: MessageReceiver {
     func fail(_ error: any Error) {
         let failure = error as? ReplicationError ?? ReplicationError(store: error)
         log(error, "\(failure)")
-        finish(error: failure, closeCode: failure.isTransient ? 4001 : 4002, reason: failure.message)
+        // What is wrong with a listener's own store is no reason for its peers to stop for good, as they do after 4002.
+        let mayComeBack = failure.isTransient || isPassive && failure.domain == .store
+        finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.message)
     }
 
     func finish(error: ReplicationError?, closeCode: UInt16?, reason: String) {

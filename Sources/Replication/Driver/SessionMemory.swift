@@ -17,6 +17,12 @@ extension ReplicationSession {
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free)
     }
 
+    /// Compression takes a quarter of a megabyte. A write that a thousand followers are told of at once must not take it a thousand times.
+    func grantCompression() {
+        let bytes = dialect.hasPendingOutput ? dialect.compressionBytes : 0
+        if bytes > 0 { dialect.allowCompression(share?.hasRoom(forTools: bytes) ?? true) }
+    }
+
     /// Lets go of what an idle connection can do without.
     func trim() {
         if !isBusy { dialect.trim() }
@@ -31,7 +37,8 @@ extension ReplicationSession {
                 "the connection ends: its peer makes the agent hold most of limits.memory (\(memory.limit) bytes), which is used up",
                 metadata: ["peer": "\(transport.peerDescription)"])
             let message = "the memory for peers (limits.memory) is used up; come back later"
-            finish(error: ReplicationError(domain: .websocket, code: 1013, message: message), closeCode: 1013, reason: message)
+            // Not 1013, for which Couchbase Lite stops for good.
+            finish(error: ReplicationError(domain: .websocket, code: 1013, message: message), closeCode: 4001, reason: message)
         case .crowded, .free:
             for link in links where link.push != nil { tell(link, push: .throttled(now == .crowded)) }
             drain()

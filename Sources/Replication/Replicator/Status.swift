@@ -59,17 +59,39 @@ public struct ReplicationCounts: Sendable, Equatable {
 
     public init() {}
 
-    package static func + (a: Self, b: Self) -> Self { combine(a, b, &+) }
-    static func - (a: Self, b: Self) -> Self { combine(a, b, &-) }
+    // Written out, not by key paths: this is done for every message.
+    package static func + (a: Self, b: Self) -> Self {
+        var sum = a
+        sum.pushed &+= b.pushed
+        sum.pulled &+= b.pulled
+        sum.rejected &+= b.rejected
+        sum.failed &+= b.failed
+        sum.held &+= b.held
+        sum.resolved &+= b.resolved
+        sum.completed &+= b.completed
+        sum.total &+= b.total
+        sum.bytesSent &+= b.bytesSent
+        sum.bytesReceived &+= b.bytesReceived
+        sum.deltas = a.deltas + b.deltas
+        return sum
+    }
 
-    private static func combine(_ a: Self, _ b: Self, _ operation: (UInt64, UInt64) -> UInt64) -> Self {
+    static func - (a: Self, b: Self) -> Self { a + b.negated }
+
+    /// What takes the same away when it is added, as unsigned numbers wrap around.
+    private var negated: Self {
         var result = Self()
-        for path in [
-            \Self.pushed, \.pulled, \.rejected, \.failed, \.held, \.resolved, \.completed, \.total, \.bytesSent, \.bytesReceived,
-        ] {
-            result[keyPath: path] = operation(a[keyPath: path], b[keyPath: path])
-        }
-        result.deltas = DeltaCounts.combine(a.deltas, b.deltas, operation)
+        result.pushed = 0 &- pushed
+        result.pulled = 0 &- pulled
+        result.rejected = 0 &- rejected
+        result.failed = 0 &- failed
+        result.held = 0 &- held
+        result.resolved = 0 &- resolved
+        result.completed = 0 &- completed
+        result.total = 0 &- total
+        result.bytesSent = 0 &- bytesSent
+        result.bytesReceived = 0 &- bytesReceived
+        result.deltas = deltas.negated
         return result
     }
 }

@@ -20,6 +20,8 @@ enum WebSocketHandshake {
         var status: Int
         var reason: String
         var headers: HeaderList = [:]
+        /// What was offered, where nothing of it is spoken here: a peer of another generation, whom an operator should know of.
+        var unknownProtocols: [String]?
     }
 
     static func accept(forKey key: String) -> String {
@@ -59,7 +61,10 @@ enum WebSocketHandshake {
             let said =
                 offered.isEmpty
                 ? "Sec-WebSocket-Protocol is missing" : "none of the offered protocols \(offered.joined(separator: ", ")) is spoken here"
-            return .failure(Refusal(status: 400, reason: "\(said); spoken are \(spoken.joined(separator: ", "))"))
+            return .failure(
+                Refusal(
+                    status: 400, reason: "\(said); spoken are \(spoken.joined(separator: ", "))",
+                    unknownProtocols: offered.isEmpty ? nil : offered))
         }
         let trimmed = String(Substring(HeaderList.trim(Substring(key).utf8)))
         return .success(Offer(accept: accept(forKey: trimmed), offeredProtocols: offered, selectedProtocol: selected))

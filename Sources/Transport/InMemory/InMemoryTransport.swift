@@ -108,7 +108,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
             onTheWay { peer.ended(cut) }
             ended(cut)
         } else if outstanding > limits.outboundBytes {
-            close(code: 1008, reason: "\(outstanding) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
+            close(code: 4001, reason: "\(outstanding) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
         }
     }
 

@@ -36,4 +36,23 @@ package enum ListenAddresses {
             )
         }
     }
+
+    /// Where peers can reach what is bound: an address that stands for all of them (0.0.0.0, ::) is replaced by those of the machine.
+    static func reachable(_ bound: [SocketAddress], at interfaces: [NetworkInterfaces.Entry]) -> [SocketAddress] {
+        var found: [SocketAddress] = []
+        for address in bound {
+            guard ["0.0.0.0", "::"].contains(address.ipAddress), let port = address.port else {
+                found.append(address)
+                continue
+            }
+            let own = interfaces.filter { $0.address.protocol == address.protocol && !$0.isLinkLocal }
+            // Another machine's way in, or, where there is none, this machine's.
+            let outside = own.filter { !$0.isLoopback }
+            for entry in outside.isEmpty ? own : outside {
+                guard let ip = entry.address.ipAddress, let reachable = try? SocketAddress(ipAddress: ip, port: port) else { continue }
+                if !found.contains(reachable) { found.append(reachable) }
+            }
+        }
+        return found
+    }
 }

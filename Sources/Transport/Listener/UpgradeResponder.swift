@@ -21,7 +21,16 @@ struct UpgradeResponder: Sendable {
         let offer: WebSocketHandshake.Offer
         switch WebSocketHandshake.check(method: request.method, headers: request.headers, speaking: configuration.protocols) {
         case .success(let checked): offer = checked
-        case .failure(let refusal): throw refused(refusal.status, refusal.reason, refusal.headers)
+        case .failure(let refusal):
+            if let protocols = refusal.unknownProtocols {
+                logger.warning(
+                    "a peer was turned away: of the protocols that it offers none is spoken here (Couchbase Lite 4 with version vectors offers BLIP_3+CBMobile_4 only)",
+                    metadata: [
+                        "peer": "\(request.connection.remoteAddress)", "offered": "\(protocols.joined(separator: ", "))",
+                        "spoken": "\(configuration.protocols.joined(separator: ", "))",
+                    ])
+            }
+            throw refused(refusal.status, refusal.reason, refusal.headers)
         }
         guard let database = PercentEncoding.decode(databaseBytes), !database.isEmpty else {
             throw refused(400, "the path names no database: \(request.path)")

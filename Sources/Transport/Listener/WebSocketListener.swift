@@ -43,6 +43,10 @@ public final class WebSocketListener: Sendable {
     /// `host:port` of every bound address, IPv6 hosts in brackets.
     public var boundDescriptions: [String] { boundAddresses.map(\.shown) }
 
+    /// `host:port` under which peers can reach it: where it listens on every address, those that the machine has now. Addresses that mean
+    /// something on one link only are left out, and loopback where there is another one.
+    public var reachableDescriptions: [String] { ListenAddresses.reachable(boundAddresses, at: NetworkInterfaces.all()).map(\.shown) }
+
     /// Upgraded connections.
     public var connectionCount: Int { places.connections.count }
 

@@ -113,7 +113,8 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         guard phase == .open, !context.channel.isWritable else { return }
         let waiting = waitingBytes()
         if waiting > limits.outboundBytes {
-            close(1008, "\(waiting) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
+            // Not 1008, for which Couchbase Lite stops for good.
+            close(4001, "\(waiting) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
         }
     }
 

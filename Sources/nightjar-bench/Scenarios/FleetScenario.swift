@@ -31,6 +31,8 @@ struct FleetScenario {
         report.goal("memory of the hub for each, TLS", "KB", encrypted.kilobytes, .atMost, 30)
         report.goal("one write until it has reached all, clear text", "ms", clear.milliseconds, .atMost, 300)
         report.goal("one write until it has reached all, TLS", "ms", encrypted.milliseconds, .atMost, 300)
+        report.add("peak memory of the hub, clear text", "MB", clear.peak)
+        report.add("peak memory of the hub, TLS", "MB", encrypted.peak)
         report.notes.append("VmRSS of the hub's process (KB of 2^10 bytes); the followers speak the protocol and store nothing; \(machineLoad())")
         return report
     }
@@ -38,6 +40,7 @@ struct FleetScenario {
     private struct Measured {
         var kilobytes: [Double] = []
         var milliseconds: [Double] = []
+        var peak: [Double] = []
     }
 
     private func measure(_ folder: String, _ secure: String?, _ measured: inout Measured) async throws {
@@ -72,7 +75,7 @@ struct FleetScenario {
         }
         for peer in followers + [writer] { peer.end() }
         hub.closeInput()
-        _ = try hub.values()
+        measured.peak.append(try hub.values().number("peak"))
         hub.wait()
         try await group.shutdownGracefully()
         Files.remove(folder)

@@ -1,0 +1,36 @@
+import Replication
+import Synchronization
+
+/// Tells those who follow the agent's replicators which ones there are, now and whenever a reload changes that.
+final class ReplicatorRoster: Sendable {
+    private struct State {
+        var replicators: [Replicator] = []
+        var followers: [Int: AsyncStream<[Replicator]>.Continuation] = [:]
+        var next = 0
+    }
+
+    private let state = Mutex(State())
+
+    func changed(_ replicators: [Replicator]) {
+        // Yielding runs no code of a follower, so it may happen inside the lock; every follower gets the lists in the same order.
+        state.withLock { state in
+            state.replicators = replicators
+            for follower in state.followers.values { follower.yield(replicators) }
+        }
+    }
+
+    /// Those of now, and all of them again after each change. A follower that is slow gets the newest list only.
+    func stream() -> AsyncStream<[Replicator]> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            let key = state.withLock { state in
+                state.next += 1
+                state.followers[state.next] = continuation
+                continuation.yield(state.replicators)
+                return state.next
+            }
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.state.withLock { $0.followers.removeValue(forKey: key) }
+            }
+        }
+    }
+}
