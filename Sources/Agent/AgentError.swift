@@ -11,6 +11,8 @@ public struct AgentError: Error, Sendable, CustomStringConvertible {
         case invalid
         /// The request is larger than a limit.
         case tooLarge
+        /// The disk is full. What was to be stored was not, and can be once there is room.
+        case noRoom
         /// Something failed.
         case failed
     }

@@ -4,6 +4,7 @@ import Environment
 import HTTPServer
 import Interfaces
 import Logging
+import NIOCore
 import Replication
 
 /// What the listener tells CouchDB's API, and decides for it.
@@ -81,11 +82,22 @@ struct CouchCall: Sendable {
         return try await bytes()
     }
 
+    /// - Throws: ``HTTPError`` 413, before anything is read where the length is declared; 400 for what is no gzip.
     func bytes() async throws -> [UInt8] {
         var body = request.body
         body.limit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
-        return Array(try await body.collect().readableBytesView)
+        guard request.isGzipped, !body.isEmpty else { return Array(try await body.collect().readableBytesView) }
+        guard let inflater = Inflater() else { throw HTTPError(503, "there is no memory to unpack the body", headers: ["Retry-After": "1"]) }
+        let unpacked = try await body.collect { piece, keep in
+            inflater.feed(Array(piece.readableBytesView))
+            while let part = try inflater.next() { try keep(ByteBuffer(bytes: part)) }
+        }
+        guard inflater.isComplete, !inflater.hasMore else { throw CouchError.badRequest("the gzip-encoded body is cut short, or more follows it") }
+        return Array(unpacked.readableBytesView)
     }
+
+    /// Of one attachment.
+    var blobLimit: NamedLimit { NamedLimit("max_blob_bytes", Int(clamping: database.blobs.maxBytes)) }
 
     func jsonObject() async throws -> JSONObject {
         let bytes = try await json()

@@ -47,7 +47,7 @@ package struct CouchServer: Sendable {
                 return .couch(200, .array(host.databases.sorted().map { .string($0) }))
             },
             .get("/_session") { try await host.session($0) },
-            Route("POST", "/_session") { try await host.session($0) },
+            Route("POST", "/_session", bodyLimit: NamedLimit("couchdb_login_bytes", CouchLimits.loginBytes)) { try await host.session($0) },
             Route("DELETE", "/_session") { try await host.session($0) },
         ]
     }
@@ -59,7 +59,7 @@ package struct CouchServer: Sendable {
 
     private static func databaseRoutes(_ host: CouchHost) -> [Route] {
         func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: Self.jsonLimit) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: Self.jsonLimit, takesGzip: true) { try await body(try await call(host, $0)) }
         }
         var routes = [
             route("GET", "") { try await DatabaseRoutes.information($0) },
@@ -96,17 +96,17 @@ package struct CouchServer: Sendable {
         typealias Attached = @Sendable (CouchCall, String, String) async throws -> HTTPResponse
         var routes: [Route] = []
         func document(_ method: String, _ body: @escaping Body) {
-            routes.append(Route(method, "/:db/:doc", bodyLimit: .unlimited) { try await body(try await call(host, $0), try $0.parameters.require("doc")) })
+            routes.append(Route(method, "/:db/:doc", bodyLimit: .unlimited, takesGzip: true) { try await body(try await call(host, $0), try $0.parameters.require("doc")) })
             for prefix in ["_design", "_local"] {
                 routes.append(
-                    Route(method, "/:db/\(prefix)/:doc", bodyLimit: .unlimited) { request in
+                    Route(method, "/:db/\(prefix)/:doc", bodyLimit: .unlimited, takesGzip: true) { request in
                         try await body(try await call(host, request), "\(prefix)/\(try request.parameters.require("doc"))")
                     })
             }
         }
         func attached(_ method: String, _ body: @escaping Attached) {
             routes.append(
-                Route(method, "/:db/:doc/*name", bodyLimit: .unlimited) { request in
+                Route(method, "/:db/:doc/*name", bodyLimit: .unlimited, takesGzip: true) { request in
                     try await body(try await call(host, request), try request.parameters.require("doc"), try request.parameters.require("name"))
                 })
         }

@@ -26,6 +26,8 @@ public struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
     public var kind: Kind {
         switch code {
         case SQLITE_FULL: .full
+        // The memory that connections share could not grow: it is a file beside the database's, and there is no other reason.
+        case SQLITE_IOERR where extendedCode == SQLITE_IOERR | 19 << 8: .full
         case SQLITE_IOERR: .inputOutput
         case SQLITE_CORRUPT: .corrupt
         case SQLITE_NOTADB: .notADatabase

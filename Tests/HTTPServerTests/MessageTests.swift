@@ -28,6 +28,11 @@ struct MessageTests {
         "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n",
         "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nabc\r\n0\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET /x HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n",
+        "GET /x HTTP/1.1\r\n\r\n",
+        "GET /x HTTP/1.1\r\nHost: a, b\r\n\r\n",
+        "GET /x HTTP/1.1\r\nHost: a b\r\n\r\n",
+        "GET /x HTTP/1.1\r\nHost: user@a\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: a\r\nA: b\rC: d\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: a\nA: b\r\n\r\n",
@@ -46,6 +51,27 @@ struct MessageTests {
             #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(answer)")
             #expect(answer.contains("Connection: close\r\n"))
             #expect(!answer.contains("HTTP/1.1 200"), "\(answer)")
+        }
+    }
+
+    @Test("HTTP/1.0 needs no Host")
+    func oldClients() async throws {
+        try await withRoutes(routes) { _, port in
+            let answer = try await exchange(port, "GET /x HTTP/1.0\r\n\r\n")
+            #expect(answer.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    @Test("a body in a form that the route does not read is 415")
+    func codings() async throws {
+        try await withRoutes(routes) { _, port in
+            for coding in ["gzip", "br", "identity, gzip"] {
+                let answer = try await exchange(port, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Encoding: \(coding)\r\nContent-Length: 3\r\n\r\nabc")
+                #expect(answer.hasPrefix("HTTP/1.1 415 ") && answer.contains("Accept-Encoding: identity\r\n"), "\(answer)")
+            }
+            let plain = "POST /x HTTP/1.1\r\nHost: a\r\nContent-Encoding: identity\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"
+            let answer = try await exchange(port, plain)
+            #expect(answer.hasPrefix("HTTP/1.1 200 "))
         }
     }
 

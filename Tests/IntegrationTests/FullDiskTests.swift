@@ -9,7 +9,7 @@ struct FullDiskTests {
         Configuration.hub(databases: ["main", "roomy"], more: replicator)
     }
 
-    @Test("a listener's database: 500 to the operator, 503 to peers, and a push resumes when there is room")
+    @Test("a listener's database: 507 to the operator, 503 to peers, and a push resumes when there is room")
     func receiving() async throws {
         let (agent, disk) = try await SmallDisk.start(Self.configuration(), database: "main")
         try await agent.save("before", "{}")
@@ -20,7 +20,7 @@ struct FullDiskTests {
             let answer = try await agent.put("main", "too-much-\(UInt64.random(in: 0 ... .max))", "{\"pad\":\"\(pad)\"}")
             return answer.status == 201 ? nil : answer
         }
-        #expect(answer.status >= 500, "\(answer)")
+        #expect(answer.status == 507, "\(answer)")
         #expect(answer.text.contains("no room"), "\(answer)")
         // Peers are told to keep their documents; the connection stays.
         let peer = try await Peer.connect(agent)
@@ -108,8 +108,9 @@ struct SmallDisk {
         return (AgentProcess(process: process, folder: folder, ready: ready), disk)
     }
 
+    /// - Parameter before: commands of the shell between the mount and the agent's start, with the mount as `$0`.
     static func launch(
-        _ configuration: String, database: String, in folder: TemporaryFolder, size: String
+        _ configuration: String, database: String, in folder: TemporaryFolder, size: String, before: String = "true"
     ) throws -> (Subprocess, SmallDisk) {
         let file = try folder.write("nightjar.yaml", configuration)
         folder.makeFolder("data")
@@ -117,7 +118,7 @@ struct SmallDisk {
         folder.makeFolder(mount)
         let process = try Subprocess(
             "/usr/bin/unshare",
-            ["-m", "sh", "-c", "mount -t tmpfs -o size=\(size) tmpfs \"$0\" && exec \"$@\"", folder.path(mount), try NightjarExecutable.path(), "run", "--config", file],
+            ["-m", "sh", "-c", "mount -t tmpfs -o size=\(size) tmpfs \"$0\" && \(before) && exec \"$@\"", folder.path(mount), try NightjarExecutable.path(), "run", "--config", file],
             folder: folder.path)
         return (process, SmallDisk(path: "/proc/\(process.pid)/root\(folder.path(mount))"))
     }

@@ -33,16 +33,28 @@ import Transport
         #expect(guarding.wait(login("ada", "10.0.0.8"), at: 0) == nil)
     }
 
-    @Test func whoHasNotFailedAtAnAddressWaitsSecondsForWhatOthersDidThere() {
+    @Test func whoHasNotFailedAtAnAddressDoesNotWaitForGuessesAtSomebodyElse() {
+        var guarding = LoginGuard()
+        for _ in 0..<1000 { _ = guarding.failed(login("victim", "10.0.0.7"), at: 0) }
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) == nil)
+        #expect(guarding.wait(login("victim", "10.0.0.7"), at: 0) == 300)
+        // One who mistypes beside them waits seconds.
+        _ = guarding.failed(login("ada", "10.0.0.7"), at: 0)
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) == 5)
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == nil)
+        #expect(guarding.wait(login("bob", "10.0.0.7"), at: 0) == nil)
+    }
+
+    @Test func whoHasNotFailedAtAnAddressWaitsASecondWhereEverOtherNamesFail() {
         var guarding = LoginGuard()
         for number in 0..<60 { _ = guarding.failed(login("user-\(number)", "10.0.0.7"), at: 0) }
-        #expect(guarding.wait(login("user-59", "10.0.0.7"), at: 0) == 300, "those who did it wait as long as ever")
-        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) == 5)
+        #expect(guarding.wait(login("user-59", "10.0.0.7"), at: 0) == 5, "all of them together get one look in that time")
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) == 1)
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == nil)
         // One look for all that have not failed yet: names that are made up buy no more.
         _ = guarding.failed(login("made-up", "10.0.0.7"), at: 5)
-        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == 5)
-        #expect(guarding.wait(login("made-up", "10.0.0.7"), at: 11) != nil)
+        #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == 1)
+        #expect(guarding.wait(login("made-up", "10.0.0.7"), at: 9) != nil)
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 11) == nil)
         // At whose own password somebody guesses waits, whoever it was.
         for number in 0..<21 { _ = guarding.failed(login("bob", "10.1.0.\(number)"), at: 11) }
@@ -56,6 +68,7 @@ import Transport
             guarding.succeeded(login("mallory", "10.0.0.7"), at: 0)
         }
         #expect(guarding.wait(login("victim", "10.0.0.7"), at: 0) != nil)
+        _ = guarding.failed(login("other", "10.0.0.7"), at: 0)
         #expect(guarding.wait(login("other", "10.0.0.7"), at: 0) != nil, "nor those of the address")
         #expect(guarding.wait(login("mallory", "10.0.0.7"), at: 0) == nil)
     }

@@ -14,8 +14,11 @@ struct BlobRoutes: Sendable {
             },
             // The store's own limit, max_blob_bytes, ends it.
             .post("api/databases/:db/blobs", bodyLimit: .unlimited) { request in
-                var pieces = request.body.makeAsyncIterator()
-                return Answer.json(try await access(request).put { try await pieces.next() }, status: 201)
+                let access = try access(request)
+                var body = request.body
+                body.limit = NamedLimit("max_blob_bytes", access.maxBytes)
+                var pieces = body.makeAsyncIterator()
+                return Answer.json(try await access.put { try await pieces.next() }, status: 201)
             },
             .get("api/databases/:db/blobs/:digest") { request in
                 let blob = try await access(request).open(try request.parameters.require("digest"))

@@ -104,15 +104,17 @@ struct DocumentRoutes: Sendable {
 
     private func export(_ access: DocumentAccess, includesDeleted: Bool) -> HTTPResponse {
         .stream(headers: ["Content-Type": "application/x-ndjson"]) { writer in
-            var since: SequenceNumber = 0
-            while true {
-                let rows = try await access.page(since: since, limit: 500, includesDeleted: includesDeleted, includesBodies: true)
-                guard let last = rows.last else { break }
-                since = last.sequence
-                var buffer = ByteBuffer()
-                for row in rows { DocumentLines.append(row, to: &buffer) }
-                try await writer.write(buffer)
+            var unreadable = 0
+            try await access.export(includesDeleted: includesDeleted) {
+                try await writer.write($0)
+            } unreadable: { part in
+                unreadable += 1
+                try await writer.write(ExportLines.unreadable(part))
             }
+            guard unreadable > 0 else { return }
+            try await writer.write(ExportLines.end(unreadable: unreadable))
+            // Its end is missing, for clients that do not read what the lines say.
+            throw HTTPError(500, "\(unreadable) parts of the collection cannot be read")
         }
     }
 

@@ -12,6 +12,9 @@ public struct BlobAccess: Sendable {
 
     public init(_ database: Database) { self.database = database }
 
+    /// `max_blob_bytes`.
+    var maxBytes: Int { Int(clamping: database.blobs.maxBytes) }
+
     /// Stores bytes until `next` gives nil. What no document refers to within `blobGraceSeconds` is collected.
     ///
     /// - Throws: ``AgentError``, `tooLarge` above `max_blob_bytes`.

@@ -68,7 +68,7 @@ extension PeerListener {
         // The authorities may have changed since the handshake.
         guard security.map({ $0.accepts(chain) }) ?? true else { throw HTTPError(401, "connect again", headers: ["Connection": "close"]) }
         let generation = authenticatorGeneration
-        let cookies = mayUseCookies(request) ? request.headers.first("Cookie") : nil
+        let cookies = mayUseCookies(request.headers) ? request.headers.first("Cookie") : nil
         for scope in database.utf8.isEmpty ? [""] : [database, ""] {
             if let found = sessions.find(cookies, scope), let session = await admitted(by: found, remote: request.connection.remoteAddress) {
                 return (session.principal, generation)
@@ -83,8 +83,8 @@ extension PeerListener {
     }
 
     /// Not a page of another site, unless that is one of those that may.
-    private func mayUseCookies(_ request: HTTPRequest) -> Bool {
-        switch CrossOrigin(settings.cors).standing(request.headers) {
+    func mayUseCookies(_ headers: HeaderList) -> Bool {
+        switch CrossOrigin(settings.cors).standing(headers) {
         case .own: true
         case .guest(let withCredentials): withCredentials
         case .stranger: false

@@ -229,7 +229,7 @@ public final class PeerListener: ListenerDelegate {
         let principal: Principal
         let proof: PeerAuthentication.Proof
         var login: PeerSessions.Key?
-        if Self.isSameOrigin(request.headers), let found = sessions.find(request.headers.first("Cookie"), request.database),
+        if mayUseCookies(request.headers), let found = sessions.find(request.headers.first("Cookie"), request.database),
             let session = await admitted(by: found, remote: request.remoteAddress)
         {
             (principal, proof, login) = (session.principal, session.proof, found.key)

@@ -50,6 +50,8 @@ extension PeerListener {
     private func openSession(_ request: HTTPRequest, _ database: String) async throws -> HTTPResponse {
         var body = request.body
         body.limit = NamedLimit("max_session_request", Self.maximumRequest)
+        try body.checkDeclaredLength()
+        try request.checkCoding()
         let bytes = Array(try await body.collect().readableBytesView)
         var credentials = request.basicCredentials
         if !bytes.isEmpty {

@@ -56,8 +56,11 @@ enum AttachmentRoutes {
         let id = try id(document)
         guard name.utf8.first != UInt8(ascii: "_") else { throw CouchError.badRequest("Attachment name '\(name)' starts with prohibited character '_'") }
         var body = call.request.body
-        body.limit = .unlimited
-        var upload = try await BlobUpload(call.database.blobs, isGzipped: call.request.headers.first("Content-Encoding") == "gzip")
+        let isGzipped = call.request.isGzipped
+        // What it unpacks to is bounded by the store.
+        body.limit = isGzipped ? .unlimited : call.blobLimit
+        try body.checkDeclaredLength()
+        var upload = try await BlobUpload(call.database.blobs, isGzipped: isGzipped)
         for try await piece in body { try await upload.append(Array(piece.readableBytesView)) }
         let blob = try await upload.finish()
         if let claimed = call.request.headers.first("Content-MD5"), claimed != Base64.encode(blob.md5) {

@@ -22,6 +22,9 @@ final class Inflater {
         stream.deallocate()
     }
 
+    /// Bytes came behind the end.
+    var hasMore: Bool { isComplete && !input.isEmpty }
+
     func feed(_ bytes: [UInt8]) { input += bytes }
 
     /// At most 64 KiB of what the bytes so far unpack to; nil: more is needed.

@@ -13,6 +13,7 @@ struct RelatedUpload {
     init(_ call: CouchCall, _ boundary: [UInt8]) {
         self.call = call
         var body = call.request.body
+        // Parts may be packed, each for itself; the store bounds what each of them is.
         body.limit = .unlimited
         reader = MultipartReader(body, boundary: boundary)
     }

@@ -108,15 +108,16 @@ struct MultipartReader {
     /// The next bytes of the part; nil at its end.
     mutating func piece() async throws -> [UInt8]? {
         guard !isAtEnd else { return nil }
+        if isAtPartStart {
+            // An empty part's delimiter shares the line's end with its header.
+            try await fill(delimiter.count - 2)
+            if buffer.starts(with: delimiter.dropFirst(2)) { buffer.insert(contentsOf: delimiter.prefix(2), at: 0) }
+            isAtPartStart = false
+        }
         while true {
             if let at = Self.find(delimiter, in: buffer) {
                 guard at > 0 else { return nil }
                 return take(at)
-            }
-            // An empty part's delimiter shares the line's end with its header.
-            if isAtPartStart, buffer.count >= delimiter.count - 2, buffer.starts(with: delimiter.dropFirst(2)) {
-                buffer.insert(contentsOf: delimiter.prefix(2), at: 0)
-                continue
             }
             if buffer.count >= delimiter.count { return take(buffer.count - delimiter.count + 1) }
             try await readMore()
@@ -124,7 +125,6 @@ struct MultipartReader {
     }
 
     private mutating func take(_ count: Int) -> [UInt8] {
-        isAtPartStart = false
         let taken = Array(buffer[..<count])
         buffer.removeFirst(count)
         return taken

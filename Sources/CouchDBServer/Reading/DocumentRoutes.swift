@@ -88,6 +88,7 @@ enum DocumentRoutes {
         let isEdit = try call.query.flag("new_edits", default: true)
         let parent = try parent(call)
         if let boundary = Multipart.boundary(call.request, "multipart/related") {
+            try call.request.checkCoding()
             var upload = RelatedUpload(call, boundary)
             let (document, following) = try await upload.receive()
             return try await store(call, document, id: id, parent: parent, isEdit: isEdit, following: following)

@@ -31,7 +31,7 @@ enum BulkRoutes {
         text.list(results.filter { isEdit || $0.error != nil }) { text, result in
             if let error = result.error {
                 text.raw("{\"id\":")
-                text.string(result.id)
+                if let id = result.id { text.string(id) } else { text.raw("null") }
                 text.raw(",\"error\":")
                 text.string(error.word)
                 text.raw(",\"reason\":")
@@ -39,7 +39,7 @@ enum BulkRoutes {
                 text.raw("}")
             } else {
                 text.raw("{\"ok\":true,\"id\":")
-                text.string(result.id)
+                text.string(result.id ?? "")
                 text.text(",\"rev\":\"\(result.revision?.text ?? "")\"}")
             }
         }

@@ -11,7 +11,8 @@ struct DocumentWriting: Sendable {
 
     /// What became of one document.
     struct Result: Sendable {
-        var id: String
+        /// Nil where the client gave none, and nothing was stored.
+        var id: String?
         var revision: RevisionID?
         var error: HTTPError?
     }
@@ -93,10 +94,8 @@ struct DocumentWriting: Sendable {
     }
 
     private func prepare(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) async throws -> Prepared {
-        var id = ""
         do {
             let document = try IncomingDocument(parts, range)
-            id = document.id ?? ""
             if let own = document.id, case .design(let design) = try CouchID(own) {
                 let revision = try await DesignDocuments(call: call).put(design, document, parent: document.revision, isMade: !isEdit)
                 return .done(Result(id: design, revision: revision))
@@ -105,6 +104,7 @@ struct DocumentWriting: Sendable {
         } catch let error as HTTPError {
             // What concerns all of them is no matter of one document.
             if error.status == 503 || error.status == 507 { throw error }
+            let id = parts.members(of: range).last { $0.key == "_id" }.flatMap { parts.value($0.value)?.asString }
             return .done(Result(id: id, error: error))
         }
     }

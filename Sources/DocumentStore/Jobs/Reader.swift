@@ -30,7 +30,8 @@ final class Reader: @unchecked Sendable {
             try session.run(session.begin)
             let value = try body(transaction)
             transaction.isActive = false
-            try session.run(session.commit)
+            // What was read is read. After a damaged page SQLite ends no transaction in order, and a reader's has nothing to store.
+            do { try session.run(session.commit) } catch where session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") } catch {}
             return .success(value)
         } catch {
             transaction.isActive = false

@@ -5,7 +5,12 @@ import NIOHTTP1
 enum HeaderRules {
     /// What is wrong, as a sentence for the client; nil if nothing is.
     static func problem(_ head: HTTPRequestHead) -> String? {
-        if head.headers["Host"].count > 1 { return "the request has more than one Host" }
+        let hosts = head.headers["Host"]
+        if hosts.count > 1 { return "the request has more than one Host" }
+        if hosts.isEmpty, head.version.minor >= 1 { return "the request has no Host, which HTTP/1.1 requires" }
+        if let host = hosts.first, host.utf8.contains(where: { $0 <= 0x20 || $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "@") }) {
+            return "Host is no host with or without a port"
+        }
         if !head.uri.utf8.starts(with: "/".utf8), !(head.method == .OPTIONS && head.uri.utf8.elementsEqual("*".utf8)) {
             return "the request's target is not a path"
         }

@@ -22,6 +22,23 @@ public struct HTTPRequest: Sendable {
     /// The query as sent, without the question mark.
     package var query: String? { RequestTarget.split(uri).query }
 
+    /// Refuses a body that comes in another form than the route reads: it would be taken for what it is not.
+    ///
+    /// - Throws: ``HTTPError`` 415 that names the `Content-Encoding`.
+    package func checkCoding(takesGzip: Bool = false) throws(HTTPError) {
+        let codings = headers.list("Content-Encoding").filter { !HeaderList.sameName($0, "identity") }
+        if body.isEmpty || codings.isEmpty || takesGzip && codings.count == 1 && Self.isGzip(codings[0]) { return }
+        let taken = takesGzip ? "gzip" : "identity"
+        throw HTTPError(
+            415, "the body's Content-Encoding is \(codings.joined(separator: ", ").prefix(60)); \(takesGzip ? "gzip or none" : "none") is taken here",
+            headers: ["Accept-Encoding": taken, "Connection": "close"])
+    }
+
+    /// The body is gzip; see ``checkCoding(takesGzip:)``.
+    package var isGzipped: Bool { headers.list("Content-Encoding").contains(where: Self.isGzip) }
+
+    private static func isGzip(_ coding: String) -> Bool { HeaderList.sameName(coding, "gzip") || HeaderList.sameName(coding, "x-gzip") }
+
     /// The first value of a key of the query, decoded; nil if the key is not there. A key without `=` has the empty value.
     ///
     /// - Throws: ``HTTPError`` 400 if the value is not well encoded.

@@ -31,13 +31,23 @@ public struct RequestBody: AsyncSequence, Sendable {
     /// - Throws: ``HTTPError``: 413 above ``limit``, 408 when it comes too slowly, 503 when the budget is used up, 400 when the
     ///   client went away or what it sent is no HTTP.
     package func collect() async throws -> ByteBuffer {
+        try await collect { piece, keep in try keep(piece) }
+    }
+
+    /// The whole body in memory, in another form than it comes: what it becomes counts, and is bounded as what comes is.
+    ///
+    /// - Parameter piece: gets each piece that comes, and keeps what is made of it.
+    /// - Throws: as ``collect()``, and what `piece` throws.
+    package func collect(_ piece: (ByteBuffer, _ keep: (ByteBuffer) throws -> Void) throws -> Void) async throws -> ByteBuffer {
         try checkDeclaredLength()
         guard let pipe else { return ByteBuffer() }
         var body = ByteBuffer()
-        while let piece = try await pipe.next(isCollecting: true) {
-            guard body.readableBytes + piece.readableBytes <= limit.value else { throw limit.tooLarge }
-            try pipe.keep(piece.readableBytes)
-            if body.readableBytes == 0 { body = piece } else { body.writeImmutableBuffer(piece) }
+        while let next = try await pipe.next(isCollecting: true) {
+            try piece(next) { made in
+                guard body.readableBytes + made.readableBytes <= limit.value else { throw limit.tooLarge }
+                try pipe.keep(made.readableBytes)
+                if body.readableBytes == 0 { body = made } else { body.writeImmutableBuffer(made) }
+            }
         }
         pipe.isCollected()
         return body

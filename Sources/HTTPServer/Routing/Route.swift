@@ -5,12 +5,17 @@ package struct Route: Sendable {
     package var pattern: String
     /// For the body; nil takes the listener's `body_bytes`.
     package var bodyLimit: NamedLimit?
+    /// Reads bodies with `Content-Encoding: gzip`.
+    package var takesGzip: Bool
     package var respond: HTTPListener.Responder
 
-    package init(_ method: String, _ pattern: String, bodyLimit: NamedLimit? = nil, _ respond: @escaping HTTPListener.Responder) {
+    package init(
+        _ method: String, _ pattern: String, bodyLimit: NamedLimit? = nil, takesGzip: Bool = false, _ respond: @escaping HTTPListener.Responder
+    ) {
         self.method = method
         self.pattern = pattern
         self.bodyLimit = bodyLimit
+        self.takesGzip = takesGzip
         self.respond = respond
     }
 

@@ -52,7 +52,7 @@ package struct Router: Sendable {
 
     /// Answers a request by its route.
     ///
-    /// - Throws: ``HTTPError`` 404, 405, 413 or 400, or what the route throws.
+    /// - Throws: ``HTTPError`` 404, 405, 413, 415 or 400, or what the route throws.
     package func respond(to request: HTTPRequest) async throws -> HTTPResponse {
         let path = request.path
         let components = try RequestTarget.components(path)
@@ -68,6 +68,7 @@ package struct Router: Sendable {
         request.parameters = RouteParameters(names: target.names, values: found)
         if let limit = target.route.bodyLimit { request.body.limit = limit }
         try request.body.checkDeclaredLength()
+        try request.checkCoding(takesGzip: target.route.takesGzip)
         return try await target.route.respond(request)
     }
 

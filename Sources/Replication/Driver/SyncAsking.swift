@@ -12,6 +12,8 @@ struct SyncAsking: Sendable {
     let context: PolicyContext
     /// What the authenticator said of the peer's channels is to be noted first.
     let setsAccess: Bool
+    /// Whether the function is shown the document's present revision; else it is asked as about a document that is not here.
+    var showsPresent = true
 
     /// One judgement for each revision.
     func judge(_ revisions: [CheckedRevision]) async -> Result<[SyncJudgement], any Error> {
@@ -36,14 +38,14 @@ struct SyncAsking: Sendable {
     }
 
     private func requests(_ revisions: [CheckedRevision]) async throws -> ([SyncRequest], [RevisionID?]) {
-        let (collection, peer, name) = (collection, peer, principal.name)
+        let (collection, peer, name, showsPresent) = (collection, peer, principal.name, showsPresent)
         return try await database.read { transaction in
             let access = try transaction.channelAccess(collection, of: peer)
             let caller = SyncCaller(name: name, roles: access.roles, channels: access.channels)
             var requests: [SyncRequest] = []
             var seen: [RevisionID?] = []
             for revision in revisions {
-                let current = try transaction.document(collection, revision.id)
+                let current = showsPresent ? try transaction.document(collection, revision.id) : nil
                 let old = current.flatMap { current in
                     current.isDeleted
                         ? nil : PolicyDocument(id: current.id, revision: current.revision, isDeleted: false, body: current.body)

@@ -80,7 +80,7 @@ package struct PeerWriting: Sendable {
     }
 
     /// A write, on its way.
-    private struct Step: Sendable {
+    struct Step: Sendable {
         var index: Int
         var revision: CheckedRevision
         /// The leaf that an edit follows; the outer nil: it is no edit.
@@ -97,8 +97,10 @@ package struct PeerWriting: Sendable {
         while !open.isEmpty {
             attempt += 1
             var steps = try await check(open.map { ($0, writes[$0]) }, &outcomes)
+            let checked = steps
             steps = await filter(steps, &outcomes)
             steps = try await judge(steps, &outcomes)
+            try await hideRefusals(checked, &outcomes)
             if steps.isEmpty { break }
             open = []
             for (step, outcome) in zip(steps, try await write(steps)) {
@@ -115,6 +117,7 @@ package struct PeerWriting: Sendable {
                 }
             }
         }
+        try await hideConflicts(writes, &outcomes)
         if !conflicts.isEmpty { try await decide(conflicts) }
         return outcomes
     }
@@ -143,21 +146,28 @@ package struct PeerWriting: Sendable {
                 parent = .some(found)
                 if let found { history = [found] }
             }
-            let received = ReceivedRevision(
-                id: write.id, revision: revision ?? RevisionID(stored: "1-00"), history: history, isDeleted: write.isDeleted,
-                body: ByteBuffer(bytes: write.body))
-            switch RevisionChecking.check([received], unusualKeys: peer.database.unusualKeys).first {
-            case .checked(var checked)?:
-                if revision == nil {
-                    guard let canonical = try? CanonicalJSON.bytes(of: checked.body) else { continue }
-                    checked.revision = RevisionDigest.revision(parent: history.first, deleted: write.isDeleted, canonicalBody: canonical)
-                }
-                steps.append(Step(index: index, revision: checked, parent: parent))
-            case .refused(_, let error)?: outcomes[index] = .refused(error)
-            case nil: continue
-            }
+            if let checked = check(write, revision, history, &outcomes[index]) { steps.append(Step(index: index, revision: checked, parent: parent)) }
         }
         return steps
+    }
+
+    /// - Parameter made: nil makes the revision, on top of the first of its history.
+    func check(_ write: Write, _ made: RevisionID?, _ history: [RevisionID], _ outcome: inout Outcome) -> CheckedRevision? {
+        let received = ReceivedRevision(
+            id: write.id, revision: made ?? RevisionID(stored: "1-00"), history: history, isDeleted: write.isDeleted,
+            body: ByteBuffer(bytes: write.body))
+        switch RevisionChecking.check([received], unusualKeys: peer.database.unusualKeys).first {
+        case .checked(var checked)?:
+            if made == nil {
+                guard let canonical = try? CanonicalJSON.bytes(of: checked.body) else { return nil }
+                checked.revision = RevisionDigest.revision(parent: history.first, deleted: write.isDeleted, canonicalBody: canonical)
+            }
+            return checked
+        case .refused(_, let error)?:
+            outcome = .refused(error)
+            return nil
+        case nil: return nil
+        }
     }
 
     private enum Head: Sendable {
@@ -174,7 +184,7 @@ package struct PeerWriting: Sendable {
         return try row.revisionTree().isLeaf(parent) ? .follows(parent) : .conflict
     }
 
-    private func filter(_ steps: [Step], _ outcomes: inout [Outcome]) async -> [Step] {
+    func filter(_ steps: [Step], _ outcomes: inout [Outcome]) async -> [Step] {
         guard let filter = peer.pullFilter, !steps.isEmpty else { return steps }
         let questions = steps.map {
             PolicyDocument(id: $0.revision.id, revision: $0.revision.revision, isDeleted: $0.revision.isDeleted, body: $0.revision.body)
@@ -196,12 +206,13 @@ package struct PeerWriting: Sendable {
         return passed
     }
 
-    private func judge(_ steps: [Step], _ outcomes: inout [Outcome]) async throws -> [Step] {
+    /// - Parameter showsPresent: whether the sync function is shown what is here of the document.
+    func judge(_ steps: [Step], _ outcomes: inout [Outcome], showsPresent: Bool = true) async throws -> [Step] {
         guard let function = peer.syncFunction, !steps.isEmpty else { return steps }
         let asking = SyncAsking(
             database: peer.database, collection: collection, function: function, principal: peer.principal,
             peer: ChannelPeer(user: peer.principal.name, listener: peer.listener),
-            context: peer.policyContext(collection.name, .pull, remote: remote), setsAccess: false)
+            context: peer.policyContext(collection.name, .pull, remote: remote), setsAccess: false, showsPresent: showsPresent)
         let judgements = try await asking.judge(steps.map(\.revision)).get()
         var accepted: [Step] = []
         for (step, judgement) in zip(steps, judgements) {

@@ -4,7 +4,9 @@
 /// Failures are counted for each user, from wherever they come, for each address, whatever the user, and for each user at one address. A
 /// success forgives only the last of them, so that whoever has one password cannot buy guesses at another with it. A user who has logged
 /// in from an address goes by that count alone: nobody can lock him out from elsewhere, or by guessing at others from behind the same router.
-/// One who has not failed at an address waits a few seconds at most for what others did there.
+/// One who has not failed at an address does not wait for what others did there, however often they guessed at whom: there may be a whole
+/// site behind one router. Only where ever other names fail does he wait, for a second, because he could be the next of them,
+/// and one who has mistyped there waits seconds, not minutes.
 ///
 /// A value without a clock of its own: the caller passes the time, in seconds of any monotonic clock.
 public struct LoginGuard: Sendable {
@@ -15,9 +17,12 @@ public struct LoginGuard: Sendable {
         public var firstWait: Double = 1
         /// `login_longest_wait`: seconds. Long enough to make guessing hopeless, short enough for a site that shares an address.
         public var longestWait: Double = 300
-        /// `login_neighbour_wait`: seconds after a failure at an address until a user who has not failed there is looked at again, however
-        /// long the address itself has to wait. An address cannot try more passwords of ever other users than one in this time.
-        public var neighbourWait: Double = 5
+        /// `login_neighbour_wait`: once so many users as `login_attempts` have failed at an address, seconds from one more until another who has not
+        /// failed there is looked at. An address cannot try more passwords of ever other users than one in this time.
+        public var neighbourWait: Double = 1
+        /// `login_address_wait`: seconds after the last failure at an address, whoever failed, until one who has mistyped there is looked at again,
+        /// however long the address has to wait.
+        public var addressWait: Double = 5
         /// `login_memory`: seconds without a failure after which failures are forgotten.
         public var memory: Double = 900
         /// `login_entries`: users, addresses, users at addresses, and users known at addresses that are remembered at once, so many of each
@@ -88,6 +93,8 @@ public struct LoginGuard: Sendable {
     private var users = Failures<String>()
     private var origins = Failures<String>()
     private var pairs = Failures<Login>()
+    /// How many users failed at an address: the first failure of each.
+    private var names = Failures<String>()
     /// When a user last logged in from an address.
     private var known: [Login: Double] = [:]
 
@@ -99,11 +106,20 @@ public struct LoginGuard: Sendable {
     public func wait(_ login: Login, at now: Double) -> Double? {
         var wait = pairs.wait(login, at: now)
         if known[login] == nil {
-            var neighbours = origins.wait(login.origin, at: now)
-            if pairs.isClean(login, at: now, limits) { neighbours = min(neighbours, origins.rest(login.origin, of: limits.neighbourWait, at: now)) }
-            wait = max(wait, users.wait(login.user, at: now), neighbours)
+            wait = max(wait, users.wait(login.user, at: now), neighbours(login, isGuessedAt: wait > 0, at: now))
         }
         return wait > 0 ? wait : nil
+    }
+
+    /// Seconds to wait for what others did at the address.
+    ///
+    /// - Parameter isGuessedAt: at this user, from there, more often than costs nothing.
+    private func neighbours(_ login: Login, isGuessedAt: Bool, at now: Double) -> Double {
+        if pairs.isClean(login, at: now, limits) {
+            return min(names.wait(login.origin, at: now), names.rest(login.origin, of: limits.neighbourWait, at: now))
+        }
+        let wait = origins.wait(login.origin, at: now)
+        return isGuessedAt ? wait : min(wait, origins.rest(login.origin, of: limits.addressWait, at: now))
     }
 
     /// The user has logged in from there before.
@@ -111,6 +127,7 @@ public struct LoginGuard: Sendable {
 
     /// A login was refused. Gives the wait that follows, nil if none.
     public mutating func failed(_ login: Login, at now: Double) -> Double? {
+        if pairs.isClean(login, at: now, limits) { _ = names.failed(login.origin, at: now, limits) }
         let own = pairs.failed(login, at: now, limits)
         let user = users.failed(login.user, at: now, limits)
         let origin = origins.failed(login.origin, at: now, limits)

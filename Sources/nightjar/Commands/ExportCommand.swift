@@ -1,11 +1,13 @@
 import Agent
 import ArgumentParser
 import Documents
+import Encodings
 import Synchronization
 
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "export", abstract: "Writes all documents as JSON Lines, in the order of their last change.")
+        commandName: "export", abstract: "Writes all documents as JSON Lines, in the order of their last change.",
+        discussion: "Of a damaged database it writes all that can be read, names the rest on standard error, and ends with status 1.")
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
@@ -18,7 +20,7 @@ struct ExportCommand: AsyncParsableCommand {
             try await location.withDocuments(of: db) { place in
                 let output = try OutputFile(file)
                 let progress = Progress()
-                let counts = Mutex((documents: 0, bytes: 0))
+                let counts = Mutex((documents: 0, bytes: 0, unreadable: 0))
                 do {
                     try await place.export(includesDeleted: deleted) { piece in
                         try output.write(piece)
@@ -29,6 +31,10 @@ struct ExportCommand: AsyncParsableCommand {
                             return counts.documents
                         }
                         progress.show("\(documents) documents, \(progress.rate(documents))/s")
+                    } unreadable: { message in
+                        counts.withLock { $0.unreadable += 1 }
+                        progress.clear()
+                        Output.errorLine("nightjar: \(TextTable.printable(message))")
                     }
                     try output.finish()
                 } catch {
@@ -37,13 +43,17 @@ struct ExportCommand: AsyncParsableCommand {
                     throw error
                 }
                 progress.clear()
-                let (documents, bytes) = counts.withLock { $0 }
+                let (documents, bytes, unreadable) = counts.withLock { $0 }
                 let isOnOutput = output.descriptor == 1
                 if json {
-                    let counts: JSONValue = ["documents": .int(documents), "bytes": .int(bytes)]
+                    let counts: JSONValue = ["documents": .int(documents), "bytes": .int(bytes), "unreadable": .int(unreadable)]
                     Output.write(isOnOutput ? 2 : 1, counts.text + "\n")
                 } else if !isOnOutput || progress.isShown {
                     Output.write(isOnOutput ? 2 : 1, "\(documents) documents, \(bytes) bytes\n")
+                }
+                guard unreadable == 0 else {
+                    throw AgentError(
+                        .failed, "\(db) is damaged: \(Plural.count(unreadable, "part")) of it cannot be read; the other documents, \(documents), are exported")
                 }
             }
         }

@@ -5,6 +5,7 @@ import DocumentStore
 import Encodings
 import Glibc
 import NIOCore
+import Synchronization
 
 /// Where the commands find the documents of a collection: at a running agent, or in a folder that none holds.
 enum DocumentPlace: Sendable {
@@ -195,20 +196,29 @@ enum DocumentPlace: Sendable {
     }
 
     /// Every document as a line of JSON, in pieces of whole or broken lines.
-    func export(includesDeleted: Bool, _ write: @escaping @Sendable (ByteBuffer) throws -> Void) async throws {
+    ///
+    /// - Parameter unreadable: told of each part that cannot be read; all others are written.
+    func export(
+        includesDeleted: Bool, _ write: @escaping @Sendable (ByteBuffer) throws -> Void, unreadable: @escaping @Sendable (String) -> Void
+    ) async throws {
         switch self {
         case .agent(let client, let name):
-            try await client.receive("/api/databases/\(PercentEncoding.encode(name))/export?deleted=\(includesDeleted)") { try write($0) }
-        case .folder(let access):
-            var since: SequenceNumber = 0
-            while true {
-                let rows = try await access.page(since: since, limit: 500, includesDeleted: includesDeleted, includesBodies: true)
-                guard let last = rows.last else { return }
-                since = last.sequence
-                var buffer = ByteBuffer()
-                for row in rows { DocumentLines.append(row, to: &buffer) }
-                try write(buffer)
+            let sorter = ExportLines.Sorter()
+            let isEnd = Atomic(false)
+            do {
+                try await client.receive("/api/databases/\(PercentEncoding.encode(name))/export?deleted=\(includesDeleted)") { piece in
+                    let (documents, messages) = sorter.take(piece)
+                    if documents.readableBytes > 0 { try write(documents) }
+                    for message in messages {
+                        if let message { unreadable(message) } else { isEnd.store(true, ordering: .relaxed) }
+                    }
+                }
+            } catch {
+                // An export that is not whole has no other end than its last line.
+                guard isEnd.load(ordering: .relaxed) else { throw error }
             }
+        case .folder(let access):
+            try await access.export(includesDeleted: includesDeleted) { try write($0) } unreadable: { unreadable($0.text) }
         }
     }
 

@@ -27,6 +27,12 @@ struct ReplayTests {
         #expect(Self.files(in: Self.vectors).allSatisfy { FuzzTarget.named($0) != nil })
     }
 
+    /// What is kept of a target.
+    static func inputs(of target: FuzzTarget) throws -> [[UInt8]] {
+        let folder = vectors + target.name
+        return try files(in: folder).map { try #require(bytes(of: folder + "/" + $0), "\($0) cannot be read") }
+    }
+
     private static let vectors: String = {
         // Tests/FuzzingTests/Replaying/ReplayTests.swift
         let parts = #filePath.split(separator: "/").dropLast(3)

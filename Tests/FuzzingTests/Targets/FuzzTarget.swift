@@ -21,7 +21,8 @@ struct FuzzTarget: Sendable {
     }
 
     static let all: [FuzzTarget] = [
-        frames, connection, messages, json, revisionTrees, configuration, httpRequests, webSocketFrames, tlsRecords, luaResults,
+        frames, connection, messages, json, revisionTrees, configuration, httpRequests, webSocketFrames, tlsRecords, luaResults, couchRequests, couchAnswers,
+        deltas, proxyAnswers, endpointFrames, deflate,
     ]
 
     static func named(_ name: String) -> FuzzTarget? { all.first { $0.name == name } }

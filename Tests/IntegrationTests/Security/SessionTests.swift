@@ -103,6 +103,34 @@ struct SessionTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("the cookie goes to pages of configured origins where they may have credentials, and TLS keeps it from others", arguments: [true, false])
+    func otherOrigins(_ credentials: Bool) async throws {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("plugins")
+        try folder.write("plugins/users.lua", Self.plugin)
+        try folder.write("users.txt", "ada=writer")
+        let more = "couchdb: true, authenticator: { plugin: users, params: { file: users.txt } }, cors: { origins: [ \"https://app.example\" ], credentials: \(credentials) }"
+        let agent = try await AgentProcess.start(Configuration.secureHub([("edge", more)], plugins: true), in: folder)
+        let place = "https://127.0.0.1:\(try agent.port("edge"))"
+        func curl(_ arguments: String...) async throws -> String {
+            try await Subprocess.run(
+                "/usr/bin/curl", ["-ski", "--http1.1", "--noproxy", "*", "-H", "Origin: https://app.example", "--max-time", "60"] + arguments).output
+        }
+        let json = ["-H", "Content-Type: application/json", "-d", "{\"name\":\"ada\",\"password\":\"x\"}"]
+        for (path, asked) in [("/main/_session", "/main/_session"), ("/_session", "/main")] {
+            let answer = try await curl(json[0], json[1], json[2], json[3], place + path)
+            let cookie = try #require(answer.split(separator: "\r\n").first { $0.hasPrefix("Set-Cookie: ") }.map { String($0.dropFirst(12)) }, "\(answer)")
+            #expect(cookie.contains("; Secure") && cookie.contains(credentials ? "SameSite=None" : "SameSite=Strict"), "\(cookie)")
+            #expect(answer.contains("Access-Control-Allow-Credentials: true") == credentials)
+            let pair = "Cookie: \(cookie.prefix { $0 != ";" })"
+            if credentials || path == "/_session" {
+                #expect(try await curl("-H", pair, place + asked).hasPrefix("HTTP/1.1 \(credentials ? 200 : 401)"), "\(path)")
+            }
+            if credentials, path == "/main/_session" { _ = try await SecureWebSocket(agent, "edge", headers: [pair, "Origin: https://app.example"]) }
+        }
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("a session ends with what its user may")
     func userChanges() async throws {
         let agent = try await agent("ada=writer bob=writer eve=writer")

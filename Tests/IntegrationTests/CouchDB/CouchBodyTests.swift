@@ -1,0 +1,89 @@
+import Documents
+import TestSupport
+import Testing
+
+/// Bodies of requests: packed ones, and those that are larger than may be.
+@Suite("Bodies of requests to CouchDB's API", .serialized, .agent(Configuration.hub(database: "{}", listener: "couchdb: true", more: "limits: { max_blob_bytes: 1000000 }\n")))
+struct CouchBodyTests {
+    private static let gzip = ("Content-Encoding", "gzip")
+    private static let json = ("Content-Type", "application/json")
+
+    private func packed(_ bytes: [UInt8]) async throws -> [UInt8] {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("body", bytes: bytes)
+        let outcome = try await Subprocess.run("/bin/gzip", ["-9", file])
+        guard outcome.status == 0 else { throw SupportError("gzip: \(outcome)") }
+        return try folder.read("body.gz")
+    }
+
+    private func send(_ method: String, _ target: String, _ body: [UInt8], _ headers: [(String, String)]) async throws -> HTTPProbe.Answer {
+        try await HTTPProbe.tcp(port: try sharedAgent().port("edge")).request(method, target, headers: headers, body: body)
+    }
+
+    @Test("documents may come as gzip; what they unpack to is bounded as what comes unpacked is")
+    func gzipped() async throws {
+        let one = try await packed(Array("{\"packed\":true}".utf8))
+        #expect(try await send("PUT", "/main/one", one, [Self.gzip]).status == 201)
+        let bulk = try await packed(Array("{\"docs\":[{\"_id\":\"two\",\"n\":2}]}".utf8))
+        #expect(try await send("POST", "/main/_bulk_docs", bulk, [Self.gzip, Self.json]).status == 201)
+        let keys = try await send("POST", "/main/_all_docs", try await packed(Array("{\"keys\":[\"one\",\"two\"]}".utf8)), [Self.gzip, Self.json])
+        #expect(try keys.json["rows"]?.asArray?.map { $0["id"]?.asString } == ["one", "two"])
+        let couch = try CouchHTTP(sharedAgent())
+        #expect(try await couch.ok("GET", "/main/one")["packed"]?.asBool == true)
+        #expect(try await couch.ok("GET", "/main/two")["n"]?.asInt64 == 2)
+        // An attachment is kept as what it is.
+        let attached = try await packed(Array("hello".utf8))
+        #expect(try await send("PUT", "/main/three/f", attached, [Self.gzip]).status == 201)
+        #expect(try await couch.send("GET", "/main/three/f").text == "hello")
+        // 70 MB of spaces in 70 KB; more than max_blob_bytes.
+        let bomb = try await packed([UInt8](repeating: 0x20, count: 70 << 20))
+        let refused = try await send("PUT", "/main/bomb", bomb, [Self.gzip])
+        #expect(refused.status == 413 && refused.text.contains("couchdb_request_bytes"), "\(refused)")
+        #expect(try await send("PUT", "/main/bomb/f", bomb, [Self.gzip]).status == 413)
+        for broken in [Array(one.dropLast(9)), one + one, Array("{\"packed\":true}".utf8)] {
+            #expect(try await send("PUT", "/main/broken", broken, [Self.gzip]).status == 400)
+        }
+        #expect(try await couch.problem("GET", "/main/broken") == "404 not_found")
+    }
+
+    @Test("a body in a form that is not read is 415, and says which are", arguments: ["br", "deflate", "gzip, gzip", "zstd"])
+    func otherCodings(_ coding: String) async throws {
+        for (method, target) in [("PUT", "/main/coded"), ("POST", "/main/_bulk_docs"), ("PUT", "/main/coded/f"), ("POST", "/_session"), ("POST", "/main/_session")] {
+            let answer = try await send(method, target, Array("{}".utf8), [("Content-Encoding", coding), Self.json])
+            #expect(answer.status == 415 && answer.text.contains(coding), "\(method) \(target): \(answer)")
+            #expect(answer.header("Accept-Encoding") == (target.hasSuffix("_session") ? "identity" : "gzip"))
+        }
+        let agent = try sharedAgent()
+        let admin = try await agent.admin.request("PUT", "/api/databases/main/documents/coded", headers: [("Content-Encoding", "gzip")], body: Array("{}".utf8))
+        #expect(admin.status == 415, "\(admin)")
+    }
+
+    @Test("what is too long by its header is 413 before anything of it is read, at every door")
+    func declared() async throws {
+        let agent = try sharedAgent()
+        let listener = HTTPProbe.tcp(port: try agent.port("edge"))
+        let admin = HTTPProbe.tcp(port: try agent.port("admin"))
+        for (probe, request, limit) in [
+            (listener, "POST /main/_bulk_docs", "couchdb_request_bytes"), (listener, "POST /main/_bulk_get", "couchdb_request_bytes"),
+            (listener, "POST /main/_revs_diff", "couchdb_request_bytes"), (listener, "POST /main/_changes", "couchdb_request_bytes"), (listener, "POST /main", "couchdb_request_bytes"),
+            (listener, "POST /main/_purge", "couchdb_request_bytes"), (listener, "PUT /main/long", "couchdb_request_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
+            (listener, "PUT /main/_design/long", "couchdb_request_bytes"), (listener, "PUT /main/long/f", "max_blob_bytes"), (listener, "POST /main/_session", "max_session_request"),
+            (listener, "POST /_session", "couchdb_login_bytes"), (admin, "PUT /api/databases/main/documents/long", "max_body_bytes"), (admin, "POST /api/databases/main/blobs", "max_blob_bytes"),
+            (agent.admin, "POST /api/databases/main/blobs", "max_blob_bytes"), (admin, "POST /api/reload", "body_bytes"),
+        ] {
+            let head = "\(request) HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n"
+            let answer = try HTTPProbe.parse(try await probe.raw(Array(head.utf8)))
+            #expect(answer.status == 413 && answer.text.contains(limit), "\(request): \(answer)")
+        }
+        // In chunks without end, as soon as the limit is passed.
+        let chunks = "POST /_session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5000\r\n\(String(repeating: "x", count: 0x5000))\r\n5000\r\n"
+        #expect(try HTTPProbe.parse(try await listener.raw(Array(chunks.utf8))).status == 413)
+    }
+
+    @Test("rows of _bulk_docs that failed name the document that they are about")
+    func rows() async throws {
+        let sent = "{\"docs\":[{\"_id\":\"odd\",\"_strange\":1},{\"_strange\":1},{\"_id\":\"_odd\"},7,{\"_id\":8}]}"
+        let rows = try await CouchHTTP(sharedAgent()).ok("POST", "/main/_bulk_docs", sent, status: 201).asArray ?? []
+        #expect(rows.map { $0["id"]?.asString ?? ($0["id"]?.isNull == true ? "null" : "none") } == ["odd", "null", "_odd", "null", "null"], "\(rows)")
+    }
+}

@@ -1,0 +1,36 @@
+import Documents
+import Encodings
+import TestSupport
+import Testing
+
+/// Who logs in from behind the router from behind which others guess.
+@Suite(
+    "Logins of a shared address",
+    .agent(
+        Configuration.hub(listener: "authenticator: users\n    couchdb: true", plugins: true),
+        files: ["plugins/users.lua": "return { authenticate_password = function(name, password) return name:find(\"^right\") and password == \"x\" end }"]))
+struct SharedAddressTests {
+    private func status(_ login: String) async throws -> Int {
+        let probe = HTTPProbe.tcp(port: try sharedAgent().port("edge"))
+        return try await probe.get("/main", headers: [("Authorization", "Basic \(Base64.encode(Array(login.utf8)))")]).status
+    }
+
+    @Test("1,000 wrong logins at once of one user put off neither who comes in the middle of them, for the first time, nor who comes behind them")
+    func guessesAtOne() async throws {
+        let statuses = try await withThrowingTaskGroup(of: [Int].self) { tasks in
+            // As many at once as leave room in max_connections_per_address (256).
+            for line in 0..<200 {
+                tasks.addTask {
+                    var statuses: [Int] = []
+                    for number in 0..<5 { statuses.append(try await status("victim:\(line)-\(number)")) }
+                    return statuses
+                }
+            }
+            for number in 0..<20 { #expect(try await status("right-\(number):x") == 200) }
+            return try await tasks.reduce(into: Set<Int>()) { $0.formUnion($1) }
+        }
+        #expect(statuses.isSubset(of: [401, 429, 503]), "\(statuses)")
+        #expect(try await status("right-behind:x") == 200)
+        #expect(try await status("victim:again") == 429)
+    }
+}
