@@ -1,0 +1,20 @@
+import Documents
+import Interfaces
+import Selectors
+
+/// `filter=_selector` of `_changes`: lets pass what a selector means.
+struct SelectorFilter: DocumentFilter {
+    let selector: Selector
+
+    var pluginName: String { "_selector" }
+    var version: String { "" }
+
+    func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        documents.map { document in
+            let fields = DocumentFields(document.id, document.revision, isDeleted: document.isDeleted, body: document.body)
+            return fields.document(with: selector.roots).map { selector.matches($0) } ?? false ? .pass : .reject
+        }
+    }
+
+    func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
+}
