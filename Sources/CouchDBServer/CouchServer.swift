@@ -52,14 +52,11 @@ package struct CouchServer: Sendable {
         ]
     }
 
-    /// Of what is read whole. Attachments are taken piece by piece, up to the store's own limit.
-    private static let jsonLimit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
-
     // MARK: - Databases
 
     private static func databaseRoutes(_ host: CouchHost) -> [Route] {
         func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: Self.jsonLimit) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: CouchCall.jsonLimit) { try await body(try await call(host, $0)) }
         }
         let routes = [
             route("GET", "") { try await DatabaseRoutes.information($0) },
@@ -92,7 +89,7 @@ package struct CouchServer: Sendable {
 
     private static func queryRoutes(_ host: CouchHost) -> [Route] {
         func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: NamedLimit("couchdb_find_bytes", CouchLimits.findBytes)) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: CouchCall.findLimit) { try await body(try await call(host, $0)) }
         }
         return [
             route("POST", "/_find") { try await FindAnswer.answer($0) },

@@ -42,8 +42,9 @@ enum CouchLimits {
     static let queries = 100
     /// Ids in order that are held at once, twice as many meanwhile.
     static let idsAtOnce = 10_000
-    /// `couchdb_find_bytes`: the body of a query or of an index's definition. It is read as a tree of values.
-    static let findBytes = 1 << 20
+    /// `couchdb_find_bytes`: the body of a query or of an index's definition. It is read as a tree of values, which may be
+    /// forty times as large.
+    static let findBytes = 256 << 10
     /// Documents that a query asks for, unless it says otherwise. CouchDB's.
     static let findLimit = 25
     /// Ids of a selector that are looked up one by one; with more of them the collection is read in order.

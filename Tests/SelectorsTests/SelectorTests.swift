@@ -75,6 +75,13 @@ struct SelectorTests {
         let many = (0..<1100).map { "{\"a\":\($0)}" }.joined(separator: ",")
         let wide = try #require(throws: SelectorError.self) { try selector("{\"$or\":[\(many)]}") }
         #expect(wide.reason.contains("selector_conditions"))
+        // Lists in a document times conditions are too much.
+        let items = Array(repeating: "{\"a\":1}", count: 20_000).joined(separator: ",")
+        let all = (0..<300).map { "{\"l\":{\"$elemMatch\":{\"a\":\(-$0 - 1)}}}" }.joined(separator: ",")
+        let costly = try selector("{\"$or\":[\(all)}]}")
+        let document = try json("{\"l\":[\(items)]}")
+        let cost = try #require(throws: SelectorError.self) { try costly.matches(document) }
+        #expect(cost.reason.contains("selector_steps"))
         // A long list is one condition, and found through quickly.
         #expect(try selector("{\"a\":{\"$in\":[\((0..<50_000).map(String.init).joined(separator: ","))]}}").matches(json("{\"a\":49999}")))
     }

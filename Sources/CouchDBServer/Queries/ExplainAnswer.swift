@@ -5,7 +5,7 @@ import Selectors
 /// Answers `_explain`: how a query would be answered, and why not otherwise.
 enum ExplainAnswer {
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
-        let question = try FindQuestion(try await call.jsonObject())
+        let question = try FindQuestion(try await call.jsonObject(CouchCall.findLimit))
         let plan = try await FindPlan(question, call)
         let name = call.collection.name.isDefault ? call.database.name : "\(call.database.name).\(call.collection.name)"
         let fields: JSONValue = question.fields.map { .array($0.map { .string($0.text) }) } ?? "all_fields"

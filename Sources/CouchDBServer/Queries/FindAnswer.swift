@@ -13,7 +13,7 @@ struct FindAnswer: Sendable {
     private let start: UInt64
 
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
-        let question = try FindQuestion(try await call.jsonObject())
+        let question = try FindQuestion(try await call.jsonObject(CouchCall.findLimit))
         try await DocumentReading(call: call).prepare()
         let asked = Self(call: call, question: question, plan: try await FindPlan(question, call))
         return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in try await asked.write(&writer) }
@@ -93,7 +93,7 @@ struct FindAnswer: Sendable {
                     output.examined += 1
                     let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
                     // What changed since the entry was read has another entry now, or will have none.
-                    guard let read = fields.document(with: roots), index.definition.key(in: read) == entry.key, question.selector.matches(read)
+                    guard let read = fields.document(with: roots), index.definition.key(in: read) == entry.key, try question.selector.matches(read)
                     else { continue }
                     try await write(found, entry, &output, &writer)
                 }
@@ -121,7 +121,7 @@ struct FindAnswer: Sendable {
                     rest.map { DocumentReading.Question(id: $0.id) }[...], withTrees: question.withConflicts)
                 for (document, place) in zip(page, rest) where output.left > 0 {
                     // It may have changed meanwhile.
-                    guard let revision = document.revisions.first, !revision.isDeleted, matches(revision) else { continue }
+                    guard let revision = document.revisions.first, !revision.isDeleted, try matches(revision) else { continue }
                     try await write(revision, place, &output, &writer)
                 }
                 rest = rest.dropFirst(page.count)
@@ -130,9 +130,9 @@ struct FindAnswer: Sendable {
         (output.examined, output.keys) = (scan.examined, 0)
     }
 
-    private func matches(_ found: FoundRevision) -> Bool {
+    private func matches(_ found: FoundRevision) throws -> Bool {
         let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
-        return fields.document(with: question.selector.roots).map { question.selector.matches($0) } ?? false
+        return try fields.document(with: question.selector.roots).map { try question.selector.matches($0) } ?? false
     }
 
     // MARK: - Documents

@@ -67,7 +67,7 @@ struct FindScan {
                     var found = FoundRevision(row, tree: nil)
                     if isChanged {
                         page.candidates.append(Candidate(found: found, place: IndexEntry(key: [], id: row.id)))
-                    } else if let place = Self.place(of: found, reading.0, reading.1), bound.mayTake(place) {
+                    } else if let place = try Self.place(of: found, reading.0, reading.1), bound.mayTake(place) {
                         if !needsBodies { found.body = [] }
                         page.candidates.append(Candidate(found: found, place: place))
                     }
@@ -80,9 +80,9 @@ struct FindScan {
     }
 
     /// Where a document stands that is meant; nil for others. One without a field of the sort is not part of the answer, as with an index.
-    private static func place(of found: FoundRevision, _ question: FindQuestion, _ roots: [String]) -> IndexEntry? {
+    private static func place(of found: FoundRevision, _ question: FindQuestion, _ roots: [String]) throws -> IndexEntry? {
         let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
-        guard let document = fields.document(with: roots), question.selector.matches(document),
+        guard let document = fields.document(with: roots), try question.selector.matches(document),
             let key = CollationKey.of(question.sort.paths, in: document)
         else { return nil }
         return IndexEntry(key: key, id: found.id)
@@ -106,7 +106,7 @@ struct FindScan {
                 }
                 var found = candidate.found
                 if case .replace(let body) = verdict { found.body = body }
-                guard let place = Self.place(of: found, question, roots) else { continue }
+                guard let place = try Self.place(of: found, question, roots) else { continue }
                 passed.append(.init(entry: place, sequence: found.sequence))
             }
         }

@@ -26,8 +26,8 @@ enum IndexRoutes {
     // MARK: - Making
 
     static func create(_ call: CouchCall) async throws -> HTTPResponse {
-        try requireRights(call)
-        let object = try await call.jsonObject()
+        try await requireRights(call)
+        let object = try await call.jsonObject(CouchCall.findLimit)
         var definition: IndexDefinition?
         var names = IndexNames()
         for member in object.members {
@@ -63,11 +63,15 @@ enum IndexRoutes {
     }
 
     /// An index is everybody's, and costs everybody's writes: as design documents, of which it is a part in CouchDB.
-    private static func requireRights(_ call: CouchCall) throws(HTTPError) {
+    private static func requireRights(_ call: CouchCall) async throws {
         try call.requireWriting()
-        guard call.peer.channelPeer == nil, call.peer.pushFilter == nil else {
-            throw CouchError.forbidden("indexes are made and removed by users who may read everything")
+        var mayReadAll = call.peer.pushFilter == nil
+        if let peer = call.peer.channelPeer {
+            try await DocumentReading(call: call).prepare()
+            let collection = call.collection
+            mayReadAll = try await mayReadAll && call.database.read { try $0.channelAccess(collection, of: peer).channels.contains("*") }
         }
+        guard mayReadAll else { throw CouchError.forbidden("indexes are made and removed by users who may read everything") }
     }
 
     /// Has what is to be done with indexes done, whoever waits for it.
@@ -96,7 +100,7 @@ enum IndexRoutes {
     // MARK: - Removing
 
     static func delete(_ call: CouchCall) async throws -> HTTPResponse {
-        try requireRights(call)
+        try await requireRights(call)
         let design = IndexNames.design(try call.request.parameters.require("ddoc"))
         let (name, collection) = (try call.request.parameters.require("name"), call.collection)
         guard try await call.database.write({ try $0.dropIndex(collection, design: design, name: name) }) else { throw CouchError.missing() }
@@ -106,8 +110,8 @@ enum IndexRoutes {
 
     /// All indexes of each design document.
     static func bulkDelete(_ call: CouchCall) async throws -> HTTPResponse {
-        try requireRights(call)
-        let object = try await call.jsonObject()
+        try await requireRights(call)
+        let object = try await call.jsonObject(CouchCall.findLimit)
         guard let items = object["docids"]?.asArray else { throw CouchError.query("missing_required_key", "Missing required key: docids") }
         let designs = items.compactMap(\.asString)
         guard designs.count == items.count, designs.count <= CouchLimits.queries else {

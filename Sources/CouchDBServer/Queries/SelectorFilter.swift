@@ -12,7 +12,10 @@ struct SelectorFilter: DocumentFilter {
     func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
         documents.map { document in
             let fields = DocumentFields(document.id, document.revision, isDeleted: document.isDeleted, body: document.body)
-            return fields.document(with: selector.roots).map { selector.matches($0) } ?? false ? .pass : .reject
+            guard let found = fields.document(with: selector.roots) else { return .reject }
+            do throws(SelectorError) { return try selector.matches(found) ? .pass : .reject } catch {
+                return .failed(PolicyFailure(plugin: pluginName, version: version, kind: "selector_steps", message: error.reason))
+            }
         }
     }
 

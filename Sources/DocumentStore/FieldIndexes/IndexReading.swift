@@ -28,7 +28,7 @@ extension ReadTransaction {
     /// Entries in the order of their keys, those of equal keys in the order of their ids, or the other way round.
     /// - Parameters:
     ///   - after: continues a list.
-    ///   - limit: at most `StoreLimits.maxRowsPerRead` come; an empty answer means there are no more.
+    ///   - limit: at most `StoreLimits.maxRowsPerRead` come, and fewer when their keys are large; an empty answer means there are no more.
     package final func entries(
         of index: FieldIndex, in range: IndexRange, after: IndexEntry? = nil, isDescending: Bool, limit: Int
     ) throws(StoreError) -> [IndexEntry] {
@@ -51,7 +51,12 @@ extension ReadTransaction {
         statement.bind(5, Int64(min(max(limit, 0), StoreLimits.maxRowsPerRead)))
         defer { statement.reset() }
         var found: [IndexEntry] = []
-        while try session.step(statement) { found.append(IndexEntry(key: statement.blob(0), id: DocumentID(stored: statement.text(1)))) }
+        var bytes = 0
+        while bytes < StoreLimits.maxKeyBytesPerRead, try session.step(statement) {
+            let entry = IndexEntry(key: statement.blob(0), id: DocumentID(stored: statement.text(1)))
+            bytes += entry.key.count
+            found.append(entry)
+        }
         return found
     }
 

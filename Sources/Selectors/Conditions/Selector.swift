@@ -16,8 +16,6 @@ package struct Selector: Sendable {
         roots = condition.roots
     }
 
-    package func matches(_ document: JSONValue) -> Bool { condition.matches(document) }
-
     /// The only ids that it can mean, if it names them and they are not too many.
     package func ids(limit: Int) -> [String]? { condition.ids(limit) }
 

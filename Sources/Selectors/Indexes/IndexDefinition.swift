@@ -47,7 +47,7 @@ package struct IndexDefinition: Sendable {
 
     /// The same of a document that was read with ``roots`` at least.
     package func key(in document: JSONValue) -> [UInt8]? {
-        guard partial?.matches(document) ?? true else { return nil }
+        guard partial.map({ (try? $0.matches(document)) ?? false }) ?? true else { return nil }
         return CollationKey.of(order.paths, in: document)
     }
 }
