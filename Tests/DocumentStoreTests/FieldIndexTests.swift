@@ -71,7 +71,7 @@ struct FieldIndexTests {
                 _ = try? await store.insert(
                     id, "\(generation)-\(String(random.next(), radix: 16))", body: body, deleted: generation == 4,
                     generation % 2 == 0 ? .store : .storePushed)
-            case 3: if try await store.conflict(id) != nil { _ = try? await store.resolve(id, .local) }
+            case 3: if try await store.conflict(id) != nil { _ = try? await store.resolve(id, [.localWins, .remoteWins, .delete].randomElement(using: &random) ?? .delete) }
             case 4:
                 let c = try store.c
                 _ = try await store.database.write { try $0.purge(c, doc(id)) }

@@ -69,7 +69,8 @@ enum IndexRoutes {
         if let peer = call.peer.channelPeer {
             try await DocumentReading(call: call).prepare()
             let collection = call.collection
-            mayReadAll = try await mayReadAll && call.database.read { try $0.channelAccess(collection, of: peer).channels.contains("*") }
+            let hasAll = try await call.database.read { try $0.channelAccess(collection, of: peer).channels.contains("*") }
+            mayReadAll = mayReadAll && hasAll
         }
         guard mayReadAll else { throw CouchError.forbidden("indexes are made and removed by users who may read everything") }
     }
