@@ -80,7 +80,10 @@ struct FindAnswer: Sendable {
         while output.left > 0 {
             let (place, limit) = (after, wanted)
             let entries = try await call.database.read { transaction in
-                try transaction.entries(of: index, in: range, after: place, isDescending: isDescending, limit: limit)
+                guard try transaction.isReady(index) else {
+                    throw HTTPError(503, "the index was removed during the query: ask again", headers: ["Retry-After": "1"])
+                }
+                return try transaction.entries(of: index, in: range, after: place, isDescending: isDescending, limit: limit)
             }
             guard !entries.isEmpty else { return }
             var rest = entries[...]

@@ -25,6 +25,14 @@ extension ReadTransaction {
         return try? IndexDefinition(json)
     }
 
+    /// Whether it is still there and whole: who reads it page by page has to ask in the same transaction, or misses what is being removed.
+    package final func isReady(_ index: FieldIndex) throws(StoreError) -> Bool {
+        let statement = try active().cached("SELECT state FROM field_indexes WHERE number = ?1")
+        statement.bind(1, index.number)
+        defer { statement.reset() }
+        return try session.step(statement) && statement.integer(0) == FieldIndexState.ready
+    }
+
     /// Entries in the order of their keys, those of equal keys in the order of their ids, or the other way round.
     /// - Parameters:
     ///   - after: continues a list.
