@@ -38,6 +38,7 @@ let package = Package(
         .target(name: "Encodings", swiftSettings: strict),
         .target(name: "Digests", dependencies: ["COpenSSL", "Encodings"], swiftSettings: strict),
         .target(name: "Documents", dependencies: ["Digests", "Encodings"], swiftSettings: strict),
+        .target(name: "Selectors", dependencies: ["Documents"], swiftSettings: strict),
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(name: "BLIP", dependencies: ["CZlib", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2", "-fno-plt"])]),
@@ -56,7 +57,7 @@ let package = Package(
             swiftSettings: strict),
 
         // The store and the protocol.
-        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "Encodings", "Environment", "SQLite"], swiftSettings: strict),
+        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "Encodings", "Environment", "Selectors", "SQLite"], swiftSettings: strict),
         .target(
             name: "Replication",
             dependencies: [
@@ -82,7 +83,7 @@ let package = Package(
         .target(
             name: "CouchDBServer",
             dependencies: [
-                "CZlib", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "HTTPServer", "Interfaces", "Replication",
+                "CZlib", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "HTTPServer", "Interfaces", "Replication", "Selectors",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -146,7 +147,7 @@ let package = Package(
             name: "nightjar-bench",
             dependencies: [
                 "BLIP", "CSQLite", "CSystemLua", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost", "Replication",
-                "TLS", "Transport",
+                "Selectors", "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -159,8 +160,9 @@ let package = Package(
         .testTarget(name: "EncodingsTests", dependencies: ["Encodings"], swiftSettings: strict),
         .testTarget(name: "DigestsTests", dependencies: ["Digests", "Encodings"], swiftSettings: strict),
         .testTarget(name: "DocumentsTests", dependencies: ["Documents", "Digests"], swiftSettings: strict),
+        .testTarget(name: "SelectorsTests", dependencies: ["Selectors", "Documents"], swiftSettings: strict),
         .testTarget(name: "SQLiteTests", dependencies: ["SQLite"], swiftSettings: strict),
-        .testTarget(name: "DocumentStoreTests", dependencies: ["DocumentStore", "Documents", "Digests", "SQLite"], swiftSettings: strict),
+        .testTarget(name: "DocumentStoreTests", dependencies: ["DocumentStore", "Documents", "Digests", "Selectors", "SQLite"], swiftSettings: strict),
         .testTarget(name: "BLIPTests", dependencies: ["BLIP", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .testTarget(name: "LuaRuntimeTests", dependencies: ["LuaRuntime", "Environment"], swiftSettings: strict),
         .testTarget(

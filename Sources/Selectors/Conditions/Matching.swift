@@ -1,0 +1,101 @@
+import Documents
+
+/// What asking one document costs: lists in it times conditions could be a lot.
+struct MatchRun {
+    private(set) var isOver = false
+    private var left = SelectorLimits.steps
+
+    /// When it is over, answers do not count any more.
+    mutating func take(_ steps: Int) {
+        left -= steps
+        if left < 0 { isOver = true }
+    }
+}
+
+extension Selector {
+    /// - Throws: ``SelectorError`` where the document would cost more than `selector_steps`.
+    package func matches(_ document: JSONValue) throws(SelectorError) -> Bool {
+        var run = MatchRun()
+        let isMeant = condition.matches(document, &run)
+        guard !run.isOver else {
+            throw SelectorError(
+                "invalid_selector", "the selector takes more than selector_steps = \(SelectorLimits.steps) on one document: make it simpler")
+        }
+        return isMeant
+    }
+}
+
+extension Condition {
+    func matches(_ value: JSONValue, _ run: inout MatchRun) -> Bool {
+        run.take(1)
+        if run.isOver { return false }
+        switch self {
+        case .all(let conditions): return conditions.allSatisfy { $0.matches(value, &run) }
+        case .any(let conditions): return conditions.isEmpty || conditions.contains { $0.matches(value, &run) }
+        case .field(let path, let test):
+            switch path.find(in: value) {
+            case .value(let found): return test.passes(found, &run)
+            case .missing: return test.isOfAbsence
+            case .noPlace: return false
+            }
+        }
+    }
+}
+
+extension Test {
+    var isOfAbsence: Bool {
+        guard case .exists(false) = self else { return false }
+        return true
+    }
+
+    /// The value is there.
+    func passes(_ value: JSONValue, _ run: inout MatchRun) -> Bool {
+        switch self {
+        case .compared(let comparison, let other): return comparison.holds(Collation.compare(value, other))
+        case .among(let values):
+            guard case .array(let items) = value else { return values.contains(value) }
+            run.take(items.count)
+            return items.contains { values.contains($0) }
+        case .exists(let exists): return exists
+        case .type(let name): return name.utf8.elementsEqual(Self.type(of: value).utf8)
+        case .remainder(let divisor, let remainder):
+            guard case .number(let number) = value, let whole = Int64(number.text) else { return false }
+            // The smallest integer by -1 has no quotient.
+            return whole.remainderReportingOverflow(dividingBy: divisor).partialValue == remainder
+        case .size(let size): return value.asArray?.count == size
+        case .matches(let pattern): return value.asString.map { pattern.matches($0, &run) } ?? false
+        case .beginsWith(let beginning): return value.asString?.utf8.starts(with: beginning.utf8) ?? false
+        case .hasAll(let wanted):
+            run.take(wanted.count * (value.asArray?.count ?? 0))
+            return !run.isOver && Self.hasAll(wanted, value)
+        case .anyElement(let condition): return value.asArray?.contains { condition.matches($0, &run) } ?? false
+        case .everyElement(let condition):
+            guard let items = value.asArray, !items.isEmpty else { return false }
+            return items.allSatisfy { condition.matches($0, &run) }
+        case .anyKey(let condition): return value.asObject?.members.contains { condition.matches(.string($0.key), &run) } ?? false
+        case .not(let test): return !test.passes(value, &run)
+        }
+    }
+
+    private static func hasAll(_ wanted: [JSONValue], _ value: JSONValue) -> Bool {
+        guard !wanted.isEmpty, let items = value.asArray else { return false }
+        if wanted.allSatisfy({ one in items.contains { Collation.compare($0, one) == 0 } }) { return true }
+        // A single list may also be the value itself.
+        return wanted.count == 1 && Collation.compare(wanted[0], value) == 0
+    }
+
+    static func type(of value: JSONValue) -> StaticString {
+        switch value {
+        case .null: "null"
+        case .bool: "boolean"
+        case .number: "number"
+        case .string: "string"
+        case .array: "array"
+        case .object: "object"
+        }
+    }
+}
+
+extension StaticString {
+    fileprivate var utf8: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: utf8Start, count: utf8CodeUnitCount) }
+}

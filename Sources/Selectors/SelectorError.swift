@@ -1,0 +1,20 @@
+/// Why a selector, a sort or an index cannot be used.
+package struct SelectorError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// CouchDB's word for programs.
+    package let word: String
+    package let reason: String
+
+    package init(_ word: String, _ reason: String) { (self.word, self.reason) = (word, reason) }
+
+    package var description: String { reason }
+
+    static func badArgument(_ name: String, _ expected: String, _ found: String) -> SelectorError {
+        SelectorError("bad_arg", "Bad argument for operator \(name): expected \(expected), not \(cut(found))")
+    }
+
+    /// Of a value that a client sent, enough to find it again.
+    static func cut(_ text: String) -> String {
+        let shown = text.unicodeScalars.prefix(80)
+        return shown.endIndex == text.unicodeScalars.endIndex ? text : String(shown) + "…"
+    }
+}

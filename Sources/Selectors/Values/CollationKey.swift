@@ -1,0 +1,99 @@
+import Documents
+
+/// Bytes that are in the order of the values that they stand for: the keys of indexes and of sorts.
+///
+/// No whole key is the beginning of another one, so that keys can follow one another. A key beyond `index_key_bytes` is cut there.
+package enum CollationKey {
+    /// Behind the last element of an array and the last member of an object; before every value.
+    private static let end: UInt8 = 0x01
+
+    /// The key of one value, cut.
+    package static func of(_ value: JSONValue) -> [UInt8] {
+        var key: [UInt8] = []
+        append(value, to: &key)
+        return key
+    }
+
+    /// Keys of several values, one behind the other; nil where one is missing.
+    package static func of(_ paths: [FieldPath], in document: JSONValue) -> [UInt8]? {
+        var key: [UInt8] = []
+        for path in paths {
+            guard let value = path.value(in: document) else { return nil }
+            append(value, to: &key)
+        }
+        return key
+    }
+
+    /// - Returns: false where the key was cut, so that other values may have the same.
+    @discardableResult
+    package static func append(_ value: JSONValue, to key: inout [UInt8]) -> Bool {
+        let start = key.count
+        let limit = start + SelectorLimits.keyBytes
+        write(value, into: &key, limit)
+        guard key.count > limit else { return true }
+        key.removeSubrange(limit...)
+        return false
+    }
+
+    /// All strings that begin so, and nothing else, have keys from this one on and below its ``successor(of:)``; unless it is cut.
+    static func appendBeginning(_ text: String, to key: inout [UInt8]) {
+        let start = key.count
+        key.append(Collation.rank(.string(text)))
+        write(text, into: &key, start + SelectorLimits.keyBytes)
+        if key.count > start + SelectorLimits.keyBytes { key.removeSubrange((start + SelectorLimits.keyBytes)...) }
+    }
+
+    /// The first bytes behind all that begin with these.
+    package static func successor(of key: [UInt8]) -> [UInt8] {
+        var next = key
+        while let last = next.popLast() {
+            if last < 0xFF {
+                next.append(last + 1)
+                return next
+            }
+        }
+        return top
+    }
+
+    /// Behind every key.
+    package static let top: [UInt8] = [0xFF]
+
+    /// What is beyond the limit need not be whole: it is cut.
+    private static func write(_ value: JSONValue, into key: inout [UInt8], _ limit: Int) {
+        key.append(Collation.rank(value))
+        switch value {
+        case .null, .bool: break
+        case .number(let number): NumberKey(number).write(into: &key)
+        case .string(let text): writeWhole(text, into: &key, limit)
+        case .array(let items):
+            for item in items {
+                if key.count > limit { return }
+                write(item, into: &key, limit)
+            }
+            key.append(end)
+        case .object(let object):
+            for member in object.members {
+                if key.count > limit { return }
+                key.append(Collation.rank(.string("")))
+                writeWhole(member.key, into: &key, limit)
+                write(member.value, into: &key, limit)
+            }
+            key.append(end)
+        }
+    }
+
+    private static func writeWhole(_ text: String, into key: inout [UInt8], _ limit: Int) {
+        write(text, into: &key, limit)
+        key.append(0)
+        key.append(0)
+    }
+
+    /// A zero byte is followed by one that the end of a string has not.
+    private static func write(_ text: String, into key: inout [UInt8], _ limit: Int) {
+        for byte in text.utf8 {
+            if key.count > limit { return }
+            key.append(byte)
+            if byte == 0 { key.append(0xFF) }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+import Documents
+import Glibc
+
+/// What selectors and indexes see of a document: its body with `_id` and `_rev`, and `_deleted` where it is a tombstone.
+package struct DocumentFields {
+    private let id: DocumentID
+    private let revision: RevisionID
+    private let isDeleted: Bool
+    private let body: [UInt8]
+
+    package init(_ id: DocumentID, _ revision: RevisionID, isDeleted: Bool, body: [UInt8]) {
+        (self.id, self.revision, self.isDeleted, self.body) = (id, revision, isDeleted, body)
+    }
+
+    /// The document with no more than these of its members: others are passed over and not read, so that one of megabytes costs little.
+    ///
+    /// - Returns: nil for a body that is damaged.
+    package func document(with roots: [String]) -> JSONValue? {
+        var members: [JSONObject.Member] = []
+        var wanted: [[UInt8]] = []
+        for root in roots {
+            switch root {
+            case "_id": members.append(JSONObject.Member(key: root, value: .string(id.text)))
+            case "_rev": members.append(JSONObject.Member(key: root, value: .string(revision.text)))
+            case "_deleted": if isDeleted { members.append(JSONObject.Member(key: root, value: true)) }
+            default: wanted.append(Array(root.utf8))
+            }
+        }
+        if wanted.isEmpty { return .object(JSONObject(members)) }
+        return body.withUnsafeBytes { bytes in
+            var walk = MemberWalk(bytes)
+            guard walk.begin() else { return nil }
+            while let member = walk.next() {
+                guard let name = wanted.first(where: { member.isNamed($0) }) else { continue }
+                guard let value = try? JSONValue(stored: Array(bytes[member.value])) else { return nil }
+                members.append(JSONObject.Member(key: String(decoding: name, as: UTF8.self), value: value))
+            }
+            return walk.isWhole ? .object(JSONObject(members)) : nil
+        }
+    }
+}
+
+/// Goes over the members of an object that is stored, by its brackets and quotes.
+private struct MemberWalk {
+    struct Member {
+        /// As it is written, without its quotes.
+        var key: UnsafeRawBufferPointer.SubSequence
+        var value: Range<Int>
+
+        func isNamed(_ name: [UInt8]) -> Bool {
+            if !key.contains(UInt8(ascii: "\\")) { return key.elementsEqual(name) }
+            let text = [UInt8(ascii: "\"")] + key + [UInt8(ascii: "\"")]
+            return (try? JSONValue(stored: text))?.asString.map { $0.utf8.elementsEqual(name) } ?? false
+        }
+    }
+
+    private let bytes: UnsafeRawBufferPointer
+    private var at = 0
+    /// The closing bracket was reached.
+    private(set) var isWhole = false
+
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    mutating func begin() -> Bool {
+        skipSpace()
+        return accept("{")
+    }
+
+    mutating func next() -> Member? {
+        skipSpace()
+        if accept("}") {
+            isWhole = true
+            return nil
+        }
+        _ = accept(",")
+        skipSpace()
+        let start = at
+        guard skipString() else { return nil }
+        let key = bytes[(start + 1)..<(at - 1)]
+        skipSpace()
+        guard accept(":") else { return nil }
+        skipSpace()
+        let first = at
+        guard skipValue() else { return nil }
+        return Member(key: key, value: first..<at)
+    }
+
+    private mutating func accept(_ character: Unicode.Scalar) -> Bool {
+        guard at < bytes.count, bytes[at] == UInt8(ascii: character) else { return false }
+        at += 1
+        return true
+    }
+
+    private mutating func skipSpace() {
+        while at < bytes.count, bytes[at] <= 0x20 { at += 1 }
+    }
+
+    private mutating func skipString() -> Bool {
+        guard accept("\""), let base = bytes.baseAddress else { return false }
+        let start = at
+        while let found = memchr(base + at, Int32(UInt8(ascii: "\"")), bytes.count - at) {
+            let quote = UnsafeRawPointer(found) - base
+            at = quote + 1
+            // An odd number of them before it makes it a part of the string.
+            var first = quote
+            while first > start, bytes[first - 1] == UInt8(ascii: "\\") { first -= 1 }
+            if (quote - first) % 2 == 0 { return true }
+        }
+        return false
+    }
+
+    private mutating func skipValue() -> Bool {
+        var depth = 0
+        while at < bytes.count {
+            switch bytes[at] {
+            case UInt8(ascii: "\""):
+                guard skipString() else { return false }
+                if depth == 0 { return true }
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+                at += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                if depth == 0 { return true }
+                depth -= 1
+                at += 1
+                if depth == 0 { return true }
+            case UInt8(ascii: ","):
+                if depth == 0 { return true }
+                at += 1
+            default: at += 1
+            }
+        }
+        return false
+    }
+}
