@@ -50,15 +50,6 @@ struct DocumentRoutes: Sendable {
                 var pieces = request.body.makeAsyncIterator()
                 return Answer.json(try await access.importAll(source: try request.queryValue("source")) { try await pieces.next() }.json)
             },
-            .post("api/databases/:db/compact") { request in
-                let report = try await access(request).database.compact()
-                return Answer.json(
-                    JSONOutput.object([
-                        "blobs_removed": JSONOutput.number(report.blobsRemoved),
-                        "bodies_removed": JSONOutput.number(report.bodiesRemoved),
-                        "bytes_freed": JSONOutput.number(report.fileBytesFreed),
-                    ]))
-            },
         ]
     }
 

@@ -6,9 +6,6 @@ import PluginHost
 
 /// What needs attention in databases, on the disk and in plugins.
 extension Agent {
-    /// `disk_attention_percent`, `disk_attention_bytes`: with less than both free, the disk is nearly full.
-    private static let scarce = (percent: UInt64(10), bytes: UInt64(1) << 30)
-
     /// Bytes free without which nothing is tried on a full disk.
     private static let leastRoom: UInt64 = 1 << 20
 
@@ -61,8 +58,7 @@ extension Agent {
     nonisolated func diskAttention() -> [Attention] {
         var told: Set<UInt64> = []
         return ([settings.data.value] + databases.map(\.folder)).compactMap { folder in
-            guard let space = DiskSpace(of: folder), told.insert(space.fileSystem).inserted, space.free < Self.scarce.bytes,
-                space.free * 100 < space.total * Self.scarce.percent
+            guard let space = DiskSpace(of: folder), told.insert(space.fileSystem).inserted, space.isScarce
             else { return nil }
             return Attention(
                 .diskNearlyFull, "disk of \(folder)", "\(space.free >> 20) MiB of \(space.total >> 20) MiB free",
@@ -113,6 +109,11 @@ struct DiskSpace {
     var total: UInt64
     /// Tells file systems apart.
     var fileSystem: UInt64
+
+    /// `disk_attention_percent`, `disk_attention_bytes`: with less than both free, the disk is nearly full.
+    private static let scarce = (percent: UInt64(10), bytes: UInt64(1) << 30)
+
+    var isScarce: Bool { free < Self.scarce.bytes && free * 100 < total * Self.scarce.percent }
 
     init?(of folder: String) {
         var facts = statvfs()

@@ -94,6 +94,9 @@ public final class BlobStore: Sendable {
 
     // MARK: reading
 
+    /// Seconds since 1970.
+    var now: Int64 { environment.time.wallSeconds() }
+
     func path(_ digest: BlobDigest) -> String { folder + "/" + digest.hex }
 
     /// Whether the blob is stored. Asking renews its grace time: who asks is about to refer to it.
