@@ -11,6 +11,8 @@ public struct AgentError: Error, Sendable, CustomStringConvertible {
         case invalid
         /// The request is larger than a limit.
         case tooLarge
+        /// There is no room for it.
+        case noRoom
         /// Something failed.
         case failed
     }

@@ -1,7 +1,7 @@
 extension AgentSettings {
     /// Every secret that the configuration holds, to be taken out of what leaves the house.
     public var secretTexts: [String] {
-        var secrets: [Secret?] = [admin?.token?.value]
+        var secrets: [Secret?] = [admin?.token?.value] + (admin?.tokens.map(\.token.value) ?? [])
         for listener in listeners {
             if case .files(_, _, let passphrase)? = listener.identity { secrets.append(passphrase) }
         }

@@ -80,7 +80,7 @@ private enum SourceCodes {
 
     /// `case pluginRefused = "plugin_refused"`
     static func cases(of file: String) throws -> Set<String> {
-        Set(try text(file).matches(of: /    case [a-zA-Z]+ = "([a-z_]+)"/).map { String($0.1) })
+        Set(try text(file).matches(of: /\s{4}case [a-zA-Z]+ = "([a-z_]+)"/).map { String($0.1) })
     }
 
     private static func text(_ file: String) throws -> String {

@@ -1,4 +1,5 @@
 import AgentConfiguration
+import DocumentStore
 import Environment
 import Glibc
 import HTTPServer
@@ -55,8 +56,10 @@ struct AdminListener: Service {
             case .invalid: HTTPError(400, error.message)
             case .configuration: HTTPError(400, error.message, error: "configuration")
             case .tooLarge: HTTPError(413, error.message)
+            case .noRoom: HTTPError(507, error.message, error: "insufficient_storage")
             case .failed: HTTPError(500, error.message, error: "failed")
             }
+        case StoreError.diskFull: HTTPError(507, "\(error)", error: "insufficient_storage")
         case let error as ConfigurationProblems: HTTPError(400, error.description, error: "configuration")
         case let error as ConfigurationProblem: HTTPError(400, error.description, error: "configuration")
         default: HTTPError(500, "\(error)", error: "failed")

@@ -28,6 +28,11 @@ struct DocumentRoutes: Sendable {
                 let id = try request.parameters.require("id")
                 return answer(id, try await access(request).remove(id, revision: try request.queryValue("rev")), 200)
             },
+            .post("api/databases/:db/purge/:id") { request in
+                let id = try request.parameters.require("id")
+                try await access(request).purge(id)
+                return Answer.json(JSONOutput.object(["ok": .bool(true), "id": .string(id)]))
+            },
             .get("api/databases/:db/find", find),
             .get("api/databases/:db/export") { request in export(try access(request), includesDeleted: try includesDeleted(request)) },
             .get("api/databases/:db/last") { request in

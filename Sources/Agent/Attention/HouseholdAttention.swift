@@ -15,6 +15,7 @@ extension Agent {
         do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {
             list.append(Attention(.databaseUnreadable, subject, "\(error)", remedy: ""))
         }
+        list += fullness(of: database)
         list += database.fileProblems().map { Attention(.databaseUnreadable, subject, "\($0)", remedy: "") }
         let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.leastRoom } ?? true
         if let failing = await database.writesFailing(hasRoom: hasRoom) {

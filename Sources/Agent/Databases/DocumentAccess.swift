@@ -363,6 +363,7 @@ extension StoreError {
         case .notFound, .unknownCollection, .blobMissing: .notFound
         case .bodyTooLarge, .blobTooLarge: .tooLarge
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: .invalid
+        case .diskFull: .noRoom
         default: .failed
         }
     }

@@ -11,6 +11,8 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
     public var history = HistorySettings()
     /// Whether documents may have empty keys and keys with NUL. Default false: Couchbase Lite cannot store them.
     public var unusualKeys = false
+    /// Bytes that the database and its blobs may take. Default: nil, as many as the disk has.
+    public var quota: Int?
     public internal(set) var position = SourcePosition.none
 
     public init() {}
@@ -27,6 +29,8 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
         Key(
             "unusual_keys", \.unusualKeys, .boolean,
             "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so that they are refused without this."),
+        Key("quota", optional: \.quota, Form<Int>.bytes((1 << 20)...(1 << 50)),
+            "Bytes that the database and its blobs may take; then nothing but deletions is taken. Absent: as many as the disk has."),
         Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
     ]
 

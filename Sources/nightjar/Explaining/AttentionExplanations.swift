@@ -15,6 +15,15 @@ extension Explanation {
             "disk_nearly_full", "Less than a tenth and less than 1 GiB of the disk is free.",
             "Make room: remove what is not the agent's, then nightjar compact, or a shorter history and delta_sync.max_bytes."),
         Explanation(
+            "writes_refused", "The disk is so full (disk.refuse_writes, 90 %) that writes made here are refused with 507. What peers bring is still taken.",
+            "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
+        Explanation(
+            "database_read_only", "The disk is so full (disk.read_only, 95 %) that nothing but deletions is taken, from peers neither: they keep theirs and come again.",
+            "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
+        Explanation(
+            "quota_reached", "The database has reached its quota: nothing but deletions is taken.",
+            "Delete or purge documents, then nightjar compact; or raise the database's quota and nightjar reload."),
+        Explanation(
             "documents_damaged", "What is stored of a document, or the file of a blob, cannot be read. Everything else goes on.",
             "Save the document anew on top of its current revision, delete it, or purge it; or let a peer send it again. A disk that does this once "
                 + "does it again: look at it."),
