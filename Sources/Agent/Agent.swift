@@ -72,6 +72,7 @@ public actor Agent {
     /// Whether there is room.
     nonisolated let disks: DiskGuard
     private var diskWatch: Task<Void, Never>?
+    private var ageWatch: Task<Void, Never>?
 
     /// What is held in memory for peers, over all connections.
     nonisolated let memory: MemoryBudget
@@ -121,6 +122,7 @@ public actor Agent {
             logWatch = Task { [logs] in await logs.watchFolded() }
             attentionWatch = Task { [weak self] in await self?.watchAttention() }
             diskWatch = Task { [weak self] in await self?.watchDisks() }
+            ageWatch = Task { [weak self] in await self?.watchAges() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             networkWatch = watchNetwork()
             remembering = Task { [weak self] in await self?.rememberNowAndThen() }
@@ -154,6 +156,7 @@ public actor Agent {
         logWatch?.cancel()
         attentionWatch?.cancel()
         diskWatch?.cancel()
+        ageWatch?.cancel()
         networkWatch?.stop()
         remembering?.cancel()
         defer { logs.reportFolded(all: true) }
