@@ -65,6 +65,16 @@ public actor Agent {
 
     nonisolated let records: ReplicatorRecords
 
+    /// Who did what.
+    nonisolated let audit: AuditLog
+
+    nonisolated let refusedLogins = RefusedLogins()
+
+    /// Whether there is room.
+    nonisolated let disks: DiskGuard
+    private var diskWatch: Task<Void, Never>?
+    private var ageWatch: Task<Void, Never>?
+
     /// What is held in memory for peers, over all connections.
     nonisolated let memory: MemoryBudget
 
@@ -78,6 +88,8 @@ public actor Agent {
         startedAt = environment.time.wallSeconds()
         channels = ChannelKeeper(time: environment.time)
         records = ReplicatorRecords(dataFolder: settings.data.value)
+        disks = DiskGuard(time: environment.time, logger: logs.logger(.database))
+        audit = AuditLog(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.http))
         shared = Mutex(Shared(settings: settings))
         memory = MemoryBudget(limit: settings.limits.memory, time: environment.time)
         log = logs.logger(.database)
@@ -110,6 +122,8 @@ public actor Agent {
             maintenance = Task { [weak self] in await self?.maintain() }
             logWatch = Task { [logs] in await logs.watchFolded() }
             attentionWatch = Task { [weak self] in await self?.watchAttention() }
+            diskWatch = Task { [weak self] in await self?.watchDisks() }
+            ageWatch = Task { [weak self] in await self?.watchAges() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             networkWatch = watchNetwork()
             remembering = Task { [weak self] in await self?.rememberNowAndThen() }
@@ -142,6 +156,8 @@ public actor Agent {
         securityWatch?.cancel()
         logWatch?.cancel()
         attentionWatch?.cancel()
+        diskWatch?.cancel()
+        ageWatch?.cancel()
         networkWatch?.stop()
         remembering?.cancel()
         defer { logs.reportFolded(all: true) }
@@ -180,8 +196,10 @@ public actor Agent {
         var options = DatabaseOptions(wanted)
         options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
-        let database = try Database.open(
-            folder: "\(settings.data.value)/\(wanted.name.value).nightjar", name: wanted.name.value, options: options)
+        let folder = "\(settings.data.value)/\(wanted.name.value).nightjar"
+        options.refusal = { [disks, name = wanted.name.value, quota = wanted.quota] in disks.refusal(of: $0, database: name, folder: folder, quota: quota) }
+        disks.forget(wanted.name.value)
+        let database = try Database.open(folder: folder, name: wanted.name.value, options: options)
         do {
             for collection in wanted.collections { _ = try database.createCollection(CollectionName(collection.value)) }
         } catch {
@@ -208,6 +226,7 @@ public actor Agent {
         pluginWatch = Task { [weak self] in
             for await event in events {
                 guard let self else { return }
+                self.note(event)
                 switch event {
                 case .reloaded, .restored, .returned, .loaded, .parameterFileChanged, .recovered: await self.retryConflicts()
                 default: break
@@ -252,6 +271,7 @@ public actor Agent {
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
+                refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
                 usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"), wireLog: logs.wireLog),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
@@ -286,30 +306,6 @@ public actor Agent {
             group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
             environment: environment, logger: logger, conflictObserver: conflictObserver, wireLog: logs.wireLog)
         return (replicator, security)
-    }
-
-    // MARK: - Maintenance
-
-    /// `compaction_interval`: hours between compactions, as Sync Gateway has it.
-    private static let compactionHours = 24
-
-    /// Frees unreferenced data once a day, since nobody visits a gateway to do it by hand.
-    private func maintain() async {
-        while !Task.isCancelled {
-            try? await environment.time.sleep(seconds: Self.compactionHours * 3600)
-            guard !Task.isCancelled else { return }
-            for database in databases {
-                do {
-                    let report = try await database.compact()
-                    log.info(
-                        "database compacted",
-                        metadata: [
-                            "database": "\(database.name)", "blobs_removed": "\(report.blobsRemoved)",
-                            "bytes_freed": "\(report.fileBytesFreed)",
-                        ])
-                } catch { log.error("compaction of database \(database.name): \(error)") }
-            }
-        }
     }
 
     // MARK: - Conflicts

@@ -43,20 +43,29 @@ public struct AgentService: Sendable {
     private func serve() async throws {
         let agent = agent
         let signals = signals
+        let notice = SupervisorNotice(time: agent.environment.time)
         let early = Task {
             await signals.stop()
+            if signals.isStopping { notice.stopping() }
             if signals.isStopping { await agent.abandonStart() }
         }
         do { try await agent.start() } catch where signals.isStopping { return }
         early.cancel()
         for line in agent.settings.advice(plugins: nil) { logs.logger(.database).warning("\(line)") }
         let load = load
-        let admin = AdminServer(agent: agent, rehearse: rehearse) { try await agent.reload(load) }
+        let reload = { @Sendable () async throws -> [String] in
+            notice.reloading()
+            defer { notice.ready("runs") }
+            return try await agent.reload(load)
+        }
+        let admin = AdminServer(agent: agent, rehearse: rehearse, reload: reload)
         let announcer = Announcer(expected: admin.sideCount) { addresses in
             let listeners = agent.listeners.flatMap { listener in
                 listener.addresses.map { "\(listener.settings.name.value)=\($0)" }
             }
             ready(listeners + addresses.map { "admin=\($0)" })
+            agent.audit.note(.init(who: "agent", from: "", action: "started", target: AgentVersion.number, outcome: "ready"))
+            notice.ready(listeners.isEmpty ? "runs" : "listens on \(listeners.joined(separator: ", "))")
         }
         let adminServices: [any Service]
         do {
@@ -69,11 +78,11 @@ public struct AgentService: Sendable {
         logger.logLevel = .critical
         // Stopped in reverse: the admin API first, then the agent, whose event loops it uses.
         let services: [any Service] =
-            [Stopping(agent: agent)] + adminServices
-            + [Reloading(agent: agent, signals: signals, load: load, logger: logs.logger(.database))]
+            [Stopping(agent: agent), Heartbeat(agent: agent, notice: notice)] + adminServices
+            + [Reloading(signals: signals, reload: reload, logger: logs.logger(.database))]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0) }
-                + [.init(service: Ending(signals: signals), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
+                + [.init(service: Ending(signals: signals, notice: notice, audit: agent.audit), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
         configuration.maximumGracefulShutdownDuration = .seconds(5)
         let group = ServiceGroup(configuration: configuration)
         do {
@@ -100,21 +109,27 @@ private struct Stopping: Service {
 /// Ends when a signal asks for a stop, and the group with it.
 private struct Ending: Service {
     let signals: StopGuard
+    let notice: SupervisorNotice
+    let audit: AuditLog
 
-    func run() async throws { await cancelWhenGracefulShutdown { await signals.stop() } }
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await signals.stop() }
+        guard signals.isStopping else { return }
+        notice.stopping()
+        audit.note(.init(who: "agent", from: "", action: "stopped", outcome: "by a signal"))
+    }
 }
 
 /// Applies the configuration again at each SIGHUP.
 private struct Reloading: Service {
-    let agent: Agent
     let signals: StopGuard
-    let load: @Sendable () throws -> AgentSettings
+    let reload: @Sendable () async throws -> [String]
     let logger: Logger
 
     func run() async throws {
         for await _ in signals.reloads.cancelOnGracefulShutdown() {
             do {
-                let done = try await agent.reload(load)
+                let done = try await reload()
                 logger.notice("SIGHUP: \(done.joined(separator: "; "))")
             } catch {
                 logger.error("SIGHUP: the configuration is refused, the old one stays in force: \(error)")

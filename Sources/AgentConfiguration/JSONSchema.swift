@@ -79,7 +79,7 @@ public enum ConfigurationSchema {
         let expansion = JSON.object([("$ref", .string("#/definitions/expansion"))])
         func orExpansion(_ members: [(String, JSON)]) -> JSON { .object([("anyOf", .array([.object(members), expansion]))]) }
         switch shape {
-        case .text(nil):
+        case .text(nil), .secret:
             return .object([("type", .string("string"))])
         case .text(let pattern?):
             return orExpansion([("type", .string("string")), ("pattern", .string(pattern))])

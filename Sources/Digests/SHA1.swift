@@ -57,6 +57,29 @@ public final class SHA1Hasher {
     }
 }
 
+/// SHA-256 over pieces that come one after the other. One owner at a time.
+public final class SHA256Hasher {
+    private let context = DigestEngine.sha256.makeContext()
+
+    public init() { DigestEngine.sha256.start(context) }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    public func update(_ bytes: [UInt8]) {
+        if !bytes.isEmpty { bytes.withUnsafeBytes { DigestEngine.sha256.update(context, $0) } }
+    }
+
+    /// The digest of all so far; the hasher starts anew afterwards.
+    public func finalize() -> [UInt8] {
+        let digest = [UInt8](unsafeUninitializedCapacity: SHA256.byteCount) { out, count in
+            DigestEngine.sha256.finish(context, into: UnsafeMutableRawBufferPointer(out))
+            count = SHA256.byteCount
+        }
+        DigestEngine.sha256.start(context)
+        return digest
+    }
+}
+
 /// For clients that know attachments by it, as CouchDB's do; it proves nothing of who made the bytes.
 public enum MD5 {
     public static let byteCount = 16

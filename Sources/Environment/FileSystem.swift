@@ -5,7 +5,7 @@ package protocol FileSystem: Sendable {
     func open(_ path: String, _ mode: FileMode) throws(FileError) -> any OpenFile
     /// Replaces what stands at the new path, in one step.
     func rename(_ path: String, to newPath: String) throws(FileError)
-    /// Removes a file. What is open stays readable.
+    /// Removes a file, or an empty folder. What is open stays readable.
     func remove(_ path: String) throws(FileError)
     /// Makes a folder for its owner only; its parent must exist.
     func makeFolder(_ path: String) throws(FileError)

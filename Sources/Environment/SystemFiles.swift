@@ -13,7 +13,7 @@ package struct SystemFiles: FileSystem {
     }
 
     package func remove(_ path: String) throws(FileError) {
-        guard unlink(path) == 0 else { throw .last(path) }
+        guard Glibc.remove(path) == 0 else { throw .last(path) }
     }
 
     package func makeFolder(_ path: String) throws(FileError) {

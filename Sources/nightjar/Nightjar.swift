@@ -13,8 +13,8 @@ struct Nightjar: AsyncParsableCommand {
             """,
         version: AgentVersion.number,
         subcommands: [
-            RunCommand.self, CheckCommand.self, StatusCommand.self, ReloadCommand.self, DocCommand.self, BlobCommand.self, ImportCommand.self, ExportCommand.self,
+            RunCommand.self, CheckCommand.self, StatusCommand.self, DoctorCommand.self, ExplainCommand.self, SupportBundleCommand.self, AuditCommand.self, ReloadCommand.self, DocCommand.self, BlobCommand.self, ImportCommand.self, ExportCommand.self, BackupCommand.self, RestoreCommand.self, CompactCommand.self,
             ReplicateCommand.self, ReplicatorCommand.self, ListenerCommand.self, DisconnectCommand.self, PipeCommand.self, PluginCommand.self, ConflictsCommand.self, IdentityCommand.self,
-            PasswordCommand.self, ConfigCommand.self,
+            PasswordCommand.self, ConfigCommand.self, ManualCommand.self,
         ])
 }

@@ -137,6 +137,18 @@ struct SmallDisk {
         guard errno == ENOSPC else { throw SupportError("\(filler): \(String(cString: strerror(errno)))") }
     }
 
+    /// Takes so much that the disk is in use to a percentage.
+    func fill(percent: Int) throws {
+        var facts = statvfs()
+        guard statvfs(path, &facts) == 0 else { throw SupportError("\(path): \(String(cString: strerror(errno)))") }
+        let wanted = Int(facts.f_blocks) * percent / 100 - Int(facts.f_blocks - facts.f_bavail)
+        let descriptor = open(filler, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw SupportError("\(filler): \(String(cString: strerror(errno)))") }
+        defer { close(descriptor) }
+        let block = [UInt8](repeating: 0, count: Int(facts.f_frsize))
+        for _ in 0...max(0, wanted) { guard write(descriptor, block, block.count) == block.count else { throw SupportError("\(filler): \(String(cString: strerror(errno)))") } }
+    }
+
     /// Gives it back.
     func empty() { unlink(filler) }
 }

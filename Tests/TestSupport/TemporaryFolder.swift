@@ -112,3 +112,8 @@ func readSome(_ descriptor: Int32, upTo limit: Int = 65_536) -> [UInt8]? {
     }
     return failed ? nil : bytes
 }
+
+extension TemporaryFolder {
+    /// Whether a program of the system is there.
+    public static func canRun(_ path: String) -> Bool { access(path, X_OK) == 0 }
+}

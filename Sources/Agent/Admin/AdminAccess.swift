@@ -1,3 +1,4 @@
+import AgentConfiguration
 import Digests
 import HTTPServer
 
@@ -8,12 +9,29 @@ import HTTPServer
 /// a page of another origin. What is no browser needs the token, if there is one.
 struct AdminAccess: Sendable {
     /// What a request may see.
-    enum Level { case everything, everybody }
+    enum Level: Equatable {
+        /// As much as a role may, by the name of the token that was shown.
+        case holder(name: String, AdminRole)
+        case everybody
+    }
+
+    /// A token that is wanted as `Authorization: Bearer …`.
+    struct Token: Sendable {
+        var name: String
+        var secret: String
+        var role: AdminRole
+    }
 
     /// As configured: an address or a name.
     let address: String
-    /// Wanted as `Authorization: Bearer …`.
-    let token: String?
+    /// One of them is needed, if there are any.
+    let tokens: [Token]
+
+    init(_ settings: AdminSettings) {
+        address = settings.address.value
+        tokens = (settings.token.map { [Token(name: "admin", secret: $0.value.revealed, role: .edit)] } ?? [])
+            + settings.tokens.map { Token(name: $0.name.value, secret: $0.token.value.revealed, role: $0.role) }
+    }
 
     /// - Returns: `everybody` for a load balancer without the token, which is told whether the agent is healthy and not why: reasons name
     ///   documents and plugins; and for the dashboard's own files, which hold nothing and ask for the token.
@@ -32,9 +50,19 @@ struct AdminAccess: Sendable {
         if let site = request.headers.first("Sec-Fetch-Site"), !["same-origin", "none"].contains(site) {
             throw HTTPError(403, "a page of another site may not use the admin API (Sec-Fetch-Site: \(site))")
         }
-        guard let token else { return .everything }
+        if tokens.isEmpty { return .holder(name: "anybody on this machine", .edit) }
         let shown = Array((request.headers.first("Authorization") ?? "").utf8)
-        if constantTimeEquals(shown, Array("Bearer \(token)".utf8)) { return .everything }
+        // All are compared, so that the time does not tell which.
+        let holders = tokens.filter { constantTimeEquals(shown, Array("Bearer \($0.secret)".utf8)) }
+        if let holder = holders.first {
+            let needed = AdminRole.needed(request.method, request.path)
+            guard holder.role.covers(needed) else {
+                throw HTTPError(
+                    403, "the token \"\(holder.name)\" has the role \(holder.role.rawValue), and \(request.method) \(request.path) needs \(needed.rawValue): "
+                        + "use another token, or change its role in admin.tokens")
+            }
+            return .holder(name: holder.name, holder.role)
+        }
         let isOpen = ["/health", "/live", "/ready"].contains(request.path) || DashboardRoutes.isPage(request.path)
         if isOpen, ["GET", "HEAD"].contains(request.method) { return .everybody }
         throw HTTPError(

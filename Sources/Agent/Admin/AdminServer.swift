@@ -55,12 +55,12 @@ public struct AdminServer: Sendable {
             await onReady("unix:\(path)")
         }
         guard let admin = settings.admin else { return [history, local] }
-        let access = AdminAccess(address: admin.address.value, token: admin.token?.value.revealed)
+        let access = AdminAccess(admin)
         let tcp = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: access)) {
             try await ListenAddresses.resolve(interface: admin.address.value, port: admin.port.value)
         } onBound: { listener in
             let address = listener.boundAddresses.first
-            if admin.token == nil {
+            if admin.isOpen {
                 logger.warning(
                     "the admin port has no token: every user of this machine may read and change everything; set admin.token, or take the port out")
             }
@@ -73,12 +73,22 @@ public struct AdminServer: Sendable {
 
     /// - Parameter access: who may use it; nil for the socket in the data folder, which only the agent's own user can open.
     private func responder(access: AdminAccess?) -> HTTPListener.Responder {
-        let router = Router(routes)
-        guard let access else { return { try await router.respond(to: $0) } }
+        let router = Router(routes + AdminIndex(routes).responders)
+        let auditing = AdminAuditing(log: agent.audit, logins: agent.refusedLogins)
+        guard let access else { return { request in try await auditing.note(request, by: "the agent's user", from: "admin.sock") { try await router.respond(to: request) } } }
         return { request in
-            guard try access.check(request) == .everybody, request.path == "/health" else { return try await router.respond(to: request) }
-            let health = await agent.health()
-            return Answer.json(JSONOutput.object(["status": health.body["status"]]), status: health.status)
+            let level: AdminAccess.Level
+            do throws(HTTPError) { level = try access.check(request) } catch {
+                auditing.note(request, refusedBy: error)
+                throw error
+            }
+            switch level {
+            case .holder(let name, _): return try await auditing.note(request, by: name, from: request.connection.remoteAddress) { try await router.respond(to: request) }
+            case .everybody:
+                guard request.path == "/health" else { return try await router.respond(to: request) }
+                let health = await agent.health()
+                return Answer.json(JSONOutput.object(["status": health.body["status"]]), status: health.status)
+            }
         }
     }
 
@@ -104,6 +114,13 @@ public struct AdminServer: Sendable {
             .post("api/reload") { _ in
                 Answer.json(JSONOutput.object(["done": .array(try await reload().map { .string($0) })]))
             },
+            .get("api/audit") { request in
+                let text = try request.queryValue("limit")
+                let limit = text.map { Int($0) ?? 0 } ?? 200
+                guard limit > 0 else { throw AgentError(.invalid, "limit is a number above 0, not \(text ?? "")") }
+                let lines = try AuditLog.last(limit, dataFolder: agent.settings.data.value)
+                return Answer.json(bytes: [UInt8(ascii: "[")] + lines.joined(separator: [UInt8(ascii: ",")]) + [UInt8(ascii: "]"), UInt8(ascii: "\n")])
+            },
             .get("api/log") { _ in Answer.json(bytes: agent.logs.tail.json) },
             .get("metrics") { _ in
                 HTTPResponse(
@@ -111,7 +128,7 @@ public struct AdminServer: Sendable {
                     body: .buffer(ByteBuffer(string: await agent.metrics())))
             },
         ] + ReplicatorRoutes(agent: agent).routes + ListenerRoutes(agent: agent).routes + ConflictRoutes(agent: agent).routes + PluginRoutes(agent: agent).routes
-            + EventRoutes(agent: agent).routes + DocumentRoutes(agent: agent).routes + BlobRoutes(agent: agent).routes
+            + EventRoutes(agent: agent).routes + DocumentRoutes(agent: agent).routes + BlobRoutes(agent: agent).routes + CareRoutes(agent: agent).routes
             + history.routes + rehearsals.routes + DashboardRoutes.routes
     }
 }

@@ -28,6 +28,11 @@ struct DocumentRoutes: Sendable {
                 let id = try request.parameters.require("id")
                 return answer(id, try await access(request).remove(id, revision: try request.queryValue("rev")), 200)
             },
+            .post("api/databases/:db/purge/:id") { request in
+                let id = try request.parameters.require("id")
+                try await access(request).purge(id)
+                return Answer.json(JSONOutput.object(["ok": .bool(true), "id": .string(id)]))
+            },
             .get("api/databases/:db/find", find),
             .get("api/databases/:db/export") { request in export(try access(request), includesDeleted: try includesDeleted(request)) },
             .get("api/databases/:db/last") { request in
@@ -49,15 +54,6 @@ struct DocumentRoutes: Sendable {
                 let access = try access(request)
                 var pieces = request.body.makeAsyncIterator()
                 return Answer.json(try await access.importAll(source: try request.queryValue("source")) { try await pieces.next() }.json)
-            },
-            .post("api/databases/:db/compact") { request in
-                let report = try await access(request).database.compact()
-                return Answer.json(
-                    JSONOutput.object([
-                        "blobs_removed": JSONOutput.number(report.blobsRemoved),
-                        "bodies_removed": JSONOutput.number(report.bodiesRemoved),
-                        "bytes_freed": JSONOutput.number(report.fileBytesFreed),
-                    ]))
             },
         ]
     }

@@ -5,6 +5,9 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case databaseUnreadable = "database_unreadable"
     case writesFailing = "writes_failing"
     case diskNearlyFull = "disk_nearly_full"
+    case writesRefused = "writes_refused"
+    case databaseReadOnly = "database_read_only"
+    case quotaReached = "quota_reached"
     case documentsDamaged = "documents_damaged"
     case documentsHeld = "documents_held"
     case documentsWaiting = "documents_waiting"
@@ -35,7 +38,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
 
     var gravity: Gravity {
         switch self {
-        case .notReady, .databaseUnreadable, .writesFailing, .documentsDamaged, .documentsHeld, .documentsWaiting, .documentsUnrouted,
+        case .notReady, .databaseUnreadable, .writesFailing, .writesRefused, .databaseReadOnly, .quotaReached, .documentsDamaged, .documentsHeld, .documentsWaiting, .documentsUnrouted,
             .replicatorStopped, .replicatorFailing, .replicatorOffline, .breakerOpen, .pluginUnavailable, .pluginFileGone,
             .configurationRefused, .certificateExpired:
             .unhealthy

@@ -21,6 +21,7 @@ extension Agent {
                     remedy: "the agent would not start with it; mend it, look with nightjar check, then nightjar reload")
             ]
         } ?? []
+        await lookAtDisks()
         list += diskAttention()
         for database in databases { list += await attention(of: database) }
         for replicator in replicators { list += await attention(of: replicator) }

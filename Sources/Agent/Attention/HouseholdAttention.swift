@@ -6,9 +6,6 @@ import PluginHost
 
 /// What needs attention in databases, on the disk and in plugins.
 extension Agent {
-    /// `disk_attention_percent`, `disk_attention_bytes`: with less than both free, the disk is nearly full.
-    private static let scarce = (percent: UInt64(10), bytes: UInt64(1) << 30)
-
     /// Bytes free without which nothing is tried on a full disk.
     private static let leastRoom: UInt64 = 1 << 20
 
@@ -18,6 +15,7 @@ extension Agent {
         do { _ = try await database.read { try $0.lastSequence(database.collections[0]) } } catch {
             list.append(Attention(.databaseUnreadable, subject, "\(error)", remedy: ""))
         }
+        list += fullness(of: database)
         list += database.fileProblems().map { Attention(.databaseUnreadable, subject, "\($0)", remedy: "") }
         let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.leastRoom } ?? true
         if let failing = await database.writesFailing(hasRoom: hasRoom) {
@@ -61,8 +59,7 @@ extension Agent {
     nonisolated func diskAttention() -> [Attention] {
         var told: Set<UInt64> = []
         return ([settings.data.value] + databases.map(\.folder)).compactMap { folder in
-            guard let space = DiskSpace(of: folder), told.insert(space.fileSystem).inserted, space.free < Self.scarce.bytes,
-                space.free * 100 < space.total * Self.scarce.percent
+            guard let space = DiskSpace(of: folder), told.insert(space.fileSystem).inserted, space.isScarce
             else { return nil }
             return Attention(
                 .diskNearlyFull, "disk of \(folder)", "\(space.free >> 20) MiB of \(space.total >> 20) MiB free",
@@ -113,6 +110,11 @@ struct DiskSpace {
     var total: UInt64
     /// Tells file systems apart.
     var fileSystem: UInt64
+
+    /// `disk_attention_percent`, `disk_attention_bytes`: with less than both free, the disk is nearly full.
+    private static let scarce = (percent: UInt64(10), bytes: UInt64(1) << 30)
+
+    var isScarce: Bool { free < Self.scarce.bytes && free * 100 < total * Self.scarce.percent }
 
     init?(of folder: String) {
         var facts = statvfs()

@@ -20,7 +20,7 @@ public struct BlobAccess: Sendable {
     /// - Throws: ``AgentError``, `tooLarge` above `max_blob_bytes`.
     public func put(_ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
         try await naming {
-            let writer = try await database.blobs.perform { try $0.writer() }
+            let writer = try await database.blobs.perform { try $0.writer(.local) }
             var count: UInt64 = 0
             while let piece = try await next() {
                 count += UInt64(piece.readableBytes)

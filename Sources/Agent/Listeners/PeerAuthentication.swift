@@ -120,6 +120,7 @@ final class PeerAuthentication: Sendable {
             return .accepted(principal, proof)
         case .refused:
             let wait = failures.withLock { $0.failed(login, at: now) }
+            policies.refusedLogin(user, login.origin)
             logger.notice(
                 "login refused\(wait.map { "; its next one is not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
                 metadata: ["user": "\(user)", "peer": "\(request.remoteAddress)"])

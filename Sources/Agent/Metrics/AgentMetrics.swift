@@ -15,12 +15,20 @@ extension Agent {
             let peers = listener.peers
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
             text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sent or send something.", labels, peers.count { $0.isActive })
+            text.add(
+                .counter, "nightjar_logins_refused_total", "Logins that were wrong, since the start; those of the admin port too.", labels,
+                refusedLogins.count(listener.settings.name.value))
             Self.add(listener.deltas, labels, to: &text)
             if let security = listener.security {
                 text.add(
                     .gauge, "nightjar_listener_certificate_expires_seconds", "End of its certificate, since 1970.", labels,
                     security.identity.current.leaf.notAfter)
             }
+        }
+        if settings.admin != nil {
+            text.add(
+                .counter, "nightjar_logins_refused_total", "Logins that were wrong, since the start; those of the admin port too.",
+                [("listener", RefusedLogins.adminPort)], refusedLogins.count(RefusedLogins.adminPort))
         }
         let security = shared.withLock { $0.replicatorSecurity }
         for replicator in replicators { await Self.add(replicator, security[replicator.configuration.name], to: &text) }
@@ -33,6 +41,10 @@ extension Agent {
 
     private static func add(_ database: Database, to text: inout PrometheusText) async {
         text.add(.gauge, "nightjar_database_size_bytes", "The file and its log, without blobs.", [("database", database.name)], database.sizeBytes())
+        if let space = DiskSpace(of: database.folder) {
+            text.add(.gauge, "nightjar_disk_free_bytes", "Free on the disk of the database.", [("database", database.name)], space.free)
+            text.add(.gauge, "nightjar_disk_size_bytes", "Size of the disk of the database.", [("database", database.name)], space.total)
+        }
         for collection in (try? await database.statistics()) ?? [] {
             let labels = [("database", database.name), ("collection", collection.name.description)]
             text.add(.gauge, "nightjar_documents", "Documents, without deleted ones.", labels, collection.documents)

@@ -24,9 +24,11 @@ extension Agent {
             let done = try await apply(try load())
             shared.withLock { $0.refusedReload = nil }
             retryAllNow("the configuration was loaded")
+            audit.note(.init(who: "agent", from: "", action: "configuration loaded", target: done.joined(separator: "; "), outcome: "in force"))
             return done
         } catch {
             let now = environment.time.wallSeconds()
+            audit.note(.init(who: "agent", from: "", action: "configuration loaded", outcome: "refused"))
             shared.withLock { $0.refusedReload = ("\(error)", $0.refusedReload?.since ?? now) }
             throw error
         }
@@ -145,6 +147,10 @@ extension Agent {
             done.append("replicator \(replicator.name.value) started")
         }
         try await keep(plan.new)
+        if plan.change.global.contains(.disk) {
+            await lookAtDisks()
+            done.append("disk applied")
+        }
         if plan.change.global.contains(.log) {
             logs.apply(plan.new.log)
             done.append("log levels applied")

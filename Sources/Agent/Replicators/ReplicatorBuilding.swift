@@ -70,12 +70,20 @@ package enum ReplicatorBuilding {
                     logger: logger)
             } else if let address = EndpointAddress(target) {
                 endpoint(address, settings, group: group, environment, memory, logger)
-            } else if target.scheme == .http || target.scheme == .https {
-                try databaseClient(settings, security, group: group, environment)
             } else {
-                try webSocket(settings, security, group: group, environment)
+                try networkConnector(settings, security, group: group, environment)
             }
         return Replicator(configuration: configuration, connector: connector, environment: environment, memory: memory, logger: logger)
+    }
+
+    /// For `ws:`, `wss:`, `http:` and `https:`.
+    static func networkConnector(
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+    ) throws -> any TransportConnector {
+        switch settings.target.value.scheme {
+        case .http, .https: try databaseClient(settings, security, group: group, environment)
+        default: try webSocket(settings, security, group: group, environment)
+        }
     }
 
     private static func endpoint(

@@ -73,7 +73,7 @@ enum TextRules {
 extension Form where Value == Secret {
     /// A text that is never shown, also not in problems.
     static let secret = Form<Secret>(
-        shape: .text(pattern: nil), expected: "a text",
+        shape: .secret, expected: "a text",
         read: { node, reading in
             guard let text = TextRules.text(node, expected: "a text", hidesValue: true, &reading) else { return nil }
             guard !text.isEmpty else {

@@ -1,6 +1,8 @@
 /// What values look like, for the schema. Forms carry one beside their reading function.
 indirect enum Shape: Sendable {
     case text(pattern: String?)
+    /// A text that is never shown.
+    case secret
     case integer(ClosedRange<Int>)
     /// An integer of bytes or a text such as `16MiB`.
     case byteSize(ClosedRange<Int>)

@@ -5,30 +5,77 @@ public struct AdminSettings: Sendable, ConfigurationSection {
     public var address = Located("127.0.0.1")
     /// 0: any free port. Default 4985.
     public var port = Located(4985)
-    /// What clients must present as `Authorization: Bearer …`. Default: none, and loopback only.
+    /// What clients must present as `Authorization: Bearer …`; its holder may do everything. Default: none, and loopback only.
     public var token: Located<Secret>?
+    /// Further tokens, each with what its holder may do.
+    public var tokens: [AdminTokenSettings] = []
     public internal(set) var position = SourcePosition.none
 
     public init() {}
+
+    /// Requests need none.
+    public var isOpen: Bool { token == nil && tokens.isEmpty }
 
     static let sectionName = "admin"
     static let keys: [Key<AdminSettings>] = [
         Key("address", \.address, Form.text(.address).located, "IP address to bind to. Anything but loopback needs a token."),
         Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one."),
         Key("token", optional: \.token, Form<Secret>.secret.located,
-            "Bearer token that clients must present, for everything but whether /health is 200. Absent: loopback addresses only, where every "
-                + "user of this machine may read and change everything."),
+            "Bearer token whose holder may do everything; one is needed for all but whether /health is 200. Without any token: loopback addresses "
+                + "only, where every user of this machine may read and change everything."),
+        Key("tokens", \.tokens, Form<AdminTokenSettings>.section.list(of: "tokens"), "Further tokens, each with a name and what its holder may do."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
-        if token == nil, !Address.isLoopback(address.value) {
+        if isOpen, !Address.isLoopback(address.value) {
             reading.within(key: "address") {
                 $0.report(
                     at: address.position,
                     "\(Quoting.quoted(address.value)) is not a loopback address, which needs a token; set admin.token or use 127.0.0.1")
             }
         }
+        var seen: [Secret] = token.map { [$0.value] } ?? []
+        var names: Set<String> = ["admin"]
+        for each in tokens where each.name.position != .none {
+            if !names.insert(each.name.value).inserted {
+                reading.report(at: each.name.position, "there are two tokens of the name \(Quoting.quoted(each.name.value)) (\"admin\" is admin.token's)")
+            }
+            if seen.contains(each.token.value) {
+                reading.report(at: each.token.position, "the token of \(Quoting.quoted(each.name.value)) is also another one's: nobody could tell them apart")
+            }
+            seen.append(each.token.value)
+        }
     }
+}
+
+/// One of `tokens`.
+public struct AdminTokenSettings: Sendable, ConfigurationSection {
+    /// What its holder may do; each may do what those before may.
+    public enum Role: String, Sendable, CaseIterable {
+        /// Look at everything, documents included.
+        case read
+        /// Start, stop, reload, retry, disconnect, compact and check.
+        case operate
+        /// Write and delete documents, import, back up.
+        case edit
+    }
+
+    /// Who holds it, for the audit log.
+    public var name = Located("")
+    public var token = Located(Secret(""))
+    public var role = Role.read
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "admin_token"
+    static let keys: [Key<AdminTokenSettings>] = [
+        Key("name", \.name, Form.text("a name").located, required: true, "Who holds it, for the audit log."),
+        Key("token", \.token, Form<Secret>.secret.located, required: true, "The bearer token."),
+        Key("role", \.role, Form<Role>.choice, "What its holder may do: read looks at everything; operate starts, stops, reloads and retries too; edit writes documents too."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }

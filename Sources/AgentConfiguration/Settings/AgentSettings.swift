@@ -19,6 +19,8 @@ public struct AgentSettings: Sendable, ConfigurationSection {
     public var replicators: [ReplicatorSettings] = []
     /// What the agent may use, all together.
     public var limits = LimitSettings()
+    /// How full the disk may become.
+    public var disk = DiskSettings()
     /// Limits of single plugins that differ from the defaults.
     public var pluginLimits: [PluginLimitSettings] = []
     /// Keys of folders that the file names and that could not be read: nothing is known of what is in them.
@@ -51,6 +53,7 @@ public struct AgentSettings: Sendable, ConfigurationSection {
         Key("listeners", \.listeners, Form<ListenerSettings>.section.list(of: "listeners"), "Ports on which peers connect."),
         Key("replicators", \.replicators, Form<ReplicatorSettings>.section.list(of: "replicators"), "Replications that this agent starts."),
         Key("limits", \.limits, Form<LimitSettings>.section, "What the agent may use, all together."),
+        Key("disk", \.disk, Form<DiskSettings>.section, "How full the disk may become before the agent takes less."),
         Key(
             "plugin_limits", \.pluginLimits,
             Form<PluginLimitSettings>.section.map(keyedBy: .plugin, "a mapping from plugin names to their limits") { limits, name, _ in

@@ -11,6 +11,12 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
     public var history = HistorySettings()
     /// Whether documents may have empty keys and keys with NUL. Default false: Couchbase Lite cannot store them.
     public var unusualKeys = false
+    /// How long documents stay. Default: none, for ever.
+    public var timeToLive: [TimeToLive] = []
+    /// Seconds after which a tombstone that every replicator has pushed goes. Default: nil, it stays for ever.
+    public var tombstoneAge: Int?
+    /// Bytes that the database and its blobs may take. Default: nil, as many as the disk has.
+    public var quota: Int?
     public internal(set) var position = SourcePosition.none
 
     public init() {}
@@ -27,6 +33,12 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
         Key(
             "unusual_keys", \.unusualKeys, .boolean,
             "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so that they are refused without this."),
+        Key("ttl", \.timeToLive, .timesToLive,
+            "Seconds after its last change at which a document of a collection is purged here, once every replicator has pushed it. Absent: never."),
+        Key("tombstone_age", optional: \.tombstoneAge, Form<Int>.seconds(1...Limits.seconds),
+            "Seconds after which the tombstone of a deleted document is purged, once every replicator has pushed it. Absent: never."),
+        Key("quota", optional: \.quota, Form<Int>.bytes((1 << 20)...(1 << 50)),
+            "Bytes that the database and its blobs may take; then nothing but deletions is taken. Absent: as many as the disk has."),
         Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
     ]
 
@@ -38,6 +50,9 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
     }
 
     func check(_ reading: inout Reading) {
+        for time in timeToLive where !has(time.collection.value) {
+            reading.within(key: "ttl") { $0.report(at: time.collection.position, "the database has no collection \(time.collection.value)") }
+        }
         var seen: [CollectionReference: SourcePosition] = [:]
         for collection in collections {
             if let first = seen[collection.value] {
@@ -104,4 +119,19 @@ public struct HistorySettings: Sendable, ConfigurationSection {
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+}
+
+/// How long documents of a collection stay.
+public struct TimeToLive: Sendable, Equatable {
+    public var collection: Located<CollectionReference>
+    /// Since their last change.
+    public var seconds: Int
+
+    public static func == (left: Self, right: Self) -> Bool { left.collection.value == right.collection.value && left.seconds == right.seconds }
+}
+
+extension Form where Value == [TimeToLive] {
+    static let timesToLive = Form<Int>.seconds(1...Limits.seconds).map(keyedBy: .collection, "a mapping from collections to seconds") { seconds, name, _ in
+        CollectionReference(parsing: name.value).map { TimeToLive(collection: Located($0, at: name.position), seconds: seconds) }
+    }
 }

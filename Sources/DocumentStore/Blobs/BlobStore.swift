@@ -13,6 +13,7 @@ public final class BlobStore: Sendable {
     private let environment: Environment
     private let limit: Atomic<UInt64>
     private let graceSeconds: Int64
+    private let refusal: @Sendable (StoreWrite) -> String?
     private let queue = JobQueue<Job<BlobStore>>()
     /// How many were started.
     private let workers = Mutex(0)
@@ -29,6 +30,7 @@ public final class BlobStore: Sendable {
         files = environment.files
         limit = Atomic(options.maxBlobBytes)
         graceSeconds = options.blobGraceSeconds
+        refusal = options.refusal
         try StoreError.ofFiles { () throws(FileError) in
             try files.makeDurableFolder(folder)
             // What an earlier process left unfinished.
@@ -94,6 +96,9 @@ public final class BlobStore: Sendable {
 
     // MARK: reading
 
+    /// Seconds since 1970.
+    var now: Int64 { environment.time.wallSeconds() }
+
     func path(_ digest: BlobDigest) -> String { folder + "/" + digest.hex }
 
     /// Whether the blob is stored. Asking renews its grace time: who asks is about to refer to it.
@@ -132,8 +137,13 @@ public final class BlobStore: Sendable {
 
     // MARK: writing
 
+    /// Bytes of all blobs.
+    public func totalBytes() throws(StoreError) -> UInt64 { try digests().reduce(0) { $0 + (size($1) ?? 0) } }
+
     /// Begins a blob whose bytes come in pieces.
-    public func writer() throws(StoreError) -> BlobWriter {
+    /// - Throws: `StoreError.diskFull` also where the database's options refuse it.
+    public func writer(_ write: StoreWrite = .peers) throws(StoreError) -> BlobWriter {
+        if let reason = refusal(write) { throw .diskFull(path: folder, detail: reason) }
         let name = Self.temporaryPrefix + Hex.encode(environment.random.bytes(8))
         return try BlobWriter(store: self, path: folder + "/" + name)
     }

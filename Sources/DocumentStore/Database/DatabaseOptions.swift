@@ -37,5 +37,9 @@ public struct DatabaseOptions: Sendable {
     /// on a worker; must not block.
     public var onProblem: @Sendable (StoreError) -> Void = { _ in }
 
+    /// Asked before each write that takes room: why it is refused; nil where it is not. Deletions, decisions about conflicts and what the
+    /// store notes for itself are always taken. Called on a worker; must not block for long.
+    public var refusal: @Sendable (StoreWrite) -> String? = { _ in nil }
+
     public init() {}
 }

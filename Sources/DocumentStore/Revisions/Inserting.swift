@@ -16,6 +16,7 @@ extension WriteTransaction {
     public func insert(
         _ incoming: IncomingRevision, into collection: Collection, conflicts: ConflictHandling
     ) throws(StoreError) -> InsertOutcome {
+        if !incoming.isDeleted { try checkAdmission(.peers) }
         let tables = try tables(collection)
         let id = incoming.id
         let body = incoming.body.isEmpty ? Array("{}".utf8) : incoming.body

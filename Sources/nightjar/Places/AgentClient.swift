@@ -76,6 +76,11 @@ struct AgentClient: Sendable {
         return bytes
     }
 
+    /// The body of a GET, also where its status says that the agent is not well.
+    func everyStatus(_ path: String) async throws -> [UInt8] {
+        Array(try await reaching { try await client.request("GET", path, timeout: .seconds(60)) }.body.readableBytesView)
+    }
+
     /// Sends a request and passes the answer's body on as it comes.
     func receive(_ path: String, _ write: @Sendable (ByteBuffer) async throws -> Void) async throws {
         try await reaching {

@@ -8,6 +8,9 @@ enum DatabaseFolders {
     /// Whether there is a database in the folder.
     static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
 
+    /// Whether there is one, or was.
+    static func isExpected(_ folder: String) -> Bool { exists(folder) || access("\(folder).known", F_OK) == 0 }
+
     /// The names of the databases in a data folder, ascending.
     static func names(in data: String) -> [String] {
         guard let directory = opendir(data) else { return [] }

@@ -140,6 +140,16 @@ enum DocumentPlace: Sendable {
         }
     }
 
+    /// Removes a document without a tombstone.
+    func purge(_ id: String) async throws {
+        switch self {
+        case .agent(let client, let name):
+            _ = try Self.document(name, id)
+            _ = try await client.request("POST", "/api/databases/\(PercentEncoding.encode(name))/purge/\(PercentEncoding.encode(id))")
+        case .folder(let access): try await access.purge(id)
+        }
+    }
+
     private func saved(_ id: String, _ answer: JSONValue) throws -> Saved {
         guard let revision = answer["rev"]?.asString else { throw AgentError(.failed, "the agent's answer names no revision: \(answer.text)") }
         return Saved(id: id, revision: revision)

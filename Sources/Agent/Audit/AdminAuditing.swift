@@ -1,0 +1,72 @@
+import HTTPServer
+import PluginHost
+
+/// What is recorded of requests to the admin API: everything that changes something, and whoever was refused.
+struct AdminAuditing: Sendable {
+    let log: AuditLog
+    let logins: RefusedLogins
+
+    /// Records a request with its outcome.
+    func note(_ request: HTTPRequest, by who: String, from: String, _ respond: () async throws -> HTTPResponse) async throws -> HTTPResponse {
+        if ["GET", "HEAD"].contains(request.method) { return try await respond() }
+        func note(_ outcome: String) {
+            let (action, isDocument) = Self.action(request)
+            log.note(.init(who: who, from: isDocument ? "" : from, action: action, outcome: outcome), isFolded: isDocument)
+        }
+        do {
+            let response = try await respond()
+            note("\(response.status)")
+            return response
+        } catch let error as HTTPError {
+            note("\(error.status)")
+            throw error
+        } catch {
+            note("failed")
+            throw error
+        }
+    }
+
+    /// Records who was not let in, or may not do what was asked for.
+    func note(_ request: HTTPRequest, refusedBy error: HTTPError) {
+        guard [401, 403].contains(error.status) else { return }
+        if error.status == 401 { logins.note(RefusedLogins.adminPort) }
+        let action = error.status == 401 ? "login" : Self.action(request).text
+        log.note(
+            .init(who: "", from: Self.host(request.connection.remoteAddress), action: action, target: "admin port", outcome: "\(error.status)"), isFolded: true)
+    }
+
+    /// Documents come by the thousand: they are told by their database, once a minute.
+    private static func action(_ request: HTTPRequest) -> (text: String, isDocument: Bool) {
+        let parts = request.path.split(separator: "/")
+        let isDocument = parts.count > 3 && parts[1] == "databases" && ["documents", "blobs"].contains(parts[3])
+        return ("\(request.method) /\(isDocument ? parts.prefix(4).joined(separator: "/") : parts.joined(separator: "/"))", isDocument)
+    }
+
+    /// Without the port, which is another one each time.
+    private static func host(_ address: String) -> String { address.lastIndex(of: ":").map { String(address[..<$0]) } ?? address }
+}
+
+extension Agent {
+    /// Records a wrong login at a listener.
+    nonisolated func noteRefusedLogin(at listener: String, user: String, from: String) {
+        refusedLogins.note(listener)
+        audit.note(.init(who: user, from: from, action: "login", target: "listener \(listener)", outcome: "refused"), isFolded: true)
+    }
+
+    /// Records what became of a plugin.
+    nonisolated func note(_ event: PluginEvent) {
+        func note(_ plugin: String, _ action: String, _ outcome: String) {
+            audit.note(.init(who: "plugins folder", from: "", action: "plugin \(action)", target: plugin, outcome: outcome))
+        }
+        switch event {
+        case .loaded(let plugin, let version): note(plugin, "loaded", version)
+        case .reloaded(let plugin, let old, let new): note(plugin, "changed", "\(old) to \(new)")
+        case .refused(let plugin, let version, _, _): note(plugin, "refused", version)
+        case .missing(let plugin, _), .removed(let plugin): note(plugin, "file gone", "")
+        case .returned(let plugin, let version), .restored(let plugin, let version): note(plugin, "back", version)
+        case .rolledBack(let plugin, let old, let new): note(plugin, "rolled back", "\(old) to \(new)")
+        case .parameterFileChanged(let plugin, let use, let parameter): note(plugin, "parameter file changed", "\(parameter) of \(use)")
+        case .parameterFileRefused, .failed, .failing, .recovered, .notKept, .folder: break
+        }
+    }
+}

@@ -1,0 +1,146 @@
+import Documents
+import Environment
+import Glibc
+import Logging
+import Synchronization
+
+/// Who did what, and when: actions over the admin API, failed logins, changes of plugins, purges. One JSON object a line in
+/// `DATA/audit.log`, for the agent's user only.
+public final class AuditLog: Sendable {
+    /// `audit_bytes`: of one file; then it becomes `audit.log.1`, and so on.
+    static let maximumBytes = 1 << 20
+    /// `audit_files`: kept, with the present one.
+    static let maximumFiles = 5
+    /// `audit_folding`: seconds in which the same of the same is one line: whoever guesses passwords must not push out what else was done.
+    private static let foldingSeconds: Int64 = 60
+    /// `audit_causes`: of which is known when they were last written.
+    private static let maximumCauses = 1_000
+    /// `audit_text_bytes`: of a name or path that a stranger chose.
+    private static let maximumTextBytes = 300
+
+    /// What is recorded.
+    struct Entry: Sendable, Hashable {
+        /// A token's name, a user's, or a part of the agent.
+        var who: String
+        /// An address, or `admin.sock`.
+        var from: String
+        /// `POST /api/reload`, `login`, `plugin reloaded`.
+        var action: String
+        /// What it was done to, where the action does not say it.
+        var target: String = ""
+        /// `200`, `refused`.
+        var outcome: String
+    }
+
+    private struct State {
+        var descriptor: Int32 = -1
+        var bytes = 0
+        var isFailing = false
+        var folded: [Entry: (at: Int64, count: Int)] = [:]
+    }
+
+    private let path: String
+    private let time: any TimeSource
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    init(dataFolder: String, time: any TimeSource, logger: Logger) {
+        path = Self.path(dataFolder)
+        self.time = time
+        self.logger = logger
+    }
+
+    deinit {
+        let descriptor = state.withLock { $0.descriptor }
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    static func path(_ dataFolder: String) -> String { "\(dataFolder)/audit.log" }
+
+    /// Writes an entry down.
+    ///
+    /// - Parameter isFolded: the same within a minute is counted only; the next line says how many there were.
+    func note(_ entry: Entry, isFolded: Bool = false) {
+        let now = time.wallSeconds()
+        let failure = state.withLock { state -> String? in
+            var repeated = 0
+            if isFolded {
+                if let known = state.folded[entry], now - known.at < Self.foldingSeconds, now >= known.at {
+                    state.folded[entry]?.count += 1
+                    return nil
+                }
+                repeated = state.folded[entry]?.count ?? 0
+                if state.folded.count >= Self.maximumCauses { state.folded.removeAll() }
+                state.folded[entry] = (now, 0)
+            }
+            let failure = write(Self.line(entry, repeated, now), &state)
+            defer { state.isFailing = failure != nil }
+            return state.isFailing ? nil : failure
+        }
+        // Once: the disk is told of elsewhere.
+        if let failure { logger.error("the audit log cannot be written: \(path): \(failure)") }
+    }
+
+    private static func line(_ entry: Entry, _ repeated: Int, _ now: Int64) -> [UInt8] {
+        func text(_ text: String) -> JSONValue {
+            .string(text.utf8.count <= maximumTextBytes ? text : String(decoding: text.utf8.prefix(maximumTextBytes), as: UTF8.self) + "…")
+        }
+        var fields: [JSONObject.Member] = [
+            .init(key: "time", value: .string(Timestamp.format(now))), .init(key: "who", value: text(entry.who)), .init(key: "from", value: text(entry.from)),
+            .init(key: "action", value: text(entry.action)), .init(key: "target", value: text(entry.target)), .init(key: "outcome", value: text(entry.outcome)),
+        ]
+        if repeated > 0 { fields.append(.init(key: "repeated", value: .int(Int64(repeated)))) }
+        return JSONValue.object(JSONObject(fields)).serialize() + [UInt8(ascii: "\n")]
+    }
+
+    /// - Returns: why it failed.
+    private func write(_ line: [UInt8], _ state: inout State) -> String? {
+        if state.bytes + line.count > Self.maximumBytes { rotate(&state) }
+        if state.descriptor < 0 {
+            state.descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+            guard state.descriptor >= 0 else { return String(cString: strerror(errno)) }
+            state.bytes = Int(max(0, lseek(state.descriptor, 0, SEEK_END)))
+            if state.bytes + line.count > Self.maximumBytes {
+                rotate(&state)
+                return write(line, &state)
+            }
+        }
+        let written = line.withUnsafeBytes { Glibc.write(state.descriptor, $0.baseAddress, $0.count) }
+        guard written == line.count else { return written < 0 ? String(cString: strerror(errno)) : "only a part of a line was written" }
+        state.bytes += written
+        return nil
+    }
+
+    private func rotate(_ state: inout State) {
+        if state.descriptor >= 0 { close(state.descriptor) }
+        state.descriptor = -1
+        state.bytes = 0
+        for number in stride(from: Self.maximumFiles - 1, to: 0, by: -1) {
+            rename(number == 1 ? path : "\(path).\(number - 1)", "\(path).\(number)")
+        }
+    }
+
+    /// The last entries of a data folder, the oldest first; each a line of JSON. Empty where nothing was ever recorded.
+    ///
+    /// - Throws: ``AgentError`` where this user may not read them.
+    public static func last(_ count: Int, dataFolder: String) throws(AgentError) -> [[UInt8]] {
+        var lines: [[UInt8]] = []
+        for number in 0..<maximumFiles where lines.count < count {
+            let file = number == 0 ? path(dataFolder) : "\(path(dataFolder)).\(number)"
+            guard let bytes = try read(file) else { continue }
+            lines = bytes.split(separator: UInt8(ascii: "\n")).map { Array($0) } + lines
+        }
+        return lines.suffix(count)
+    }
+
+    private static func read(_ path: String) throws(AgentError) -> [UInt8]? {
+        guard let file = fopen(path, "r") else {
+            if errno == ENOENT { return nil }
+            throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))")
+        }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 2 * maximumBytes)
+        let count = fread(&bytes, 1, bytes.count, file)
+        return Array(bytes[..<count])
+    }
+}

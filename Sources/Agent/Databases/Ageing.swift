@@ -1,0 +1,107 @@
+import AgentConfiguration
+import Documents
+import DocumentStore
+import Replication
+
+/// Purges documents and tombstones whose time is over (`ttl`, `tombstone_age`). What a replicator has not pushed yet, holds, or was refused
+/// stays until it has gone: nothing that was measured here is lost for its age.
+enum Ageing {
+    /// `ageing_interval`: seconds between two looks; where documents live for less than a hundred times that, one more often.
+    private static let interval = 60
+    /// `purges_per_commit`: other writes go on in between.
+    private static let page = 200
+
+    /// How often documents of these ages have to be looked at.
+    static func interval(_ databases: [DatabaseSettings]) -> Int {
+        let shortest = databases.flatMap { $0.timeToLive.map(\.seconds) + [$0.tombstoneAge].compactMap(\.self) }.min() ?? .max
+        return max(1, min(interval, shortest / 10))
+    }
+
+    /// What has to go of one collection.
+    struct Rule: Sendable {
+        var database: Database
+        var collection: Collection
+        /// Seconds; nil: never.
+        var documents: Int64?
+        var tombstones: Int64?
+
+        /// What was examined under it does not have to be examined again.
+        var key: String { "\(database.privateUUID) \(collection.id) \(documents != nil) \(tombstones != nil)" }
+    }
+
+    /// - Parameter examined: up to this sequence nothing is left to be judged.
+    /// - Returns: how many have gone, and `examined` for the next time.
+    static func run(
+        _ rule: Rule, replicators: [Replicator], examined: SequenceNumber, now: Int64
+    ) async throws -> (purged: Int, examined: SequenceNumber) {
+        let ages = [rule.documents, rule.tombstones]
+        let sequences = try await rule.database.sequences(olderThan: ages.compactMap(\.self), in: rule.collection, now: now)
+        let documents = rule.documents == nil ? 0 : sequences.first ?? 0
+        let tombstones = rule.tombstones == nil ? 0 : sequences.last ?? 0
+        let end = max(documents, tombstones)
+        // What is younger than one of the ages comes again when it is older.
+        var done = min(rule.documents == nil ? .max : documents, rule.tombstones == nil ? .max : tombstones)
+        guard end > examined else { return (0, examined) }
+        let pushing = replicators.filter { $0.configuration.database === rule.database && $0.configuration.type.pushes }
+        var kept: Set<DocumentID>?
+        var since = examined
+        var count = 0
+        while since < end {
+            let start = since
+            let rows = try await rule.database.read { try $0.changes(rule.collection, since: start, limit: page, includeBodies: false) }
+            guard let last = rows.last else { break }
+            since = last.sequence
+            var due: [ChangeRow] = []
+            for row in rows where row.sequence <= (row.isDeleted ? tombstones : documents) {
+                if kept == nil { kept = try await undelivered(pushing, rule.collection.name) }
+                var waits = row.hasConflict || kept?.contains(row.id) == true
+                for replicator in pushing where !waits { waits = try await replicator.isPending(row.id, in: rule.collection.name) }
+                if waits { done = min(done, row.sequence - 1) } else { due.append(row) }
+            }
+            if !due.isEmpty { count += try await rule.database.purge(due, in: rule.collection) }
+        }
+        return (count, max(examined, done))
+    }
+
+    /// What replicators hold, or their peers refused.
+    private static func undelivered(_ replicators: [Replicator], _ collection: CollectionName) async throws -> Set<DocumentID> {
+        var ids: Set<DocumentID> = []
+        for replicator in replicators {
+            for (name, exclusion) in try await replicator.heldDocuments() where name == collection { ids.insert(exclusion.id) }
+            for refusal in try await replicator.refusedDocuments() where refusal.collection == collection { ids.insert(refusal.id) }
+        }
+        return ids
+    }
+}
+
+extension Agent {
+    /// Looks now and then at what has become too old, until the task is cancelled.
+    nonisolated func watchAges() async {
+        var examined: [String: SequenceNumber] = [:]
+        while !Task.isCancelled {
+            try? await environment.time.sleep(seconds: Ageing.interval(settings.databases))
+            guard !Task.isCancelled else { return }
+            for wanted in settings.databases {
+                guard let database = database(wanted.name.value), !wanted.timeToLive.isEmpty || wanted.tombstoneAge != nil else { continue }
+                for collection in database.collections {
+                    let documents = wanted.timeToLive.first { CollectionName($0.collection.value) == collection.name }?.seconds
+                    guard documents != nil || wanted.tombstoneAge != nil else { continue }
+                    let rule = Ageing.Rule(
+                        database: database, collection: collection, documents: documents.map { Int64($0) }, tombstones: wanted.tombstoneAge.map { Int64($0) })
+                    do {
+                        let (count, done) = try await Ageing.run(
+                            rule, replicators: replicators, examined: examined[rule.key] ?? 0, now: environment.time.wallSeconds())
+                        examined[rule.key] = done
+                        guard count > 0 else { continue }
+                        log.info("documents have become too old and are purged", metadata: [
+                            "database": "\(database.name)", "collection": "\(collection.name)", "documents": "\(count)",
+                        ])
+                        audit.note(.init(
+                            who: "agent", from: "", action: "purge of old documents", target: "\(database.name).\(collection.name)", outcome: "\(count) purged"))
+                    } catch StoreError.closed {
+                    } catch { log.error("old documents of database \(database.name) cannot be purged: \(error)") }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+import DocumentStore
+
+extension Agent {
+    /// `compaction_interval`: hours between compactions, as Sync Gateway has it.
+    private static let compactionHours = 24
+
+    /// Frees unreferenced data once a day, since nobody visits a gateway to do it by hand.
+    func maintain() async {
+        while !Task.isCancelled {
+            try? await environment.time.sleep(seconds: Self.compactionHours * 3600)
+            guard !Task.isCancelled else { return }
+            for database in databases {
+                do {
+                    let report = try await database.compact()
+                    log.info(
+                        "database compacted",
+                        metadata: [
+                            "database": "\(database.name)", "blobs_removed": "\(report.blobsRemoved)",
+                            "bytes_freed": "\(report.fileBytesFreed)",
+                        ])
+                } catch { log.error("compaction of database \(database.name): \(error)") }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+import AgentConfiguration
+import CTimex
+import Documents
+import DocumentStore
+import Encodings
+import Environment
+import Glibc
+import Logging
+import NIOCore
+import PluginHost
+import TLS
+
+/// `nightjar doctor`: looks at everything that an agent needs, one thing after the other, with or without a running agent.
+package struct Doctor: Sendable {
+    let settings: AgentSettings
+    let environment: Environment
+    let group: any EventLoopGroup
+    /// A running agent holds the data folder.
+    let isRunning: Bool
+
+    package init(settings: AgentSettings, environment: Environment, group: any EventLoopGroup, isRunning: Bool) {
+        self.settings = settings
+        self.environment = environment
+        self.group = group
+        self.isRunning = isRunning
+    }
+
+    /// The configuration and the plugins, as `check` looks at them. Without settings there is nothing else to look at.
+    package static func configuration(
+        _ settings: AgentSettings?, _ found: ConfigurationProblems?, _ environment: Environment
+    ) async -> [Finding] {
+        guard let settings else {
+            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "mend it in the file, then nightjar check") }
+        }
+        let report: ConfigurationCheck.Report
+        do { report = try await ConfigurationCheck.run(settings, environment, found: found) } catch {
+            return [Finding("configuration", .wrong, "\(error)", mend: "nightjar check")]
+        }
+        var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: "mend it there, then nightjar check and nightjar reload") }
+        findings += report.advice.map { Finding("configuration", .warning, $0, mend: "is that meant?") }
+        if findings.isEmpty {
+            let file = settings.file.map { "\($0): " } ?? "no file, the built-in default: "
+            findings.append(
+                Finding(
+                    "configuration", .ok,
+                    file + "\(Plural.count(settings.databases.count, "database")), \(Plural.count(settings.listeners.count, "listener")), "
+                        + "\(Plural.count(settings.replicators.count, "replicator"))"))
+        }
+        if !report.plugins.isEmpty {
+            findings.append(
+                Finding("plugins", .ok, "\(Plural.count(report.plugins.count, "plugin")) load and pass their tests: \(report.plugins.map(\.name).joined(separator: ", "))"))
+        } else if settings.plugins == nil {
+            findings.append(Finding("plugins", .ok, "there is no plugins folder, and nothing uses one"))
+        }
+        return findings
+    }
+
+    /// Everything else but the store and the agent, which only the command can reach.
+    ///
+    /// - Parameter peers: names are looked up and connections made.
+    package func examine(peers: Bool = true) async -> [Finding] {
+        var findings = time() + disk()
+        findings += certificates()
+        for listener in settings.listeners { findings += place(of: listener) }
+        if peers { for replicator in settings.replicators { findings += await peer(replicator) } }
+        return findings
+    }
+
+    // MARK: - Time
+
+    /// `earliest_time`: before 2026 no clock of this program is right.
+    private static let earliestTime: Int64 = 1_767_225_600
+
+    private func time() -> [Finding] {
+        let now = environment.time.wallSeconds()
+        let shown = Timestamp.format(now)
+        let mend = "set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony"
+        if now < Self.earliestTime {
+            return [Finding("time", .wrong, "the clock says \(shown): certificates seem not valid yet, and documents get wrong times", mend: mend)]
+        }
+        var file = stat()
+        for database in settings.databases where stat("\(settings.data.value)/\(database.name.value).nightjar/db.sqlite3", &file) == 0 {
+            let written = Int64(file.st_mtim.tv_sec)
+            guard written > now + 300 else { continue }
+            return [
+                Finding("time", .wrong, "the clock says \(shown), and database \(database.name.value) was written at \(Timestamp.format(written))", mend: mend)
+            ]
+        }
+        var facts = timex()
+        let state = adjtimex(&facts)
+        if state == TIME_ERROR || facts.status & Int32(STA_UNSYNC) != 0 {
+            return [Finding("time", .warning, "the clock says \(shown), and nothing keeps it right", mend: mend)]
+        }
+        return [Finding("time", .ok, "the clock says \(shown) and is kept right")]
+    }
+
+    // MARK: - Disk
+
+    private func disk() -> [Finding] {
+        let data = settings.data.value
+        var facts = stat()
+        guard stat(data, &facts) == 0 else {
+            let reason = String(cString: strerror(errno))
+            if errno == ENOENT {
+                return [Finding("disk", isRunning ? .wrong : .skipped, "the data folder \(data) is not there yet; nightjar run makes it")]
+            }
+            return [Finding("disk", .wrong, "the data folder \(data): \(reason)", mend: "let the agent's user into it")]
+        }
+        var findings: [Finding] = []
+        if facts.st_mode & 0o077 != 0 {
+            findings.append(
+                Finding("disk", .warning, "others than its owner can look into the data folder \(data)", mend: "chmod 700 \(data)"))
+        }
+        if facts.st_uid != geteuid(), geteuid() != 0 {
+            findings.append(
+                Finding("disk", .warning, "the data folder \(data) belongs to user \(facts.st_uid), and this is user \(geteuid())", mend: "run this as the agent's user"))
+        }
+        if access(data, W_OK) != 0 {
+            findings.append(Finding("disk", .wrong, "the data folder \(data) cannot be written: \(String(cString: strerror(errno)))", mend: "chown it to the agent's user; is the disk mounted read-only?"))
+        }
+        guard let space = DiskSpace(of: data) else { return findings }
+        let text = "\(space.free >> 20) MiB of \(space.total >> 20) MiB free at \(data)"
+        if space.free < 1 << 20 {
+            findings.append(Finding("disk", .wrong, text, mend: "make room: nothing can be stored"))
+        } else if space.isScarce {
+            findings.append(Finding("disk", .warning, text, mend: "make room, or nightjar compact"))
+        } else {
+            findings.append(Finding("disk", .ok, text))
+        }
+        return findings
+    }
+
+    // MARK: - Certificates
+
+    private func certificates() -> [Finding] {
+        let store = KeyStore(dataFolder: settings.data.value, time: environment.time)
+        var findings: [Finding] = []
+        for listener in settings.listeners where listener.usesTLS {
+            let name = "listener \(listener.name.value)"
+            if let identity = listener.identity { findings.append(judge(identity, name, store)) } else {
+                findings.append(Finding("certificate", .ok, "\(name): its own self-signed one, which the agent makes and renews"))
+            }
+        }
+        for replicator in settings.replicators {
+            if let identity = replicator.authenticator?.identity { findings.append(judge(identity, "replicator \(replicator.name.value)", store)) }
+        }
+        return findings
+    }
+
+    private func judge(_ reference: IdentityReference, _ name: String, _ store: KeyStore) -> Finding {
+        do {
+            let leaf = try IdentitySource(try IdentitySetting(reference), store: store).current.leaf
+            return Self.judge(leaf.notAfter, "\(name): \(leaf.subject)", environment.time.wallSeconds())
+        } catch {
+            return Finding("certificate", .wrong, "\(name): \(error)", mend: "mend that file, or nightjar identity create")
+        }
+    }
+
+    static func judge(_ end: Int64, _ what: String, _ now: Int64) -> Finding {
+        let days = (end - now) / 86_400
+        let text = "\(what), until \(Timestamp.format(end))"
+        if end < now { return Finding("certificate", .wrong, "\(text): it has ended", mend: "nightjar explain certificate_expired") }
+        if days < Identity.warningDays { return Finding("certificate", .warning, "\(text): \(Plural.count(Int(days), "day")) left", mend: "nightjar explain certificate_ending") }
+        return Finding("certificate", .ok, text)
+    }
+
+    // MARK: - Listeners
+
+    /// Whether the port is free, where no agent has it.
+    private func place(of listener: ListenerSettings) -> [Finding] {
+        guard !isRunning, listener.endpoint == nil, listener.port.value != 0 else { return [] }
+        let name = "listener \(listener.name.value)"
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return [] }
+        defer { close(descriptor) }
+        var yes: Int32 = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(clamping: listener.port.value).bigEndian
+        let failure = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        }
+        if failure == 0 { return [Finding("listener", .ok, "\(name): port \(listener.port.value) is free")] }
+        return [
+            Finding(
+                "listener", .wrong, "\(name): port \(listener.port.value): \(String(cString: strerror(errno)))",
+                mend: errno == EADDRINUSE ? "ss -ltnp 'sport = :\(listener.port.value)' says who has it" : "use another port")
+        ]
+    }
+}

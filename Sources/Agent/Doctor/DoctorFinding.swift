@@ -1,0 +1,31 @@
+import Documents
+
+/// One line of `nightjar doctor`.
+package struct Finding: Sendable {
+    package enum Verdict: String, Sendable {
+        case ok
+        /// Worth a look; nothing is broken.
+        case warning
+        case wrong
+        /// Not tried, and the text says why.
+        case skipped
+    }
+
+    /// `configuration`, `time`, `disk`, `dns`, `peer`, `certificate`, `plugins`, `store`, `agent`.
+    package var area: String
+    package var verdict: Verdict
+    package var text: String
+    /// What to do; empty where nothing is to be done.
+    package var mend: String
+
+    package init(_ area: String, _ verdict: Verdict, _ text: String, mend: String = "") {
+        self.area = area
+        self.verdict = verdict
+        self.text = text
+        self.mend = mend
+    }
+
+    package var json: JSONValue {
+        JSONOutput.object(["area": .string(area), "verdict": .string(verdict.rawValue), "text": .string(text), "mend": .string(mend)])
+    }
+}

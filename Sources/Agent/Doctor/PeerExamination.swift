@@ -1,0 +1,85 @@
+import AgentConfiguration
+import Documents
+import Encodings
+import Glibc
+import Interfaces
+import Logging
+import NIOCore
+import NIOPosix
+import Replication
+import Synchronization
+import Transport
+
+/// What `nightjar doctor` finds out about the target of a replicator, by a connection of its own.
+extension Doctor {
+    func peer(_ replicator: ReplicatorSettings) async -> [Finding] {
+        let target = replicator.target.value
+        let name = "replicator \(replicator.name.value)"
+        switch target.scheme {
+        case .local: return []
+        case .exec: return [program(target, name)]
+        case .unix, .serial: return [endpoint(target, name)]
+        case .ws, .wss, .http, .https: break
+        }
+        var findings: [Finding] = []
+        // A proxy resolves the name itself.
+        let proxy = replicator.proxy?.url.value
+        let (host, port) = proxy.map { ($0.host, $0.port) } ?? (target.host, target.port)
+        let whose = proxy == nil ? name : "\(name), its proxy"
+        do {
+            let addresses = try await NIOThreadPool.singleton.runIfActive { try HostAddresses.resolve(host, port: port) }
+            findings.append(Finding("dns", .ok, "\(whose): \(host) is \(addresses.joined(separator: ", "))"))
+        } catch {
+            return [Finding("dns", .wrong, "\(whose): \(error)", mend: "check the host's name and /etc/resolv.conf; getent hosts \(host)")]
+        }
+        findings += await connection(replicator, name)
+        return findings
+    }
+
+    /// Connects and logs in as the replicator would, and leaves again.
+    private func connection(_ replicator: ReplicatorSettings, _ name: String) async -> [Finding] {
+        let target = replicator.target.value
+        let silent = Logger(label: "nightjar.doctor") { _ in SwiftLogNoOpLogHandler() }
+        do {
+            let security = try ReplicatorBuilding.security(replicator, dataFolder: settings.data.value, environment: environment, logger: silent)
+            let connector = try ReplicatorBuilding.networkConnector(replicator, security, group: group, environment)
+            let transport = try await connector.connect()
+            transport.close(code: 1000, reason: "nightjar doctor")
+            var findings = [Finding("peer", .ok, "\(name): \(target) answers and lets us in")]
+            if let met = security?.server {
+                let finding = Doctor.judge(met.certificate.notAfter, "\(name): the server's, \(met.certificate.subject)", environment.time.wallSeconds())
+                findings.append(finding)
+            }
+            return findings
+        } catch let error as ReplicationError {
+            return [Finding("peer", .wrong, "\(name): \(error.cause)", mend: error.remedy ?? "nightjar explain \(error.domain.rawValue)/\(error.code)")]
+        } catch {
+            return [Finding("peer", .wrong, "\(name): \(error)", mend: "nightjar check")]
+        }
+    }
+
+    /// The command is not run: it may cost something, and it is the agent's own connection.
+    private func program(_ target: ReplicatorTarget, _ name: String) -> Finding {
+        let program = target.arguments.first ?? ""
+        let folders = program.contains("/") ? [""] : (getenv("PATH").map { String(cString: $0) } ?? "").split(separator: ":").map { "\($0)/" }
+        if folders.contains(where: { access($0 + program, X_OK) == 0 }) {
+            return Finding("peer", .ok, "\(name): the program \(program) is there; it was not run")
+        }
+        return Finding("peer", .wrong, "\(name): there is no program \(program)", mend: "install it, or write its whole path")
+    }
+
+    private func endpoint(_ target: ReplicatorTarget, _ name: String) -> Finding {
+        let path = target.path
+        guard access(path, F_OK) == 0 else {
+            return Finding(
+                "peer", .wrong, "\(name): \(path): \(String(cString: strerror(errno)))",
+                mend: target.scheme == .serial ? "plug the device in" : "start the peer that listens there")
+        }
+        guard access(path, R_OK | W_OK) == 0 else {
+            return Finding(
+                "peer", .wrong, "\(name): \(path): \(String(cString: strerror(errno)))",
+                mend: target.scheme == .serial ? "add the agent's user to the device's group, often dialout" : "let the agent's user open it")
+        }
+        return Finding("peer", .ok, "\(name): \(path) is there and may be opened; it was not")
+    }
+}

@@ -1,0 +1,47 @@
+import Environment
+import Glibc
+
+/// Tells systemd how the agent is (sd_notify(3)): ready, reloading, stopping, and alive. Without systemd there is nobody to tell.
+struct SupervisorNotice: Sendable {
+    /// The path of a datagram socket; an abstract one begins with `@`. Nil where nobody wants to be told.
+    private let socketPath: String?
+    /// Nanoseconds without a sign of life after which systemd ends the agent; nil where it does not watch.
+    let watchdog: UInt64?
+    private let time: any TimeSource
+
+    /// - Parameter variable: the process's environment.
+    init(time: any TimeSource, variable: (String) -> String? = { name in getenv(name).map { String(cString: $0) } }) {
+        self.time = time
+        let path = variable("NOTIFY_SOCKET")
+        socketPath = path.flatMap { $0.hasPrefix("/") || $0.hasPrefix("@") ? $0 : nil }
+        // Meant for another process where it names one.
+        let isOurs = variable("WATCHDOG_PID").map { $0 == "\(getpid())" } ?? true
+        watchdog = isOurs ? variable("WATCHDOG_USEC").flatMap { UInt64($0) }.map { $0 * 1_000 } : nil
+    }
+
+    func ready(_ status: String) { send("READY=1\nSTATUS=\(status)") }
+    func reloading() { send("RELOADING=1\nMONOTONIC_USEC=\(time.monotonicNanoseconds() / 1_000)\nSTATUS=reads its configuration") }
+    func stopping() { send("STOPPING=1\nSTATUS=stops") }
+    func alive() { send("WATCHDOG=1") }
+
+    private func send(_ text: String) {
+        guard let socketPath else { return }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        var path = Array(socketPath.utf8)
+        guard path.count < MemoryLayout.size(ofValue: address.sun_path) else { return }
+        if path.first == UInt8(ascii: "@") { path[0] = 0 }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path) }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        // The length tells where an abstract name ends.
+        let length = socklen_t(MemoryLayout<sockaddr_un>.offset(of: \.sun_path).map { $0 + path.count } ?? 0)
+        let bytes = Array(text.utf8)
+        _ = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                bytes.withUnsafeBytes { sendto(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT), address, length) }
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+/// How full the disk may become before the agent takes less.
+public struct DiskSettings: Sendable, ConfigurationSection {
+    /// Percent of the disk in use from which writes made here are refused. Default 90.
+    public var refuseWrites = Located(90)
+    /// Percent in use from which nothing is taken from peers either. Default 95.
+    public var readOnly = Located(95)
+    /// Bytes free with which a disk is not full, whatever the percentage. Default 4 GiB.
+    public var enough = 4 << 30
+    /// Seconds between two looks. Default 10.
+    public var interval = 10
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "disk"
+    static let keys: [Key<DiskSettings>] = [
+        Key("refuse_writes", \.refuseWrites, Form<Int>.integer(1...100, "percent").located,
+            "Percent of a database's disk in use from which writes made here are refused with 507; 100 never."),
+        Key("read_only", \.readOnly, Form<Int>.integer(1...100, "percent").located,
+            "Percent in use from which nothing is taken from peers either; deleting goes on. 100: never."),
+        Key("enough", \.enough, Form<Int>.bytes(0...(1 << 50)), "With more than this free a disk is not full, whatever the percentage."),
+        Key("interval", \.interval, .seconds(1...3_600), "Seconds between two looks at the disk."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        if readOnly.value < refuseWrites.value {
+            reading.within(key: "read_only") {
+                $0.report(
+                    at: readOnly.position == .none ? refuseWrites.position : readOnly.position,
+                    "\(readOnly.value) is below refuse_writes (\(refuseWrites.value)); what peers bring is refused last")
+            }
+        }
+    }
+}

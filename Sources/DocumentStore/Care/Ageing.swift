@@ -1,0 +1,94 @@
+import Documents
+
+/// How old documents are, roughly: marks say which sequence was the last one at which time. What has a smaller sequence has not changed since.
+/// So no document carries a time, and none is written for it.
+struct AgeMarks: Equatable {
+    /// `age_marks`: of a collection; the times between them follow from it.
+    static let maximum = 100
+
+    /// Ascending in both.
+    private(set) var marks: [(time: Int64, sequence: SequenceNumber)] = []
+
+    static func == (left: Self, right: Self) -> Bool { left.text == right.text }
+
+    init() {}
+
+    /// `TIME SEQUENCE TIME SEQUENCE …`
+    init(_ text: String) {
+        let numbers = text.split(separator: " ").compactMap { Int64($0) }
+        for index in stride(from: 0, to: numbers.count - 1, by: 2) {
+            marks.append((numbers[index], SequenceNumber(clamping: numbers[index + 1])))
+        }
+    }
+
+    var text: String { marks.map { "\($0.time) \($0.sequence)" }.joined(separator: " ") }
+
+    /// Notes that `sequence` is the last one now.
+    ///
+    /// - Parameter age: the greatest that anybody will ask for.
+    mutating func note(_ sequence: SequenceNumber, now: Int64, age: Int64) {
+        // Of a clock that was wrong.
+        marks.removeAll { $0.time > now }
+        guard now - (marks.last?.time ?? .min / 2) >= max(1, age / Int64(Self.maximum)) else { return }
+        marks.append((now, sequence))
+        // The newest of those that are old enough is all that is needed of them.
+        if let last = marks.lastIndex(where: { now - $0.time >= age }), last > 0 { marks.removeFirst(last) }
+        if marks.count > 2 * Self.maximum { marks.removeFirst(marks.count - 2 * Self.maximum) }
+    }
+
+    /// What had this sequence or a smaller one has not changed for so long; 0 where nothing is as old.
+    func sequence(olderThan age: Int64, now: Int64) -> SequenceNumber { marks.last { now - $0.time >= age }?.sequence ?? 0 }
+}
+
+extension Database {
+    /// Notes how far a collection is now, and says which sequences are older than each of the ages.
+    ///
+    /// - Parameters:
+    ///   - ages: in seconds.
+    ///   - now: seconds since 1970.
+    public func sequences(olderThan ages: [Int64], in collection: Collection, now: Int64) async throws -> [SequenceNumber] {
+        let key = "ages_\(collection.id)"
+        let (before, last) = try await read { transaction in
+            (AgeMarks(try transaction.property(key) ?? ""), try transaction.lastSequence(collection))
+        }
+        var marks = before
+        marks.note(last, now: now, age: ages.max() ?? 0)
+        if marks != before {
+            let text = marks.text
+            try await write { try $0.setProperty(key, text) }
+        }
+        return ages.map { marks.sequence(olderThan: $0, now: now) }
+    }
+
+    /// Purges documents, each only if it has not changed since.
+    ///
+    /// - Returns: how many have gone.
+    public func purge(_ rows: [ChangeRow], in collection: Collection) async throws -> Int {
+        try await write { transaction in
+            var count = 0
+            for row in rows {
+                guard let current = try transaction.document(collection, row.id), current.sequence == row.sequence, !current.hasConflict else { continue }
+                if try transaction.purge(collection, row.id) { count += 1 }
+            }
+            return count
+        }
+    }
+}
+
+extension ReadTransaction {
+    fileprivate func property(_ key: String) throws(StoreError) -> String? {
+        let statement = try active().cached("SELECT value FROM properties WHERE key = ?1")
+        statement.bind(1, key)
+        defer { statement.reset() }
+        return try session.step(statement) ? statement.text(0) : nil
+    }
+}
+
+extension WriteTransaction {
+    fileprivate func setProperty(_ key: String, _ value: String) throws(StoreError) {
+        let statement = try active().cached("INSERT OR REPLACE INTO properties(key, value) VALUES(?1, ?2)")
+        statement.bind(1, key)
+        statement.bind(2, value)
+        try session.run(statement)
+    }
+}

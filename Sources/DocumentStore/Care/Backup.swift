@@ -1,0 +1,149 @@
+import Digests
+import Documents
+import Encodings
+import Environment
+import SQLite
+
+/// What a backup is: a folder that holds a database as it was at one moment, and what tells whether it is whole.
+///
+/// `db.sqlite3` is the database's file, `blobs` its blobs, `backup.json` says of which database, when, and the file's SHA-256.
+public struct BackupFacts: Sendable {
+    public var database: String
+    /// Seconds since 1970.
+    public var madeAt: Int64
+    public var documents: Int
+    public var blobs: Int
+    public var bytes: UInt64
+    var sha256: String
+
+    /// The file that is written last: a folder without it is no whole backup.
+    static let fileName = "backup.json"
+    static let format: Int64 = 1
+
+    var json: JSONValue {
+        .object(
+            JSONObject([
+                .init(key: "format", value: .int(Self.format)), .init(key: "database", value: .string(database)),
+                .init(key: "made_at", value: .int(madeAt)), .init(key: "documents", value: .int(Int64(documents))),
+                .init(key: "blobs", value: .int(Int64(blobs))), .init(key: "bytes", value: .int(Int64(clamping: bytes))),
+                .init(key: "sha256", value: .string(sha256)),
+            ]))
+    }
+
+    init(database: String, madeAt: Int64, documents: Int, blobs: Int, bytes: UInt64, sha256: String) {
+        self.database = database
+        self.madeAt = madeAt
+        self.documents = documents
+        self.blobs = blobs
+        self.bytes = bytes
+        self.sha256 = sha256
+    }
+
+    init(_ json: JSONValue, path: String) throws(StoreError) {
+        guard json["format"]?.asInt64 == Self.format, let database = json["database"]?.asString, let madeAt = json["made_at"]?.asInt64,
+            let documents = json["documents"]?.asInt64, let blobs = json["blobs"]?.asInt64, let bytes = json["bytes"]?.asInt64,
+            let sha256 = json["sha256"]?.asString
+        else { throw .notADatabase(path: path, detail: "it does not say what a backup says") }
+        self.init(
+            database: database, madeAt: madeAt, documents: Int(clamping: documents), blobs: Int(clamping: blobs), bytes: UInt64(clamping: bytes),
+            sha256: sha256)
+    }
+}
+
+extension Database {
+    /// Copies the database as it is now into a folder, while it is at work, and reads the copy again: a backup that this returns can be
+    /// restored. Needs as much room as the database.
+    ///
+    /// - Parameter folder: is made, and must not exist.
+    /// - Throws: `StoreError.folder` where it exists or cannot be written. What was begun is removed then.
+    public func backUp(to folder: String) async throws -> BackupFacts {
+        let source = self.folder
+        let name = name
+        let now = blobs.now
+        do {
+            try await blobs.perform { blobs in
+                try StoreError.ofFiles { () throws(FileError) in
+                    try blobs.files.makeFolder(folder)
+                    try blobs.files.makeFolder(folder + "/blobs")
+                }
+                try Copying.vacuum(source + "/db.sqlite3", into: folder + "/db.sqlite3")
+            }
+        } catch {
+            if case StoreError.folder? = error as? StoreError { throw error }
+            await discardBackup(folder)
+            throw error
+        }
+        do {
+            let (digests, documents) = try await blobs.perform { _ in try Copying.contents(folder + "/db.sqlite3") }
+            for digest in digests { try await blobs.perform { try Copying.blob(digest, from: $0.path(digest), to: "\(folder)/blobs/\(digest.hex)", $0.files) } }
+            return try await blobs.perform { blobs in
+                let (sha256, bytes) = try Copying.sum(folder + "/db.sqlite3", blobs.files)
+                let facts = BackupFacts(database: name, madeAt: now, documents: documents, blobs: digests.count, bytes: bytes, sha256: sha256)
+                try Copying.write(facts.json.serialize(), to: "\(folder)/\(BackupFacts.fileName)", blobs.files)
+                try StoreError.ofFiles { () throws(FileError) in
+                    try blobs.files.syncFolder(folder + "/blobs")
+                    try blobs.files.syncFolder(folder)
+                }
+                return facts
+            }
+        } catch {
+            await discardBackup(folder)
+            throw error
+        }
+    }
+
+    private func discardBackup(_ folder: String) async {
+        _ = try? await blobs.perform { Copying.remove(folder, $0.files) }
+    }
+}
+
+/// Restoring, for commands: no database is open.
+public enum BackupRestoring {
+    /// Reads a backup whole: its file against its sum and SQLite's own check, each blob against its digest.
+    /// - Throws: what is wrong with it.
+    @discardableResult
+    public static func verify(_ folder: String, environment: Environment = .system) throws(StoreError) -> BackupFacts {
+        let files = environment.files
+        let path = "\(folder)/\(BackupFacts.fileName)"
+        let bytes = try Copying.read(path, files)
+        let json: JSONValue
+        do { json = try JSONValue(parsing: bytes) } catch { throw .notADatabase(path: path, detail: "it is no JSON") }
+        let facts = try BackupFacts(json, path: path)
+        let file = folder + "/db.sqlite3"
+        let (sha256, size) = try Copying.sum(file, files)
+        guard sha256 == facts.sha256, size == facts.bytes else { throw .corrupt(path: file, detail: "its bytes are not those that were backed up") }
+        let (digests, documents) = try Copying.contents(file)
+        guard digests.count == facts.blobs, documents == facts.documents else { throw .corrupt(path: file, detail: "it holds something else than \(path) says") }
+        for digest in digests {
+            let path = "\(folder)/blobs/\(digest.hex)"
+            try Copying.verify(digest, path, files)
+        }
+        return facts
+    }
+
+    /// Makes a database of a backup. It becomes another database for its peers: what they and it have noted of each other may be from a later
+    /// time than the backup, so each looks at everything again once.
+    ///
+    /// - Parameter target: `DATA/NAME.nightjar`, which must not exist.
+    public static func restore(_ folder: String, to target: String, name: String, environment: Environment = .system) throws(StoreError) -> BackupFacts {
+        let facts = try verify(folder, environment: environment)
+        let files = environment.files
+        try StoreError.ofFiles { () throws(FileError) in
+            try files.makeFolder(target)
+            try files.makeFolder(target + "/blobs")
+        }
+        do {
+            try Copying.file(folder + "/db.sqlite3", to: target + "/db.sqlite3", files)
+            for digest in try Copying.contents(folder + "/db.sqlite3").digests {
+                try Copying.blob(digest, from: "\(folder)/blobs/\(digest.hex)", to: "\(target)/blobs/\(digest.hex)", files)
+            }
+            try Copying.becomeAnother(target + "/db.sqlite3", environment.random)
+            let database = try Database.open(folder: target, name: name, environment: environment)
+            database.close()
+            return facts
+        } catch {
+            Copying.remove(target, files)
+            throw error
+        }
+    }
+}

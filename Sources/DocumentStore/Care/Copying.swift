@@ -1,0 +1,140 @@
+import Digests
+import Documents
+import Encodings
+import Environment
+import SQLite
+
+/// The steps of backup and restore. They block.
+enum Copying {
+    private static let pieceBytes = 1 << 20
+
+    /// A copy of a database at one moment, without what is free in it; writers go on.
+    static func vacuum(_ path: String, into copy: String) throws(StoreError) {
+        do {
+            let connection = try Connection(path: path, mode: .readOnly)
+            defer { connection.close() }
+            try connection.execute("VACUUM INTO '\(copy.replacing("'", with: "''"))'")
+        } catch { throw StoreError(error, path: copy) }
+    }
+
+    /// What a copy holds, after SQLite's own check of it.
+    static func contents(_ path: String) throws(StoreError) -> (digests: [BlobDigest], documents: Int) {
+        do {
+            let connection = try Connection(path: path, mode: .readOnly)
+            defer { connection.close() }
+            let verdict = try connection.text("PRAGMA quick_check(1)") ?? ""
+            guard verdict == "ok" else { throw StoreError.corrupt(path: path, detail: verdict) }
+            var digests = Set<[UInt8]>()
+            var documents = 0
+            let collections = try connection.prepare("SELECT id, documents FROM collections")
+            while try collections.step() {
+                documents += Int(clamping: collections.integer(1))
+                let named = try connection.prepare("SELECT DISTINCT digest FROM blobs_\(collections.integer(0))")
+                while try named.step() { digests.insert(named.blob(0)) }
+            }
+            return (digests.compactMap { BlobDigest(bytes: $0) }.sorted { $0.hex < $1.hex }, documents)
+        } catch let error as SQLiteError {
+            throw StoreError(error, path: path)
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .database(code: 0, message: "\(error)", sql: "")
+        }
+    }
+
+    /// Peers and this database know nothing of each other any more.
+    static func becomeAnother(_ path: String, _ random: any RandomSource) throws(StoreError) {
+        do {
+            let connection = try Connection(path: path, mode: .readWrite)
+            defer { connection.close() }
+            try connection.execute(
+                """
+                BEGIN;
+                UPDATE properties SET value = '\(Hex.encode(random.bytes(16)))' WHERE key = 'private_uuid';
+                UPDATE properties SET value = '\(Hex.encode(random.bytes(16)))' WHERE key = 'public_uuid';
+                DELETE FROM checkpoints;
+                DELETE FROM peer_checkpoints;
+                DELETE FROM checkpoint_owners;
+                COMMIT
+                """)
+        } catch { throw StoreError(error, path: path) }
+    }
+
+    // MARK: - Files
+
+    /// Reads a file to its end, in pieces.
+    private static func each(_ path: String, _ files: any FileSystem, _ body: ([UInt8]) throws(StoreError) -> Void) throws(StoreError) {
+        let file = try StoreError.ofFiles { () throws(FileError) in try files.open(path, .read) }
+        var offset: UInt64 = 0
+        while true {
+            var piece = [UInt8](repeating: 0, count: pieceBytes)
+            let result = piece.withUnsafeMutableBytes { buffer in Result { () throws(FileError) in try file.read(at: offset, into: buffer) } }
+            let count = try StoreError.ofFiles { () throws(FileError) in try result.get() }
+            guard count > 0 else { return }
+            offset += UInt64(count)
+            piece.removeLast(piece.count - count)
+            try body(piece)
+        }
+    }
+
+    static func read(_ path: String, _ files: any FileSystem) throws(StoreError) -> [UInt8] {
+        var all: [UInt8] = []
+        try each(path, files) { (piece) throws(StoreError) in all += piece }
+        return all
+    }
+
+    static func sum(_ path: String, _ files: any FileSystem) throws(StoreError) -> (sha256: String, bytes: UInt64) {
+        let hasher = SHA256Hasher()
+        var bytes: UInt64 = 0
+        try each(path, files) { (piece) throws(StoreError) in
+            hasher.update(piece)
+            bytes += UInt64(piece.count)
+        }
+        return (Hex.encode(hasher.finalize()), bytes)
+    }
+
+    static func file(_ path: String, to copy: String, _ files: any FileSystem) throws(StoreError) {
+        let target = try StoreError.ofFiles { () throws(FileError) in try files.open(copy, .create) }
+        try each(path, files) { (piece) throws(StoreError) in try append(piece, to: target) }
+        try StoreError.ofFiles { () throws(FileError) in try target.sync() }
+    }
+
+    /// - Throws: `StoreError.blobMissing`, `.blobAltered`.
+    static func blob(_ digest: BlobDigest, from path: String, to copy: String, _ files: any FileSystem) throws(StoreError) {
+        let target = try StoreError.ofFiles { () throws(FileError) in try files.open(copy, .create) }
+        try verify(digest, path, files) { (piece) throws(StoreError) in try append(piece, to: target) }
+        try StoreError.ofFiles { () throws(FileError) in try target.sync() }
+    }
+
+    static func verify(
+        _ digest: BlobDigest, _ path: String, _ files: any FileSystem, _ body: ([UInt8]) throws(StoreError) -> Void = { _ in }
+    ) throws(StoreError) {
+        guard files.size(path) != nil else { throw .blobMissing(digest: digest.text) }
+        let hasher = SHA1Hasher()
+        try each(path, files) { (piece) throws(StoreError) in
+            hasher.update(piece)
+            try body(piece)
+        }
+        guard hasher.finalize() == digest.bytes else { throw .blobAltered(digest: digest.text, path: path) }
+    }
+
+    static func write(_ bytes: [UInt8], to path: String, _ files: any FileSystem) throws(StoreError) {
+        let target = try StoreError.ofFiles { () throws(FileError) in try files.open(path, .create) }
+        try append(bytes, to: target)
+        try StoreError.ofFiles { () throws(FileError) in try target.sync() }
+    }
+
+    private static func append(_ bytes: [UInt8], to file: any OpenFile) throws(StoreError) {
+        try StoreError.ofFiles { () throws(FileError) in
+            try bytes.withUnsafeBytes { buffer in Result { () throws(FileError) in try file.append(buffer) } }.get()
+        }
+    }
+
+    /// Takes back what was begun; what cannot be removed stays.
+    static func remove(_ folder: String, _ files: any FileSystem) {
+        for inner in [folder + "/blobs", folder] {
+            for name in (try? files.names(in: inner)) ?? [] { try? files.remove(inner + "/" + name) }
+            try? files.remove(inner)
+        }
+    }
+}

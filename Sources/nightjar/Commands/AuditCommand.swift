@@ -1,0 +1,32 @@
+import Agent
+import ArgumentParser
+import Documents
+
+struct AuditCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audit", abstract: "Shows who did what: actions over the admin API, failed logins, changes of plugins, purges.",
+        discussion: "Read from DATA/audit.log and the four files before it, of up to 1 MiB each, with and without a running agent.")
+
+    @OptionGroup var location: LocationOptions
+    @Option(help: "How many of the last entries.") var limit = 200
+    @Flag(help: "Print JSON, one object a line.") var json = false
+
+    func validate() throws {
+        if limit < 1 { throw ValidationError("--limit is at least 1") }
+    }
+
+    func run() async throws {
+        try await Failure.reporting {
+            let lines = try AuditLog.last(limit, dataFolder: try location.place().data.value)
+            if json { return Output.write(1, lines.flatMap { $0 + [UInt8(ascii: "\n")] }) }
+            if lines.isEmpty { return Output.line("nothing is recorded") }
+            var table = TextTable(["TIME", "WHO", "FROM", "ACTION", "TARGET", "OUTCOME", "REPEATED"])
+            for line in lines {
+                let entry = try JSONValue(parsing: line)
+                table.add(
+                    ["time", "who", "from", "action", "target", "outcome"].map { entry[$0]?.asString ?? "" } + [entry["repeated"]?.asInt64.map { "\($0) more" } ?? ""])
+            }
+            Output.write(1, table.text)
+        }
+    }
+}

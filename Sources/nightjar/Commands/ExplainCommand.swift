@@ -1,0 +1,50 @@
+import Agent
+import ArgumentParser
+import Documents
+
+struct ExplainCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "explain", abstract: "Says what a code that the agent reports means, and what to do about it.",
+        usage: """
+            nightjar explain CODE
+            nightjar explain
+            """,
+        discussion: """
+            CODE is what status, health, the log, metrics or an answer say: documents_held, http/401, "TLS 8", plugin_timeout, insufficient_storage, \
+            max_blob_bytes, exit/78, or the number that applications of this field show, such as 11006. Without CODE all of them are listed.
+            """)
+
+    @Argument(help: "A code as the agent writes it; without one all are listed.") var code: [String] = []
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        try await Failure.reporting {
+            if code.isEmpty { return list() }
+            let text = code.joined(separator: " ")
+            let found = ExplanationSearch.find(text)
+            guard !found.isEmpty else {
+                let similar = ExplanationSearch.similar(text)
+                throw AgentError(
+                    .notFound,
+                    "there is no code \"\(TextTable.printable(text))\"; "
+                        + (similar.isEmpty ? "nightjar explain lists all of them" : "did you mean \(similar.joined(separator: ", "))?"))
+            }
+            if json { return Output.json(found.count == 1 ? Self.json(found[0]) : .array(found.map(Self.json))) }
+            Output.line(found.map { "\($0.code)\n  cause: \($0.cause)\n  mend:  \($0.mend)" }.joined(separator: "\n"))
+        }
+    }
+
+    private func list() {
+        if json { return Output.json(.array(Explanation.all.map(Self.json))) }
+        for group in Explanation.Group.allCases {
+            Output.line("\(group.rawValue):")
+            for entry in group.explanations { Output.line("  \(entry.code): \(entry.cause)") }
+            Output.line("")
+        }
+        Output.line("nightjar explain CODE says what to do.")
+    }
+
+    private static func json(_ entry: Explanation) -> JSONValue {
+        JSONOutput.object(["code": .string(entry.code), "cause": .string(entry.cause), "mend": .string(entry.mend)])
+    }
+}

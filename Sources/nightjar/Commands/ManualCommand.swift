@@ -1,0 +1,35 @@
+import Agent
+import ArgumentParser
+import Documents
+import Glibc
+
+struct ManualCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "manual", abstract: "Writes the manual pages of all commands, made from the commands themselves.",
+        discussion: """
+            nightjar.1 and one page for each command, for man(1). Completions for shells are made by the option that every command has: \
+            nightjar --generate-completion-script bash (or zsh, fish).
+            """)
+
+    @Argument(help: "The folder to write them to; made if it is not there.") var folder: String
+
+    func run() async throws {
+        try await Failure.reporting {
+            let dump = Nightjar._dumpHelp()
+            guard let root = try JSONValue(parsing: Array(dump.utf8))["command"] else { throw AgentError(.failed, "the commands do not describe themselves") }
+            try Folders.makeReadable(folder)
+            for (name, text) in ManualPages.all(root, version: AgentVersion.number) {
+                let file = try OutputFile("\(folder)/\(name)")
+                try Array(text.utf8).withUnsafeBytes { try Output.writeAll(file.descriptor, $0) }
+                try file.finish()
+            }
+        }
+    }
+}
+
+extension Folders {
+    /// For everybody, unlike folders of data.
+    fileprivate static func makeReadable(_ path: String) throws {
+        if mkdir(path, 0o755) != 0, errno != EEXIST { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }
+    }
+}

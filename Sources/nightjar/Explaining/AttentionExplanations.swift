@@ -1,0 +1,87 @@
+extension Explanation {
+    /// The kinds of `/health`, `nightjar status` and `nightjar_attention`.
+    static let ofAttention = [
+        Explanation(
+            "not_ready", "The agent is starting or stopping.",
+            "Wait. Where a start takes long, its log names the database or the plugin that it is at."),
+        Explanation(
+            "database_unreadable", "The file of a database is damaged, gone, or was replaced under the running agent; or its disk fails.",
+            "Look at the disk (dmesg, smartctl). Put the file back, or stop the agent and restore a backup: nightjar restore. nightjar doctor says how "
+                + "much of it can still be read; nightjar export saves that."),
+        Explanation(
+            "writes_failing", "The disk takes no writes: it is full or it fails. What was acknowledged before is safe; nothing new is stored.",
+            "Make room, or look after the disk. Writes go on by themselves then."),
+        Explanation(
+            "disk_nearly_full", "Less than a tenth and less than 1 GiB of the disk is free.",
+            "Make room: remove what is not the agent's, then nightjar compact, or a shorter history and delta_sync.max_bytes."),
+        Explanation(
+            "writes_refused", "The disk is so full (disk.refuse_writes, 90 %) that writes made here are refused with 507. What peers bring is still taken.",
+            "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
+        Explanation(
+            "database_read_only", "The disk is so full (disk.read_only, 95 %) that nothing but deletions is taken, from peers neither: they keep theirs and come again.",
+            "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
+        Explanation(
+            "quota_reached", "The database has reached its quota: nothing but deletions is taken.",
+            "Delete or purge documents, then nightjar compact; or raise the database's quota and nightjar reload."),
+        Explanation(
+            "documents_damaged", "What is stored of a document, or the file of a blob, cannot be read. Everything else goes on.",
+            "Save the document anew on top of its current revision, delete it, or purge it; or let a peer send it again. A disk that does this once "
+                + "does it again: look at it."),
+        Explanation(
+            "documents_held", "A filter failed on documents, so that nobody knows whether they may pass. They wait.",
+            "nightjar replicator NAME held says which, and the line of the plugin that failed. Mend the plugin and save it: they go on by themselves."),
+        Explanation(
+            "documents_waiting", "The peer cannot take or give documents for the moment, such as one whose blob it has not got.",
+            "They are tried again. Where it lasts, the text names what the peer said: mend that at the peer."),
+        Explanation(
+            "documents_pending", "Changes have waited for over an hour to be pushed.",
+            "Look at the replicator's own entry in nightjar status: it is not connected, or the peer is slow."),
+        Explanation(
+            "documents_refused", "The peer said no to documents.",
+            "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused."),
+        Explanation(
+            "documents_not_taken", "Peers push documents that cannot be taken for the moment. The peers keep them and come again.",
+            "Mend the cause that is named: a plugin, a missing blob, a full disk."),
+        Explanation(
+            "documents_unrouted", "The sync function failed on documents, which are in no channel: no user gets them.",
+            "nightjar doc unrouted DB says which and why. Mend the plugin and save it."),
+        Explanation(
+            "conflicts_pending", "Two versions of a document wait, because the resolver failed.",
+            "nightjar conflicts list --pending says why. Mend the resolver and save it: they are decided by themselves."),
+        Explanation(
+            "replicator_stopped", "A replicator ended with an error, and not by hand.", "Mend the error that is named; then nightjar replicator NAME start."),
+        Explanation(
+            "replicator_failing", "A replicator gets no further until somebody acts: a login, a certificate, a wrong address.",
+            "Do what the remedy says, here or at the peer. It tries on its own now and then; nightjar replicator NAME start tries at once."),
+        Explanation(
+            "replicator_offline", "A replicator has had no connection for ten minutes.",
+            "nightjar doctor tries each step from here: name, address, TLS, login. It goes on trying by itself."),
+        Explanation(
+            "breaker_open", "A plugin failed so often in a row that it is called only now and then; what it should judge is held.",
+            "Mend the plugin and save it, or nightjar plugin rollback NAME; nightjar plugin retry NAME asks it again at once."),
+        Explanation(
+            "authenticator_failing", "An authenticator failed on a login: whoever it was got 503 and may come again.",
+            "The text has file and line. Mend the plugin and save it."),
+        Explanation(
+            "plugin_unavailable", "A plugin that the configuration uses has no version that loads.",
+            "nightjar plugin check says why. Mend its file, or name another plugin and nightjar reload."),
+        Explanation(
+            "plugin_file_gone", "The file of a plugin in use is gone. Its last version serves, and the next start has none.",
+            "Put NAME.lua back into the plugins folder, or take the plugin out of the configuration."),
+        Explanation(
+            "plugin_refused", "A changed plugin is refused: it does not compile, or its tests fail. The version before serves.",
+            "nightjar plugin test NAME shows the tests. Mend the file and save it."),
+        Explanation(
+            "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start would fail.",
+            "nightjar check names each mistake with line and column. Mend them, then nightjar reload."),
+        Explanation(
+            "certificate_expired", "A certificate in use, or the authority that vouches for it, has ended: peers refuse it.",
+            "nightjar identity create LABEL --replace keeps the key, so that pins of the key hold; or replace the file. A running agent takes it by itself."),
+        Explanation(
+            "certificate_ending", "A certificate ends within 30 days: an identity, an authority, a pin, or the server's.",
+            "Renew it now. Where peers pin the certificate and not the key, give them the new one beside the old one first."),
+        Explanation(
+            "tls_files_refused", "Files with certificates or keys were changed and are wrong. Those read before are in use.",
+            "The text names the file and the reason. Mend it: it is read again by itself."),
+    ]
+}

@@ -1,0 +1,106 @@
+/// What a code that the agent reports means, and what to do about it.
+struct Explanation: Sendable, Equatable {
+    /// As the agent writes it: `documents_held`, `http/401`, `exit/78`.
+    var code: String
+    var cause: String
+    var mend: String
+
+    init(_ code: String, _ cause: String, _ mend: String) {
+        self.code = code
+        self.cause = cause
+        self.mend = mend
+    }
+
+    /// Where it is met, for the list of all.
+    enum Group: String, CaseIterable, Sendable {
+        case attention = "What needs attention"
+        case replication = "Errors of replicators and documents"
+        case plugin = "Failures of plugins"
+        case answer = "Answers over HTTP"
+        case limit = "Limits"
+        case exit = "Exit statuses"
+
+        var explanations: [Explanation] {
+            switch self {
+            case .attention: Explanation.ofAttention
+            case .replication: Explanation.ofReplication
+            case .plugin: Explanation.ofPlugins
+            case .answer: Explanation.ofAnswers
+            case .limit: Explanation.ofLimits
+            case .exit: Explanation.ofExits
+            }
+        }
+    }
+
+    static let all = Group.allCases.flatMap(\.explanations)
+}
+
+/// Finds what a person means, who has a code from a log, a status or a mail.
+enum ExplanationSearch {
+    /// What fits, the best first; empty where nothing does.
+    ///
+    /// - Parameter text: a code as the agent writes it, with a space or nothing between domain and number (`HTTP 401`), a number alone, or
+    ///   the number that applications of this field show (`11006`).
+    static func find(_ text: String) -> [Explanation] {
+        let wanted = normal(text)
+        if let exact = Explanation.all.first(where: { $0.code == wanted }) { return [exact] }
+        let (domain, number) = split(wanted)
+        guard let number else { return [] }
+        if let domain { return [ofNumber(domain, number)].compactMap { $0 } }
+        // 5000 and more is the network's or TLS', 10000 and more HTTP's status or WebSocket's close code.
+        let shown = [("network", number - 5_000), ("tls", number - 5_000), ("http", number - 10_000), ("websocket", number - 10_000)]
+            .compactMap { domain, number in number > 0 ? exact("\(domain)/\(number)") : nil }
+        if !shown.isEmpty { return shown }
+        return Explanation.all.filter { $0.code.hasSuffix("/\(number)") }
+    }
+
+    /// Codes that look like it, for a hint.
+    static func similar(_ text: String) -> [String] {
+        let words = Set(normal(text).split { !$0.isLetter && !$0.isNumber }.filter { $0.count > 2 }.map(String.init))
+        let scored = Explanation.all.map { entry in
+            (entry.code, entry.code.split { $0 == "_" || $0 == "/" }.count { part in words.contains { part.hasPrefix($0) || $0.hasPrefix(part) } })
+        }
+        return scored.filter { $0.1 > 0 }.sorted { $0.1 > $1.1 }.prefix(5).map(\.0)
+    }
+
+    /// `HTTP 401:` and `http-401` are `http/401`.
+    private static func normal(_ text: String) -> String {
+        var clean = ""
+        for scalar in text.lowercased().unicodeScalars {
+            switch scalar {
+            case "a"..."z", "0"..."9", "_", "/": clean.unicodeScalars.append(scalar)
+            case " ", "-", ":": if !clean.isEmpty { clean += clean.contains("/") || !hasOnlyLetters(clean) ? "_" : "/" }
+            default: break
+            }
+        }
+        while clean.hasSuffix("_") || clean.hasSuffix("/") { clean.removeLast() }
+        // Words that were written apart: documents held.
+        let joined = clean.replacing("/", with: "_")
+        return Explanation.all.contains { $0.code == joined } ? joined : clean
+    }
+
+    private static func hasOnlyLetters(_ text: String) -> Bool { text.unicodeScalars.allSatisfy { ("a"..."z").contains($0) } }
+
+    private static func split(_ code: String) -> (domain: String?, number: Int?) {
+        if let number = Int(code) { return (nil, number) }
+        let parts = code.split(separator: "/")
+        guard parts.count == 2, let number = Int(parts[1]) else { return (nil, nil) }
+        return (String(parts[0]), number)
+    }
+
+    private static func exact(_ code: String) -> Explanation? { Explanation.all.first { $0.code == code } }
+
+    /// Peers answer with numbers that nobody foresaw; of those the class is known.
+    private static func ofNumber(_ domain: String, _ number: Int) -> Explanation? {
+        if let known = exact("\(domain)/\(number)") { return known }
+        switch (domain, number) {
+        case ("http", 300..<400): return exact("http/3xx")
+        case ("http", 400..<500): return exact("http/4xx")
+        case ("http", 500..<600): return exact("http/5xx")
+        case ("websocket", 300..<600): return ofNumber("http", number)
+        case ("websocket", _): return exact("websocket/other")
+        case ("litecore", _), ("blip", _), ("network", _), ("tls", _): return exact("\(domain)/other")
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,36 @@
+extension Explanation {
+    /// Kinds of failed calls, in errors, events and `nightjar_plugin_errors_total`.
+    static let ofPlugins = [
+        Explanation(
+            "plugin_error", "The plugin raised an error.",
+            "The message has file and line: often a field that some documents do not have. Mend it; nightjar plugin run tries it on a document."),
+        Explanation(
+            "plugin_timeout", "A call used up its CPU time (50 ms; resolvers and loading 250 ms) or its instructions.",
+            "Look for a loop that does not end or a pattern that backtracks; plugin_limits raises the limit of one plugin."),
+        Explanation(
+            "plugin_memory", "A plugin's memory (16 MiB) is used up.",
+            "Keep less in state and build shorter texts; plugin_limits raises the limit of one plugin."),
+        Explanation(
+            "plugin_result", "A hook returned what its contract does not allow, often nothing at all.",
+            "plugins/README.md says what each hook returns: a filter true or false on every path."),
+        Explanation(
+            "plugin_load", "A plugin's file does not compile, or does not return a table of hooks.",
+            "nightjar plugin check has file and line."),
+        Explanation("blob", "A blob that the document names cannot be read or had.", "The message has the cause; it is tried again by itself."),
+    ]
+}
+
+extension Explanation {
+    /// What the commands end with.
+    static let ofExits = [
+        Explanation("exit/0", "All is well.", "Nothing."),
+        Explanation(
+            "exit/1", "The command failed, or it lists something that needs a hand.",
+            "Standard error says what. For nightjar doctor: a line with the verdict \"wrong\"."),
+        Explanation("exit/64", "Wrong usage: an option or argument that the command does not have.", "nightjar help COMMAND."),
+        Explanation(
+            "exit/75", "run was told to stop and had not after ten seconds, so that it ended itself. What was acknowledged is safe.",
+            "Start it again. Where it happens often, send a support bundle: nightjar support-bundle."),
+        Explanation("exit/78", "The configuration is wrong.", "Each mistake is on standard error with file, line and column: nightjar check."),
+    ]
+}

@@ -1,0 +1,141 @@
+import Documents
+import Glibc
+import TestSupport
+import Testing
+
+/// Who may do what over the admin port, and what is recorded of it.
+@Suite("The admin door")
+struct AdminDoorTests {
+    private static let configuration = """
+        data: data
+        plugins: plugins
+        admin:
+          port: 0
+          token: all-of-it
+          tokens:
+            - { name: grafana, token: only-look, role: read }
+            - { name: night-shift, token: start-and-stop, role: operate }
+            - { name: importer, token: write-too, role: edit }
+        databases: { main: {} }
+        listeners:
+          - { name: edge, databases: [ main ], port: 0, interface: 127.0.0.1, disable_tls: true, authenticator: users }
+
+        """
+
+    private static func start() async throws -> AgentProcess {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) if p == 'right' then return { name = n } end end }\n")
+        return try await AgentProcess.start(configuration, in: folder)
+    }
+
+    private static func ask(_ agent: AgentProcess, _ method: String, _ path: String, _ token: String?, _ body: String? = nil) async throws -> HTTPProbe.Answer {
+        try await HTTPProbe.tcp(port: try agent.port("admin")).request(
+            method, path, headers: token.map { [("Authorization", "Bearer \($0)")] } ?? [], body: body.map { Array($0.utf8) })
+    }
+
+    @Test("each role may do what it is for, and is told what it lacks")
+    func roles() async throws {
+        let agent = try await Self.start()
+        let requests: [(method: String, path: String, body: String?, from: Int)] = [
+            ("GET", "/api/status", nil, 0), ("GET", "/metrics", nil, 0), ("GET", "/api/databases/main/documents", nil, 0), ("GET", "/api", nil, 0),
+            ("POST", "/api/reload", "", 1), ("POST", "/api/plugins/reload", "", 1), ("POST", "/api/databases/main/check", "", 1),
+            ("POST", "/api/databases/main/compact", "", 1), ("GET", "/api/audit", nil, 1), ("PUT", "/api/databases/main/documents/a", "{}", 2),
+            ("POST", "/api/databases/main/import", "{}", 2), ("POST", "/api/databases/main/purge/nothing", "", 2),
+        ]
+        for (rank, token) in ["only-look", "start-and-stop", "write-too", "all-of-it"].enumerated() {
+            for (method, path, body, from) in requests {
+                let answer = try await Self.ask(agent, method, path, token, body)
+                #expect((answer.status == 403) == (min(rank, 2) < from), "\(token) \(method) \(path): \(answer)")
+                guard answer.status == 403 else { continue }
+                #expect(answer.text.contains("has the role") && answer.text.contains("needs \(["read", "operate", "edit"][from])"), "\(answer)")
+            }
+        }
+        #expect(try await Self.ask(agent, "GET", "/api/status", nil).status == 401)
+        #expect(try await Self.ask(agent, "GET", "/api/status", "only-loo").status == 401)
+        #expect(try await Self.ask(agent, "GET", "/api/status", "").status == 401)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("/api lists every route with its role and what it is for, and openapi.json the same")
+    func index() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        let list = try await agent.admin.get("/api").json.asArray ?? []
+        #expect(list.count > 50)
+        for route in list { #expect((route["what"]?.asString?.utf8.count ?? 0) > 5, "AdminRouteWords lacks \(route.text)") }
+        func role(_ method: String, _ path: String) -> String? { list.first { $0["method"]?.asString == method && $0["path"]?.asString == path }?["role"]?.asString }
+        #expect(role("GET", "/api/status") == "read" && role("POST", "/api/reload") == "operate" && role("PUT", "/api/databases/:db/documents/:id") == "edit")
+        let description = try await agent.admin.get("/api/openapi.json").json
+        #expect(description["openapi"] == "3.0.3")
+        let paths = description["paths"]?.asObject
+        #expect(paths?["/api/databases/{db}/documents/{id}"]?["put"]?["parameters"]?.asArray?.count == 2)
+        // Every path that is listed answers something else than "there is nothing".
+        for route in list where route["method"] == "GET" && route["path"]?.asString != "/api/events" {
+            let path = (route["path"]?.asString ?? "").replacing(":db", with: "main").replacing(":name", with: "edge").replacing(":id", with: "x").replacing(":digest", with: "x")
+            let answer = try await agent.admin.get(path)
+            #expect(!answer.text.contains("there is nothing at"), "\(path): \(answer)")
+        }
+    }
+
+    @Test("who did what is recorded: actions with the token's name, wrong logins, plugins, purges; and nothing of secrets and documents")
+    func audit() async throws {
+        let agent = try await Self.start()
+        _ = try await Self.ask(agent, "POST", "/api/reload", "start-and-stop", "")
+        _ = try await Self.ask(agent, "POST", "/api/reload", "only-look", "")
+        _ = try await Self.ask(agent, "GET", "/api/status", "guess-0x1")
+        #expect(try await agent.command("doc", "put", "main", "secret-document", #"{"a":"body-0x2"}"#).status == 0)
+        for n in 0..<50 { _ = try await agent.admin.request("PUT", "/api/databases/main/documents/many-\(n)", body: Array("{}".utf8)) }
+        #expect(try await agent.command("doc", "purge", "main", "secret-document").status == 0)
+        #expect(try await agent.command("doc", "purge", "main", "secret-document").status == 1)
+        for _ in 0..<5 {
+            let login = try await HTTPProbe.tcp(port: try agent.port("edge")).get("/main/x", headers: [("Authorization", "Basic YWRhOndyb25n")])
+            #expect(login.status == 401)
+        }
+        try agent.folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) return nil end }\n")
+        try await eventually("the plugin is changed") { try await agent.command("audit", "--json").output.contains("plugin changed") }
+
+        let outcome = try await agent.command("audit", "--json")
+        let entries = try outcome.lines.map { try JSONValue(parsing: Array($0.utf8)) }
+        func has(_ who: String, _ action: String, _ target: String, _ outcome: String) -> Bool {
+            entries.contains {
+                $0["who"]?.asString == who && $0["action"]?.asString == action && $0["target"]?.asString?.contains(target) == true
+                    && $0["outcome"]?.asString?.contains(outcome) == true && $0["time"]?.asString?.hasPrefix("20") == true
+            }
+        }
+        #expect(has("agent", "started", "", "ready"), "\(outcome)")
+        #expect(has("night-shift", "POST /api/reload", "", "200"), "\(outcome)")
+        #expect(has("", "POST /api/reload", "admin port", "403"), "\(outcome)")
+        #expect(has("", "login", "admin port", "401"), "\(outcome)")
+        #expect(has("ada", "login", "listener edge", "refused"), "\(outcome)")
+        #expect(has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "200"), "\(outcome)")
+        #expect(has("plugins folder", "plugin changed", "users", " to "), "\(outcome)")
+        // A thousand documents are not a thousand lines, and one who guesses does not push the rest out.
+        #expect(entries.count { $0["action"]?.asString?.hasPrefix("PUT ") == true } == 1)
+        #expect(entries.count { $0["target"] == "listener edge" } == 1)
+        for secret in ["guess-0x1", "body-0x2", "only-look", "all-of-it"] { #expect(!outcome.output.contains(secret)) }
+        #expect(try await agent.command("audit", "--limit", "1").lines.count == 2)
+        let answer = try await Self.ask(agent, "GET", "/api/audit?limit=2", "start-and-stop")
+        #expect(try answer.json.asArray?.count == 2, "\(answer)")
+        let metrics = try await agent.admin.get("/metrics").text
+        #expect(metrics.contains(#"nightjar_logins_refused_total{listener="edge"} 5"#) && metrics.contains(#"nightjar_logins_refused_total{listener="admin port"} 1"#))
+        #expect(try await agent.stop().status == 0)
+        // Also without an agent, for the agent's user only.
+        #expect(try await agent.command("audit").output.contains("stopped"))
+        var facts = stat()
+        #expect(stat(agent.folder.path("data/audit.log"), &facts) == 0 && facts.st_mode & 0o777 == 0o600)
+    }
+
+    @Test("the audit log stays below its bounds, and goes on in its first file")
+    func rotation() async throws {
+        let folder = try TemporaryFolder()
+        let line = "{\"time\":\"2026-01-01T00:00:00Z\",\"who\":\"\(String(repeating: "x", count: 950))\"}\n"
+        try folder.write("data/audit.log", String(repeating: line, count: (1 << 20) / line.utf8.count))
+        for n in 1...4 { try folder.write("data/audit.log.\(n)", "{\"who\":\"file-\(n)\"}\n") }
+        let agent = try await AgentProcess.start(Configuration.plain, in: folder)
+        #expect(try await agent.command("reload").status == 0)
+        #expect(try await agent.stop().status == 0)
+        #expect(try folder.read("data/audit.log").count < 10_000)
+        #expect(try folder.text("data/audit.log").contains("POST /api/reload"))
+        #expect(try folder.read("data/audit.log.1").count > 1_000_000)
+        #expect(try folder.text("data/audit.log.4").contains("file-3") && !folder.exists("data/audit.log.5"))
+    }
+}

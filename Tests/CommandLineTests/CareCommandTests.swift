@@ -1,0 +1,106 @@
+import Documents
+import TestSupport
+import Testing
+
+/// `backup`, `restore` and `compact`.
+@Suite("The care of databases")
+struct CareCommandTests {
+    @Test("a backup holds documents, attachments and history, is verified, and becomes a database again", arguments: Place.allCases)
+    func backUp(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let folder = documents.folder
+        try folder.write("blob.bin", "the bytes of a blob")
+        let put = try await documents.run("blob", "put", "main", "blob.bin", "--json")
+        let digest = try #require(try put.json["digest"]?.asString, "\(put)")
+        #expect(try await documents.run("doc", "put", "main", "with-blob", #"{"b":{"@type":"blob","digest":"\#(digest)","length":19}}"#).status == 0)
+        #expect(try await documents.run("doc", "put", "main", "plain", #"{"n":1}"#).status == 0)
+        let made = try await documents.run("backup", "main", "copy", "--json")
+        #expect(made.status == 0, "\(made)")
+        #expect(try made.json["documents"] == 2 && made.json["blobs"] == 1, "\(made)")
+        #expect(try await documents.run("backup", "main", "copy").status == 1, "what is there is left alone")
+        #expect(try await documents.run("doc", "put", "main", "later", "{}").status == 0)
+
+        #expect(try await NightjarExecutable.run("backup", "--verify", "copy", folder: folder.path).status == 0)
+        try folder.write("other/nightjar.yaml", "data: data\ndatabases: { main: {} }\nlisteners: []\n")
+        func other(_ arguments: String...) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "other/nightjar.yaml"], folder: folder.path)
+        }
+        let restored = try await other("restore", "copy")
+        #expect(restored.status == 0 && restored.output.contains("restored 2 documents and 1 blobs"), "\(restored)")
+        let list = try await other("doc", "list", "main").output
+        #expect(list.contains("plain\t1-") && list.contains("with-blob\t1-") && !list.contains("later"), "\(list)")
+        #expect(try await other("blob", "get", "main", digest).output == "the bytes of a blob")
+        #expect(try await other("doctor", "--offline", "--json").output.contains("2 documents and 1 blobs read, all sound"))
+
+        // What is there is not lost by chance.
+        #expect(try await other("doc", "put", "main", "newer", "{}").status == 0)
+        #expect(try await other("restore", "copy").status == 1)
+        let replaced = try await other("restore", "copy", "--replace")
+        #expect(replaced.status == 0 && replaced.output.contains("main.nightjar.before-"), "\(replaced)")
+        #expect(try await !other("doc", "list", "main").output.contains("newer"))
+        #expect(try await other("restore", "copy", "--as", "second").status == 0)
+        if place == .agent {
+            let refused = try await documents.run("restore", "copy", "--as", "third")
+            #expect(refused.status == 1 && refused.errors.contains("stop it first"), "\(refused)")
+        }
+    }
+
+    @Test("a backup that is not whole is refused, with what is wrong, and nothing is made", arguments: ["db.sqlite3", "blob", "missing", "backup.json"])
+    func damagedBackup(_ what: String) async throws {
+        let documents = try await Documents.at(.folder)
+        let folder = documents.folder
+        try folder.write("blob.bin", "the bytes of a blob")
+        let digest = try #require(try await documents.run("blob", "put", "main", "blob.bin", "--json").json["digest"]?.asString)
+        #expect(try await documents.run("doc", "put", "main", "a", #"{"b":{"@type":"blob","digest":"\#(digest)","length":19}}"#).status == 0)
+        #expect(try await documents.run("backup", "main", "copy").status == 0)
+        let blob = try #require(try await Subprocess.run("/bin/ls", ["copy/blobs"], folder: folder.path).lines.first)
+        switch what {
+        case "db.sqlite3":
+            var bytes = try folder.read("copy/db.sqlite3")
+            bytes[bytes.count - 10] ^= 1
+            try folder.write("copy/db.sqlite3", bytes: bytes)
+        case "blob": try folder.write("copy/blobs/\(blob)", "the bytes of a bl0b")
+        case "missing": folder.remove("copy/blobs/\(blob)")
+        default: folder.remove("copy/backup.json")
+        }
+        try folder.write("other/nightjar.yaml", "data: data\ndatabases: { main: {} }\nlisteners: []\n")
+        let outcome = try await Subprocess.run(
+            try NightjarExecutable.path(), ["restore", "copy", "--config", "other/nightjar.yaml"], folder: folder.path)
+        #expect(outcome.status == 1 && outcome.errors.contains("copy/"), "\(outcome)")
+        #expect(!folder.exists("other/data/main.nightjar"))
+        #expect(try await NightjarExecutable.run("backup", "--verify", "copy", folder: folder.path).status == 1)
+    }
+
+    @Test("compact gives room back", arguments: Place.allCases)
+    func compact(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let pad = String(repeating: "x", count: 200_000)
+        let put = try await documents.run("doc", "put", "main", "large", "{\"pad\":\"\(pad)\"}", "--json")
+        let revision = try #require(try put.json["rev"]?.asString)
+        #expect(try await documents.run("doc", "rm", "main", "large", "--rev", revision).status == 0)
+        let outcome = try await documents.run("compact", "main")
+        #expect(outcome.status == 0 && outcome.output.contains("freed in the file, 0 blobs removed"), "\(outcome)")
+    }
+
+    @Test("manual pages are made of the commands, and groff reads them without a complaint")
+    func manual() async throws {
+        let folder = try TemporaryFolder()
+        #expect(try await NightjarExecutable.run("manual", folder.path("man")).status == 0)
+        let names = try await Subprocess.run("/bin/ls", ["man"], folder: folder.path).lines
+        #expect(names.contains("nightjar.1") && names.contains("nightjar-doctor.1") && names.contains("nightjar-plugin.1") && names.count > 20, "\(names)")
+        let page = try folder.text("man/nightjar-status.1")
+        #expect(page.contains(".SH SYNOPSIS") && page.contains("\\fB\\-\\-watch\\fR"), "\(page)")
+        if TemporaryFolder.canRun("/usr/bin/groff") {
+            for name in names {
+                let outcome = try await Subprocess.run("/usr/bin/groff", ["-ww", "-man", "-Tascii", "-z", "man/\(name)"], folder: folder.path)
+                #expect(outcome.status == 0 && outcome.errors.isEmpty, "\(name): \(outcome)")
+            }
+        }
+    }
+
+    @Test("completions for shells name the commands", arguments: ["bash", "zsh", "fish"])
+    func completions(_ shell: String) async throws {
+        let outcome = try await NightjarExecutable.run("--generate-completion-script", shell)
+        #expect(outcome.status == 0 && outcome.output.contains("support-bundle") && outcome.output.contains("explain"), "\(outcome.errors)")
+    }
+}

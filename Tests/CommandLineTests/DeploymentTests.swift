@@ -1,0 +1,128 @@
+import Documents
+import Glibc
+import Synchronization
+import TestSupport
+import Testing
+
+/// What goes along with the program: metrics that dashboards name, example configurations, systemd's notices.
+@Suite("Deployment")
+struct DeploymentTests {
+    private static func example(_ path: String) throws -> String {
+        String(decoding: try TemporaryFolder.bytes(of: "\(NightjarExecutable.package())/examples/\(path)"), as: UTF8.self)
+    }
+
+    @Test("every metric that the dashboard and the alerts name exists")
+    func metrics() async throws {
+        // One of everything that has figures.
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/all.lua", "return { push_filter = function(doc) if doc.bad then error('bad') end return true end }\n")
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let edge = try await AgentProcess.start("""
+            data: data
+            plugins: plugins
+            admin: { port: 0 }
+            databases: { main: {} }
+            listeners:
+              - { name: tls, databases: [ main ], port: 0, interface: 127.0.0.1 }
+            replicators:
+              - { name: hub, database: main, target: "ws://127.0.0.1:\(try hub.port("edge"))/main", continuous: true, collections: { _default: { push_filter: all } } }
+
+            """, in: folder)
+        _ = try await edge.put("main", "good", "{}")
+        _ = try await edge.put("main", "bad", #"{"bad":true}"#)
+        try await eventually("both were judged") 
+            let status = try await edge.replicator("hub")
+            return status["held"] == 1 && status["pushed"] == 1
+        }
+        let text = try await edge.admin.get("/metrics").text
+        // Not of this agent: its server speaks clear text.
+        let elsewhere: Set = ["nightjar_replicator_server_certificate_expires_seconds", "nightjar_replicator_last_success_seconds"]
+        for file in ["monitoring/alerts.yaml", "monitoring/grafana-dashboard.json"] {
+            let named = Set(try Self.example(file).matches(of: /(nightjar|process)_[a-z0-9_]+/).map { String($0.0) })
+            #expect(named.count > 10, "\(file)")
+            for name in named where !elsewhere.contains(name) {
+                #expect(text.contains("\n\(name){") || text.contains("\n\(name) ") || text.hasPrefix("\(name){"), "\(file): there is no metric \(name)")
+            }
+        }
+        for name in elsewhere { #expect(try Self.source("Sources/Agent/Metrics/AgentMetrics.swift").contains("\"\(name)\"")) }
+        _ = try JSONValue(parsing: Array(Self.example("monitoring/grafana-dashboard.json").utf8))
+    }
+
+    private static func source(_ path: String) throws -> String {
+        String(decoding: try TemporaryFolder.bytes(of: "\(NightjarExecutable.package())/\(path)"), as: UTF8.self)
+    }
+
+    @Test("example configurations are right", arguments: ["hub.yaml", "gateway.yaml", "pair-a.yaml", "pair-b.yaml", "sync-gateway.yaml", "container.yaml", "../debian/nightjar.yaml"])
+    func examples(_ name: String) async throws {
+        let folder = try TemporaryFolder()
+        // Their paths, in a folder of the test's.
+        let text = try Self.example("deploy/configurations/\(name)")
+        try folder.write(
+            "nightjar.yaml", text.replacing("/var/lib/nightjar", with: folder.path("data")).replacing("/etc/nightjar", with: folder.path))
+        for secret in ["admin.token", "hub.secret", "pair.secret", "sync-gateway.secret"] { try folder.write(secret, "secret\n") }
+        folder.makeFolder("plugins")
+        try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
+        try folder.write("users.txt", "")
+        let outcome = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), folder: folder.path)
+        #expect(outcome.status == 0 && outcome.errors.isEmpty, "\(name): \(outcome)")
+    }
+
+    @Test("systemd is told of ready, signs of life, a reload and the stop")
+    func notices() async throws {
+        let folder = try TemporaryFolder()
+        let socket = try DatagramSocket(folder.path("notify.sock"))
+        let agent = try await AgentProcess.start(Configuration.plain, in: folder, environment: ["NOTIFY_SOCKET": socket.path, "WATCHDOG_USEC": "300000"])
+        try await eventually("ready, and alive again and again") {
+            socket.all.contains { $0.hasPrefix("READY=1\nSTATUS=listens on edge=127.0.0.1:") } && socket.all.count { $0 == "WATCHDOG=1" } > 3
+        }
+        #expect(!socket.all.contains { $0.hasPrefix("STOPPING") || $0.hasPrefix("RELOADING") })
+        #expect(try await agent.command("reload").status == 0)
+        try await eventually("it reloads") { socket.all.contains { $0.hasPrefix("RELOADING=1\nMONOTONIC_USEC=") } && socket.all.count { $0.hasPrefix("READY=1") } == 2 }
+        #expect(try await agent.stop().status == 0)
+        try await eventually("it stops") { socket.all.contains { $0.hasPrefix("STOPPING=1") } }
+    }
+
+    @Test("a watchdog that is meant for another process gets no signs of life")
+    func otherWatchdog() async throws {
+        let folder = try TemporaryFolder()
+        let socket = try DatagramSocket(folder.path("notify.sock"))
+        let agent = try await AgentProcess.start(
+            Configuration.plain, in: folder, environment: ["NOTIFY_SOCKET": socket.path, "WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"])
+        try await eventually("ready") { socket.all.contains { $0.hasPrefix("READY=1") } }
+        #expect(try await agent.stop().status == 0)
+        #expect(!socket.all.contains("WATCHDOG=1"))
+    }
+}
+
+/// Collects what systemd would hear.
+private final class DatagramSocket: Sendable {
+    let path: String
+    private let descriptor: Int32
+    private let received = Mutex<[String]>([])
+
+    init(_ path: String) throws {
+        self.path = path
+        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let failure = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+        }
+        guard failure == 0 else { throw SupportError("\(path): \(String(cString: strerror(errno)))") }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Everything so far.
+    var all: [String] {
+        received.withLock { received in
+            var bytes = [UInt8](repeating: 0, count: 4096)
+            while true {
+                let count = recv(descriptor, &bytes, bytes.count, 0)
+                guard count > 0 else { return received }
+                received.append(String(decoding: bytes[..<count], as: UTF8.self))
+            }
+        }
+    }
+}
