@@ -16,6 +16,8 @@ public struct ConflictDecider: Sendable {
     public let context: PolicyContext
     /// Which pending conflicts are its own.
     public let scope: ConflictScope
+    /// The peer keeps every branch: see `WriteTransaction.resolveConflict`.
+    public var keepsGreater = false
     /// How often one conflict is decided anew.
     public let attempts: Int
     let environment: Environment
@@ -162,7 +164,7 @@ public struct ConflictDecider: Sendable {
             do throws(StoreError) {
                 let saved = try transaction.resolveConflict(
                     collection, id: id, expectedLocal: answer.conflict.local.revision,
-                    expectedRemote: answer.conflict.remote.revision, resolution: answer.resolution)
+                    expectedRemote: answer.conflict.remote.revision, resolution: answer.resolution, keepsGreater: keepsGreater)
                 committed.done.append((answer, saved.revision, try record(answer, saved.revision, transaction)))
                 if try transaction.pendingConflict(collection, id).map({ scope.contains($0.remoteID) }) == true { committed.unfinished.append(id) }
             } catch .conflictMoved, .notFound {
