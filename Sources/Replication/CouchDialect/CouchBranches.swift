@@ -8,7 +8,20 @@ import Interfaces
 /// A branch ends only when the peer has what won and that is greater, as its own order of leaves has it. So of the leaves that nobody
 /// deleted the greatest stays, whatever several peers decide at the same time.
 extension CouchDialect {
-    func decided(_ slot: Int, _ ids: [DocumentID]) {
+    func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {
+        state.withLock { state in
+            // Of conflicts that waited since an earlier connection the peer's rows were seen then.
+            for outcome in outcomes where state.branches[outcome.id] != nil || state.branches.count < Portions.branched {
+                for revision in outcome.branches where state.branches[outcome.id]?.leaves[revision] == nil {
+                    state.branches[outcome.id, default: Branches()].leaves[revision] = .here
+                }
+            }
+        }
+        endLosers(of: outcomes.map(\.id))
+    }
+
+    /// Looks for branches that may end now.
+    func endLosers(of ids: [DocumentID]) {
         let seen = state.withLock { state in
             state.branches.isEmpty ? [] : Set(ids).filter { state.branches[$0]?.leaves.values.contains { $0 == .here || $0 == .lost } ?? false }.sorted()
         }

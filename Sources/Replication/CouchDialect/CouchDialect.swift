@@ -53,6 +53,8 @@ final class CouchDialect: RequestingDialect, Sendable {
     /// What is known of a document that has several leaves at the peer.
     struct Branches {
         var leaves: [RevisionID: Leaf] = [:]
+        /// Those of the peer's last row.
+        var row: Set<RevisionID> = []
         /// Leaves that others ended.
         var ended: Set<RevisionID> = []
 

@@ -65,8 +65,14 @@ extension CouchDialect {
         let number = state.withLock { state in
             state.lastList += 1
             state.lists[state.lastList] = rows
+            var before: DocumentID?
             for row in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.branches.count < Portions.branched {
-                if state.branches[row.id]?.leaves[row.revision] == nil { state.branches[row.id, default: Branches()].leaves[row.revision] = .announced }
+                var known = state.branches[row.id] ?? Branches()
+                if row.id != before { known.row = [] }
+                before = row.id
+                known.row.insert(row.revision)
+                if known.leaves[row.revision] == nil { known.leaves[row.revision] = .announced }
+                state.branches[row.id] = known
             }
             return state.lastList
         }
@@ -191,8 +197,8 @@ extension CouchDialect {
         let known = state.withLock { $0.branches[document.id] }
         guard case .arrived(var received) = event else { return event }
         if let known {
-            let others = known.leaves.keys.filter { !known.isOver($0) && $0 != document.revision }
-            received.branches = PeerBranches(isLoser: wanted.row.sequence.isOfBranch, others: Set(others), ended: known.ended.subtracting(document.history))
+            let others = known.row.filter { !known.isOver($0) && $0 != document.revision }
+            received.branches = PeerBranches(isLoser: wanted.row.sequence.isOfBranch, others: others, ended: known.ended.subtracting(document.history))
         }
         if document.endsOnlyBranch(wanted.row) {
             var branches = received.branches ?? PeerBranches(isLoser: true)

@@ -140,7 +140,7 @@ extension CouchDialect {
 
     private func answered(_ documents: [(id: DocumentID, error: ReplicationError?)]) {
         // What won is there: what lost to it ends, be it that it lost while it was on its way itself.
-        decided(0, documents.filter { $0.error == nil }.map(\.id))
+        endLosers(of: documents.filter { $0.error == nil }.map(\.id))
         let generation = state.withLock { $0.generation }
         tell(documents.map { .revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: $0.id), $0.error) })
     }
