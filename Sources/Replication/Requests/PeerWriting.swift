@@ -115,6 +115,7 @@ package struct PeerWriting: Sendable {
                 }
             }
         }
+        try await routeSuccessors(writes, outcomes)
         if !conflicts.isEmpty { try await decide(conflicts) }
         return outcomes
     }
