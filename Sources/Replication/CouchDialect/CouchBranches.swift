@@ -60,27 +60,40 @@ extension CouchDialect {
         guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, id) }),
             let winner = tree.winner
         else { return }
-        let lost = state.withLock { state -> [RevisionID] in
-            let leaves = state.branches[id]?.leaves.filter { leaf, standing in
+        let given = state.withLock { state in
+            (state.branches[id]?.leaves ?? [:]).filter { leaf, standing in
                 guard standing == .here || standing == .lost, leaf != winner.revision, !tree.isAncestor(leaf, of: winner.revision) else { return false }
                 // The turn of one that is still a branch here comes; one that is deleted has ended.
-                return !tree.isLeaf(leaf)
-            }
-            for leaf in leaves?.keys.sorted() ?? [] { state.branches[id]?.leaves[leaf] = .lost }
-            return leaves?.keys.filter { winner.isDeleted || $0 < winner.revision }.sorted() ?? []
+                return !tree.isLeaf(leaf) && (winner.isDeleted || leaf < winner.revision)
+            }.keys.sorted()
         }
-        guard pushes, !lost.isEmpty else { return }
-        let open = PercentEncoding.encode(JSONValue.array((lost + [winner.revision]).map { .string($0.text) }).text)
+        guard !given.isEmpty else { return }
+        let open = PercentEncoding.encode(JSONValue.array((given + [winner.revision]).map { .string($0.text) }).text)
         let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))
         if answer.status == 404 { return }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
         var found: [FoundDocument] = []
         for case .document(let document) in (try answer.json("GET \(path)").asArray ?? []).map({ FoundRevision($0) }) { found.append(document) }
-        // Without what won the others would be all that the peer has: their turn comes when that is pushed.
-        guard found.contains(where: { ($0.revision == winner.revision || $0.history.contains(winner.revision)) && $0.isDeleted == winner.isDeleted }) else { return }
         // What grew on since is news, and no loser.
-        for document in found where !document.isDeleted && lost.contains(document.revision) { try await end(document) }
+        let losers = found.filter { !$0.isDeleted && given.contains($0.revision) }
+        let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
+        if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await takeUp(losers, insteadOf: winner.revision) }
+        state.withLock { state in for leaf in given { state.branches[id]?.leaves[leaf] = .lost } }
+        // Without what won the others would be all that the peer has: their turn comes when that is pushed.
+        guard pushes, !won.isEmpty else { return }
+        for loser in losers { try await end(loser) }
+    }
+
+    /// What won here was ended at the peer meanwhile, in favour of what was given up here: that comes once more.
+    private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws {
+        guard let document = losers.max(by: { $0.revision < $1.revision }) else { return }
+        let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision, flags: 0, bodySize: 0)
+        let whole = try await withAttachments(document, WantedRevision(row: row, ancestors: []))
+        guard case .arrived(var received) = whole.arrival(row.sequence, limits) else { return }
+        received.sequence = nil
+        received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])
+        tell([.pull(slot: 0, .arrived(received))])
     }
 
     /// Ends a branch with the tombstone that anybody else would give it.

@@ -200,7 +200,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("Agents of different opinions lose nothing, whatever is edited, ended and decided in between", arguments: 0..<30)
+    @Test("Agents of different opinions lose nothing, whatever is edited, ended and decided in between", arguments: 0..<120)
     func opinions(_ seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let opinions: [TestResolver?] = [nil, Self.local, Self.remote, Self.merging, Self.failing]
@@ -209,6 +209,7 @@ struct CouchBranchTests {
         try await CouchServer.with { server, target in
             let ids = ["x", "y"]
             for id in ids { branches(server, id, Int.random(in: 2...5, using: &random)) }
+            var log: [String] = own.map { resolver in "\(opinions.firstIndex { $0 === resolver } ?? -1)" }
             for step in 0..<24 {
                 let (id, agent) = (ids[Int.random(in: 0..<2, using: &random)], Int.random(in: 0..<3, using: &random))
                 let leaves = live(server, id)
@@ -226,6 +227,8 @@ struct CouchBranchTests {
                 case 3: if try await agents[agent].body(id) != nil { try await agents[agent].put(id, "{\"n\":\"here \(step)\"}") }
                 default: try await run(agents[agent], target, .pushAndPull, own[agent])
                 }
+                log.append("\n\(step) agent \(agent) \(id): " + server.tree.documents.map { id, document in "\(id) \(document.leaves.map { "\($0.prefix(6))\(document.revisions[$0]?.isDeleted == true ? "x" : "")" })" }.sorted().joined(separator: "; "))
+                for (index, agent) in agents.enumerated() { for id in ids { log.append("  \(index) \(id) \(try await agent.get(id)?.revision.text.prefix(6) ?? "-")") } }
                 for id in ids { #expect(!live(server, id).isEmpty, "step \(step): \(server.tree.documents[id]?.leaves ?? [])") }
             }
             for round in 0..<5 {
@@ -236,7 +239,10 @@ struct CouchBranchTests {
             let there = server.tree.contents.map { $0.replacing(" {}", with: "") }
             for agent in agents {
                 let here = try await agent.contents().map { $0.replacing(" {}", with: "") }
-                #expect(here == there)
+                let trees = server.tree.documents.map { id, document in
+                    "\(id): " + document.leaves.map { leaf in document.path(leaf).map { "\($0.prefix(6))\(document.revisions[$0]?.isDeleted == true ? "x" : "")" }.joined(separator: " ") }.joined(separator: " | ")
+                }
+                #expect(here == there, "\(trees) \(log)")
             }
         }
     }
