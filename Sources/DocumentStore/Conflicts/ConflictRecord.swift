@@ -75,6 +75,12 @@ struct ConflictRecord: Equatable {
         return record
     }
 
+    /// The record after a branch ended beside others that live: one that was a side of the conflict is none any more.
+    func without(_ tombstone: RevisionID, _ tree: RevisionTree, _ remotes: KnownRemotes) -> ConflictRecord? {
+        if let record = still(tree, remotes), record.local != tombstone, record.remote != tombstone { return record }
+        return tree.winner.flatMap { next(tree, result: $0.revision) }
+    }
+
     /// With branches of further remotes left, the next two to be resolved.
     func next(_ tree: RevisionTree, result: RevisionID) -> ConflictRecord? {
         let leaves = tree.leaves.filter { !$0.isDeleted }

@@ -7,11 +7,13 @@ extension WriteTransaction {
     /// Of a pulled conflict the remote branch survives, the local one is removed. Unless the remote side wins as it is, a new
     /// revision becomes its child, so that it goes to that remote as an ordinary update (replication.md section 8). Of a
     /// pushed one the greater of the two survives: peers that hold the other follow upwards.
+    /// - Parameter keepsGreater: of two branches that are nobody's own the greater one survives as well: at a peer that keeps every branch
+    ///   the others end below it.
     /// - Throws: `StoreError.conflictMoved` with the present sides; for `.merged` also the errors of `save`.
     @discardableResult
     public func resolveConflict(
         _ collection: Collection, id: DocumentID, expectedLocal: RevisionID, expectedRemote: RevisionID,
-        resolution: Resolution
+        resolution: Resolution, keepsGreater: Bool = false
     ) throws(StoreError) -> SavedRevision {
         guard let row = try row(collection, id) else { throw .conflictMoved(id: id, local: nil, remote: nil) }
         var tree = try tree(collection, of: row, id)
@@ -23,9 +25,14 @@ extension WriteTransaction {
         guard sides.local.revision == expectedLocal && sides.remote.revision == expectedRemote else {
             throw .conflictMoved(id: id, local: sides.local.revision, remote: sides.remote.revision)
         }
-        let isLocalKept = record.remoteID == .pusher && sides.remote.revision < sides.local.revision
+        let isLocalKept = (record.remoteID == .pusher || keepsGreater && record.remoteID == nil) && sides.remote.revision < sides.local.revision
         let survivor = isLocalKept ? sides.local : sides.remote
-        let new = try resolved(collection, id, row, sides, survivor, resolution)
+        let new: NewRevision?
+        if isLocalKept, record.remoteID == nil, resolution == .localWins {
+            new = nil
+        } else {
+            new = try resolved(collection, id, row, sides, survivor, resolution)
+        }
         // Where the branches had grown on, what is between fork and leaf goes with the leaf.
         tree.removeBranch(isLocalKept ? sides.remote.revision : sides.local.revision)
         if let new { try add(new, history: [survivor.revision], to: &tree, id) }

@@ -17,6 +17,10 @@ public struct IncomingRevision: Sendable {
     public var remote: RemoteID?
     /// Leaves that the peer has beside it: those are in conflict with it, not replaced by it.
     public var peerLeaves: Set<RevisionID> = []
+    /// Revisions whose branches ended at the peer in favour of this one.
+    public var endedLeaves: Set<RevisionID> = []
+    /// What it ends, if it is a tombstone.
+    public var deletion: Deletion = .document
 
     public init(
         id: DocumentID, revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, body: [UInt8],
@@ -31,6 +35,17 @@ public struct IncomingRevision: Sendable {
         self.hasBlobs = hasBlobs
         self.remote = remote
     }
+}
+
+/// How far a tombstone reaches. A peer that keeps every leaf of a document, as CouchDB does, ends branches with tombstones; its document
+/// is deleted when all of them are.
+public enum Deletion: Sendable {
+    /// The document is deleted.
+    case document
+    /// A branch ends, and with the last of them the document.
+    case leaf
+    /// A branch ends of a document that lives on at the peer: never the last one here, whose successor comes by itself.
+    case otherLeaf
 }
 
 /// What to do with an incoming revision that does not descend from the current one.

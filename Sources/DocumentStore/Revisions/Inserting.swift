@@ -87,6 +87,7 @@ extension WriteTransaction {
             return .alreadyPresent
         }
         try checkGeneration(incoming)
+        if new.isDeleted, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
         let ancestor = incoming.history.first { tree.contains($0) }
         let descends = ancestor == row.revision
         // What a passive side takes without a resolver, it takes with one as well.
@@ -105,8 +106,9 @@ extension WriteTransaction {
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             // The remote left the branch that we got from it, and nothing was edited here: we follow. Only upwards, though:
             // in a ring of agents, following downwards as well would let two revisions chase each other for ever.
-            let switched = remoteBefore == row.revision && !row.isConflicted && row.revision < new.revision
-                && !incoming.peerLeaves.contains(row.revision)
+            // What the remote ended there cannot come back, so that we may follow from it in either direction.
+            let switched = remoteBefore == row.revision && !row.isConflicted && !incoming.peerLeaves.contains(row.revision)
+                && (row.revision < new.revision || incoming.endedLeaves.contains(row.revision))
             if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
             } else if record == nil {
@@ -119,6 +121,34 @@ extension WriteTransaction {
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
         if isRebuilt { session.problems.forget(collection.name, id) }
+        if let sides = record?.sides(tree, remotes) {
+            return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
+        }
+        return .inserted(sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+
+    /// Takes a tombstone that ends a branch beside others, which is no side of a conflict: what lives is in conflict with what lives.
+    ///
+    /// - Returns: nil for one that is to be taken like any other revision.
+    private func endBranch(
+        _ new: NewRevision, _ incoming: IncomingRevision, _ row: Row, _ collection: Collection, _ tree: RevisionTree
+    ) throws(StoreError) -> InsertOutcome? {
+        if case .document = incoming.deletion { return nil }
+        let ancestor = incoming.history.first { tree.contains($0) }
+        let isHere = ancestor.map { tree.isLeaf($0) && tree.isDeleted($0) == false } ?? false
+        let livesOn = tree.leaves.contains { !$0.isDeleted && $0.revision != ancestor }
+        if case .otherLeaf = incoming.deletion {
+            guard livesOn, isHere else { return .alreadyPresent }
+        } else if !livesOn {
+            return nil
+        }
+        let id = incoming.id
+        var (tree, remotes) = (tree, row.remotes)
+        remotes.spellOut(row.revision)
+        try add(new, history: incoming.history, to: &tree, id)
+        let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
+        let record = previous?.without(new.revision, tree, remotes)
+        let sequence = try place(collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
         if let sides = record?.sides(tree, remotes) {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
         }

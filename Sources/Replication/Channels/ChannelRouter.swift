@@ -140,18 +140,10 @@ public actor ChannelRouter {
     private func assign(
         _ documents: [PolicyDocument], through: SequenceNumber?, again: [DocumentID: DocumentRoute] = [:]
     ) async throws {
-        let (plugin, version, collection) = (function.pluginName, function.version, collection)
-        let verdicts = await function.assign(documents.map { SyncRequest(document: $0, old: nil, caller: .admin) }, context)
-        var routes: [(PolicyDocument, DocumentRoute)] = []
-        for (index, document) in documents.enumerated() {
-            switch index < verdicts.count ? verdicts[index] : function.missingVerdict {
-            case .accepted(let assignment): routes.append((document, DocumentRoute(assignment, plugin: plugin, version: version)))
-            case .rejected(let reason):
-                routes.append((document, DocumentRoute(plugin: plugin, version: version, error: "rejected: \(reason)")))
-            case .failed(let failure):
-                routes.append((document, DocumentRoute(plugin: plugin, version: version, error: "\(failure.kind): \(failure.message)")))
-                logger.warning("document \(document.id) is in no channel: \(failure.message)", metadata: ["plugin": "\(plugin)"])
-            }
+        let collection = collection
+        let routes = await function.routes(of: documents, context)
+        for (document, route) in routes where !route.error.isEmpty && !route.error.utf8.starts(with: "rejected: ".utf8) {
+            logger.warning("document \(document.id) is in no channel: \(route.error)", metadata: ["plugin": "\(route.plugin)"])
         }
         try await database.write { [routes] transaction in
             var isChanged = false

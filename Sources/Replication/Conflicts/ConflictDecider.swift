@@ -16,6 +16,8 @@ public struct ConflictDecider: Sendable {
     public let context: PolicyContext
     /// Which pending conflicts are its own.
     public let scope: ConflictScope
+    /// The peer keeps every branch: see `WriteTransaction.resolveConflict`.
+    public var keepsGreater = false
     /// How often one conflict is decided anew.
     public let attempts: Int
     let environment: Environment
@@ -44,6 +46,8 @@ public struct ConflictDecider: Sendable {
         public var failure: PolicyFailure?
         /// The conflict was decided now.
         public var isDecided: Bool
+        /// The revisions of both branches, where the peer keeps every branch.
+        public var branches: Set<RevisionID> = []
     }
 
     /// A resolver's answer that is to be committed.
@@ -69,6 +73,7 @@ public struct ConflictDecider: Sendable {
     /// Decides a batch of conflicts: one read, one answer each, one transaction.
     public func decide(_ ids: [DocumentID]) async throws -> [Outcome] {
         var outcomes: [Outcome] = []
+        var branches: [DocumentID: Set<RevisionID>] = [:]
         var open = ids
         var attempt = 1
         while !open.isEmpty {
@@ -76,6 +81,7 @@ public struct ConflictDecider: Sendable {
             let conflicts = try await database.read { transaction in
                 try asked.compactMap { try transaction.conflict(collection, $0) }
             }
+            if keepsGreater { for (id, found) in try await revisions(conflicts) { branches[id, default: []].formUnion(found) } }
             let present = Set(conflicts.map(\.id))
             outcomes += asked.filter { !present.contains($0) }.map { Outcome(id: $0, failure: nil, isDecided: false) }
             var answers: [Answer] = []
@@ -92,7 +98,7 @@ public struct ConflictDecider: Sendable {
                 try commit(work.0, work.1, isLast: isLast, transaction)
             }
             for (answer, revision, number) in committed.done {
-                outcomes.append(Outcome(id: answer.conflict.id, failure: nil, isDecided: true))
+                outcomes.append(Outcome(id: answer.conflict.id, failure: nil, isDecided: true, branches: branches[answer.conflict.id] ?? []))
                 tell(answer, revision, number)
             }
             for (id, failure, isNews) in committed.failed {
@@ -104,6 +110,18 @@ public struct ConflictDecider: Sendable {
             if !committed.moved.isEmpty { attempt += 1 }
         }
         return outcomes
+    }
+
+    /// What stands between the fork and the ends of the two branches: the peer may have any of it.
+    private func revisions(_ conflicts: [Conflict]) async throws -> [(DocumentID, [RevisionID])] {
+        try await database.read { transaction in
+            try conflicts.compactMap { conflict in
+                guard let tree = try transaction.tree(collection, conflict.id) else { return nil }
+                return (conflict.id, [conflict.local, conflict.remote].flatMap { side in
+                    [side.revision] + tree.ancestors(of: side.revision, limit: StoreLimits.historyDepth).prefix { $0 != conflict.baseRevision }
+                })
+            }
+        }
     }
 
     /// Asks the resolver, or the default rule.
@@ -162,7 +180,7 @@ public struct ConflictDecider: Sendable {
             do throws(StoreError) {
                 let saved = try transaction.resolveConflict(
                     collection, id: id, expectedLocal: answer.conflict.local.revision,
-                    expectedRemote: answer.conflict.remote.revision, resolution: answer.resolution)
+                    expectedRemote: answer.conflict.remote.revision, resolution: answer.resolution, keepsGreater: keepsGreater)
                 committed.done.append((answer, saved.revision, try record(answer, saved.revision, transaction)))
                 if try transaction.pendingConflict(collection, id).map({ scope.contains($0.remoteID) }) == true { committed.unfinished.append(id) }
             } catch .conflictMoved, .notFound {

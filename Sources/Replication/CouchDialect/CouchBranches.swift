@@ -4,62 +4,96 @@ import Encodings
 import Interfaces
 
 /// Conflicts: the peer keeps every branch. Where one was given up here, it ends there as well, so that every peer comes to the same.
+///
+/// A branch ends only when the peer has what won and that is greater, as its own order of leaves has it. So of the leaves that nobody
+/// deleted the greatest stays, whatever several peers decide at the same time.
 extension CouchDialect {
-    func decided(_ slot: Int, _ ids: [DocumentID]) {
-        guard pushes else { return }
-        let seen = state.withLock { state in
-            Set(ids).sorted().compactMap { id -> (DocumentID, Set<RevisionID>)? in
-                guard let leaves = state.leaves[id]?.filter({ $0.value == .here }).keys, !leaves.isEmpty else { return nil }
-                return (id, Set(leaves))
+    func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {
+        state.withLock { state in
+            // Of conflicts that waited since an earlier connection the peer's rows were seen then.
+            for outcome in outcomes where state.branches[outcome.id] != nil || state.branches.count < Portions.branched {
+                for revision in outcome.branches where state.branches[outcome.id]?.leaves[revision] == nil {
+                    state.branches[outcome.id, default: Branches()].leaves[revision] = .here
+                }
             }
+        }
+        endLosers(of: outcomes.map(\.id))
+    }
+
+    /// Looks for branches that may end now.
+    func endLosers(of ids: [DocumentID]) {
+        let seen = state.withLock { state in
+            state.branches.isEmpty ? [] : Set(ids).filter { state.branches[$0]?.leaves.values.contains { $0 == .here || $0 == .lost } ?? false }.sorted()
         }
         guard !seen.isEmpty else { return }
         state.withLock { $0.writes += 1 }
         run { dialect in
-            for (id, leaves) in seen { try await dialect.endLosers(of: id, leaves) }
+            for id in seen { try await dialect.endLosers(of: id) }
         } finally: { $0.writes -= 1 }
     }
 
     /// These came and are stored.
     func stored(_ revisions: [StorableRevision], _ outcomes: [StoreOutcome]) {
         state.withLock { state in
-            guard !state.leaves.isEmpty else { return }
+            guard !state.branches.isEmpty else { return }
             for (each, outcome) in zip(revisions, outcomes) {
-                if case .stored = outcome, state.leaves[each.revision.id] != nil { state.leaves[each.revision.id]?[each.revision.revision] = .here }
+                if case .stored = outcome { state.branches[each.revision.id]?.leaves[each.revision.revision] = .here }
             }
         }
     }
 
-    /// Whether a deleted leaf ends a branch that is here beside another.
-    func endsBranch(_ document: FoundDocument) async throws -> Bool {
-        guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, document.id) }) else {
-            return false
-        }
-        if let winner = tree.winner?.revision, document.history.contains(winner) { return false }
-        return document.history.contains { tree.isLeaf($0) && tree.isDeleted($0) == false }
+    /// It was given up here since it was asked for, or is from here.
+    func isOver(_ document: FoundDocument) -> Bool { state.withLock { $0.branches[document.id]?.isOver(document.revision) ?? false } }
+
+    /// Whether a deleted leaf ends a branch that is here.
+    ///
+    /// - Parameter livesOn: the peer has another leaf, so that the last one here is not ended.
+    func endsBranch(_ document: FoundDocument, livesOn: Bool) async throws -> Bool {
+        if let parent = document.history.first { state.withLock { _ = $0.branches[document.id]?.ended.insert(parent) } }
+        guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, document.id) }),
+            let leaf = document.history.first(where: { tree.contains($0) }), tree.isLeaf(leaf), tree.isDeleted(leaf) == false
+        else { return false }
+        return !livesOn || tree.leaves.contains { !$0.isDeleted && $0.revision != leaf }
     }
 
-    private func endLosers(of id: DocumentID, _ leaves: Set<RevisionID>) async throws {
+    private func endLosers(of id: DocumentID) async throws {
         guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, id) }),
-            let winner = tree.winner?.revision
+            let winner = tree.winner
         else { return }
-        var lost: [RevisionID] = []
-        for leaf in leaves.sorted() where leaf != winner && !tree.isAncestor(leaf, of: winner) {
-            // The turn of one that is still a branch here comes.
-            if !tree.isLeaf(leaf) || tree.isDeleted(leaf) == true { lost.append(leaf) }
+        let given = state.withLock { state in
+            (state.branches[id]?.leaves ?? [:]).filter { leaf, standing in
+                guard standing == .here || standing == .lost, leaf != winner.revision, !tree.isAncestor(leaf, of: winner.revision) else { return false }
+                // The turn of one that is still a branch here comes; one that is deleted has ended.
+                return !tree.isLeaf(leaf) && (winner.isDeleted || leaf < winner.revision)
+            }.keys.sorted()
         }
-        guard !lost.isEmpty else { return }
-        state.withLock { state in for leaf in lost { state.leaves[id]?[leaf] = .lost } }
-        let open = PercentEncoding.encode(JSONValue.array(lost.map { .string($0.text) }).text)
+        guard !given.isEmpty else { return }
+        let open = PercentEncoding.encode(JSONValue.array((given + [winner.revision]).map { .string($0.text) }).text)
         let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))
         if answer.status == 404 { return }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-        for found in (try answer.json("GET \(path)").asArray ?? []).map({ FoundRevision($0) }) {
-            // What grew on since is news, and no loser.
-            guard case .document(let document) = found, !document.isDeleted, lost.contains(document.revision) else { continue }
-            try await end(document)
-        }
+        var found: [FoundDocument] = []
+        for case .document(let document) in (try answer.json("GET \(path)").asArray ?? []).map({ FoundRevision($0) }) { found.append(document) }
+        // What grew on since is news, and no loser.
+        let losers = found.filter { !$0.isDeleted && given.contains($0.revision) }
+        let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
+        if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await takeUp(losers, insteadOf: winner.revision) }
+        state.withLock { state in for leaf in given { state.branches[id]?.leaves[leaf] = .lost } }
+        // Without what won the others would be all that the peer has: their turn comes when that is pushed.
+        guard pushes, !won.isEmpty else { return }
+        for loser in losers { try await end(loser) }
+    }
+
+    /// What won here was ended at the peer meanwhile, in favour of what was given up here: that comes once more.
+    private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws {
+        guard let document = losers.max(by: { $0.revision < $1.revision }) else { return }
+        let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision, flags: 0, bodySize: 0)
+        let whole = try await withAttachments(document, WantedRevision(row: row, ancestors: []))
+        guard case .arrived(var received) = whole.arrival(row.sequence, limits) else { return }
+        received.sequence = nil
+        received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])
+        tell([.pull(slot: 0, .arrived(received))])
     }
 
     /// Ends a branch with the tombstone that anybody else would give it.
@@ -69,11 +103,17 @@ extension CouchDialect {
         outgoing.isDeleted = true
         outgoing.history = [document.revision] + document.history
         let docs = JSONValue.array([try JSONValue(parsing: outgoing.couchText(Array("{}".utf8), attachments: nil))])
+        // Before it is there: the peer's feed may be faster than its answer.
+        state.withLock { $0.branches[document.id]?.leaves[tombstone] = .end }
+        tell([.pull(slot: 0, .pushed(document.id, tombstone))])
         let refused = try await askJSON("POST", "/_bulk_docs", ["new_edits": false, "docs": docs]).asArray ?? []
         if let error = refused.first?["error"]?.asString {
             tell([.warn("the peer does not let the losing branch \(document.revision) of document \(document.id) end: \(error.prefix(100))")])
-        } else {
-            tell([.pull(slot: 0, .pushed(document.id, tombstone))])
         }
     }
+}
+
+extension FoundDocument {
+    /// A deletion, but not that of the document as the peer's row has it: one of several leaves, or one that came after the row.
+    func endsOnlyBranch(_ row: OfferedRow) -> Bool { isDeleted && (row.sequence.isOfBranch || revision != row.revision) }
 }

@@ -44,8 +44,22 @@ final class CouchDialect: RequestingDialect, Sendable {
     enum Leaf {
         case announced
         case here
-        /// It lost here, and ends at the peer.
+        /// It lost here, and ends at the peer once the peer has what won.
         case lost
+        /// A tombstone from here, which ends one that lost.
+        case end
+    }
+
+    /// What is known of a document that has several leaves at the peer.
+    struct Branches {
+        var leaves: [RevisionID: Leaf] = [:]
+        /// Those of the peer's last row.
+        var row: Set<RevisionID> = []
+        /// Leaves that others ended.
+        var ended: Set<RevisionID> = []
+
+        /// It was given up here, or is from here: there is no use in fetching it.
+        func isOver(_ leaf: RevisionID) -> Bool { leaves[leaf] == .lost || leaves[leaf] == .end }
     }
 
     struct State {
@@ -66,7 +80,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         /// The peer has no `_bulk_get`.
         var lacksBulkGet = false
         /// The leaves of documents that have several at the peer: those that lose are to be ended.
-        var leaves: [DocumentID: [RevisionID: Leaf]] = [:]
+        var branches: [DocumentID: Branches] = [:]
         var log = ReplicationLog()
         /// Attachments that came, by what the peer calls them.
         var attachments: [AttachmentName: BlobReference] = [:]

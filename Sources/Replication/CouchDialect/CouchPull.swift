@@ -65,8 +65,14 @@ extension CouchDialect {
         let number = state.withLock { state in
             state.lastList += 1
             state.lists[state.lastList] = rows
-            for row in rows where state.leaves[row.id] != nil || row.sequence.isOfBranch && state.leaves.count < Portions.branched {
-                if state.leaves[row.id]?[row.revision] == nil { state.leaves[row.id, default: [:]][row.revision] = .announced }
+            var before: DocumentID?
+            for row in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.branches.count < Portions.branched {
+                var known = state.branches[row.id] ?? Branches()
+                if row.id != before { known.row = [] }
+                before = row.id
+                known.row.insert(row.revision)
+                if known.leaves[row.revision] == nil { known.leaves[row.revision] = .announced }
+                state.branches[row.id] = known
             }
             return state.lastList
         }
@@ -90,8 +96,8 @@ extension CouchDialect {
             for (row, answer) in zip(rows, answers) {
                 if case .wanted(let ancestors) = answer {
                     state.wanted.append(WantedRevision(row: row, ancestors: ancestors))
-                } else if state.leaves[row.id] != nil {
-                    state.leaves[row.id]?[row.revision] = .here
+                } else if state.branches[row.id]?.leaves[row.revision] == .announced {
+                    state.branches[row.id]?.leaves[row.revision] = .here
                 }
             }
             defer { state.feedWaits = nil }
@@ -107,7 +113,9 @@ extension CouchDialect {
 
     /// Begins the requests that may go now.
     func fetch() {
-        while let wanted = nextFetch() {
+        while let (wanted, over) = nextFetch() {
+            if !over.isEmpty { tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) }) }
+            if wanted.isEmpty { continue }
             run { dialect in
                 await dialect.peer.untilReading()
                 try await dialect.fetch(wanted)
@@ -117,14 +125,24 @@ extension CouchDialect {
         }
     }
 
-    private func nextFetch() -> [WantedRevision]? {
+    /// What is to be asked for now, and what need not be any more.
+    private func nextFetch() -> (wanted: [WantedRevision], over: [WantedRevision])? {
         state.withLock { state in
             guard !state.isOver, !state.wanted.isEmpty, state.fetches < Portions.fetches else { return nil }
-            let count = min(state.wanted.count, Portions.fetch)
+            var count = min(state.wanted.count, Portions.fetch)
             guard count == Portions.fetch || state.fetches == 0 else { return nil }
+            // The leaves of a document come together: what ended says how what won is to be taken.
+            while count < state.wanted.count, state.wanted[count].row.id == state.wanted[count - 1].row.id { count += 1 }
+            let next = state.wanted[..<count]
+            let over = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) == true }
             defer { state.wanted.removeFirst(count) }
-            state.fetches += 1
-            return Array(state.wanted[..<count])
+            if over.isEmpty {
+                state.fetches += 1
+                return (Array(next), [])
+            }
+            let wanted = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) != true }
+            if !wanted.isEmpty { state.fetches += 1 }
+            return (wanted, over)
         }
     }
 
@@ -176,10 +194,17 @@ extension CouchDialect {
     /// The engine's event for it, with the leaves that the peer has beside it.
     private func arrival(_ document: FoundDocument, _ wanted: WantedRevision) -> PullEvent {
         let event = document.arrival(wanted.row.sequence, limits)
-        let leaves = state.withLock { $0.leaves[document.id] } ?? [:]
-        guard case .arrived(var received) = event, !leaves.isEmpty else { return event }
-        let others = leaves.filter { $0.value != .lost && $0.key != document.revision }.keys
-        received.branches = PeerBranches(isLoser: wanted.row.sequence.isOfBranch, others: Set(others))
+        let known = state.withLock { $0.branches[document.id] }
+        guard case .arrived(var received) = event else { return event }
+        if let known {
+            let others = known.row.filter { !known.isOver($0) && $0 != document.revision }
+            received.branches = PeerBranches(isLoser: wanted.row.sequence.isOfBranch, others: others, ended: known.ended.subtracting(document.history))
+        }
+        if document.endsOnlyBranch(wanted.row) {
+            var branches = received.branches ?? PeerBranches(isLoser: true)
+            (branches.isLoser, branches.deletion) = (true, wanted.row.isDeletion ? .leaf : .otherLeaf)
+            received.branches = branches
+        }
         return .arrived(received)
     }
 
@@ -199,7 +224,9 @@ extension CouchDialect {
             case .document(let document):
                 let row = asked(document.id) { $0 == document.revision } ?? asked(document.id) { document.history.contains($0) }
                 guard let row else { continue }
-                if document.isDeleted, row.row.sequence.isOfBranch || document.revision != row.row.revision, try await !endsBranch(document) {
+                if isOver(document) {
+                    events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+                } else if document.endsOnlyBranch(row.row), try await !endsBranch(document, livesOn: !row.row.isDeletion) {
                     // Others ended a branch that is not here, or is the only one here: what won has, or gets, a row of its own.
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
                 } else if document.attachments.isEmpty {

@@ -34,7 +34,7 @@ extension CouchDialect {
 
     /// A branch that came here on this connection: what is offered is the decision about it.
     private func hasMet(_ leaf: Version, of id: DocumentID) -> Bool {
-        state.withLock { state in state.leaves[id]?[leaf].map { $0 != .announced } ?? false }
+        state.withLock { state in state.branches[id]?.leaves[leaf].map { $0 != .announced } ?? false }
     }
 
     /// The peer's current revisions of these documents, where they are not deleted.
@@ -56,7 +56,7 @@ extension CouchDialect {
         state.withLock { state in
             state.outgoing.append(document)
             // It may lose to a branch that still comes.
-            if state.leaves[document.id] != nil { state.leaves[document.id]?[document.version] = .here }
+            state.branches[document.id]?.leaves[document.version] = .here
         }
     }
 
@@ -133,16 +133,15 @@ extension CouchDialect {
             guard let error = row["error"]?.asString, let id = row["id"]?.asString.flatMap({ try? DocumentID($0) }) else { continue }
             errors[id] = ReplicationError(document: id, error: error, reason: row["reason"]?.asString ?? "")
         }
-        // What lost while it was on its way ends now that it is there.
-        let late = state.withLock { state in documents.filter { state.leaves[$0.id]?[$0.version] == .lost } }
-        for document in late { state.withLock { $0.leaves[document.id]?[document.version] = .here } }
-        if !late.isEmpty { decided(0, late.map(\.id)) }
-        let generation = state.withLock { $0.generation }
-        tell(documents.map { .revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: $0.id), errors[$0.id]) })
+        answered(documents.map { ($0.id, errors[$0.id]) })
     }
 
-    func answer(_ document: OutgoingDocument, _ error: ReplicationError?) {
+    func answer(_ document: OutgoingDocument, _ error: ReplicationError?) { answered([(document.id, error)]) }
+
+    private func answered(_ documents: [(id: DocumentID, error: ReplicationError?)]) {
+        // What won is there: what lost to it ends, be it that it lost while it was on its way itself.
+        endLosers(of: documents.filter { $0.error == nil }.map(\.id))
         let generation = state.withLock { $0.generation }
-        tell([.revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: document.id), error)])
+        tell(documents.map { .revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: $0.id), $0.error) })
     }
 }

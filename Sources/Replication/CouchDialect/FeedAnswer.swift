@@ -27,7 +27,8 @@ struct FeedAnswer {
             // Design documents are the peer's own programs.
             guard let id = try? DocumentID(text) else { continue }
             let leaves = (row["changes"]?.asArray ?? []).compactMap { $0["rev"]?.asString.flatMap { try? RevisionID($0) } }
-            let isDeleted = leaves.count == 1 && row["deleted"]?.asBool == true
+            // Then the winner is, and with it every leaf.
+            let isDeleted = row["deleted"]?.asBool == true
             // The winner stands first. Each leaf has a place of its own; the row is done with its last, the winner, and until then the feed
             // goes on behind the row before.
             for (index, leaf) in leaves.enumerated().reversed() {

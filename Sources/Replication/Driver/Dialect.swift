@@ -50,7 +50,7 @@ protocol Dialect: ~Copyable {
     mutating func settle(_ handle: AnswerHandle, _ settlement: Settlement)
     mutating func refuse(_ handle: AnswerHandle?, _ error: MessageError)
     /// These conflicts are decided, and the peer may hold branches that lost.
-    mutating func decided(_ slot: Int, _ ids: [DocumentID])
+    mutating func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome])
     /// The text of a checkpoint, for both sides.
     mutating func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8]
     mutating func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String)
@@ -87,7 +87,7 @@ struct PullSubscription: Sendable {
 
 extension Dialect where Self: ~Copyable {
     mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void) {}
-    mutating func decided(_ slot: Int, _ ids: [DocumentID]) {}
+    mutating func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {}
     var messageBytes: Int { bufferedBytes }
     var spareBytes: Int { 0 }
     var compressionBytes: Int { 0 }

@@ -174,7 +174,7 @@ extension ReplicationSession {
                 switch result {
                 case .success(let outcomes):
                     session.tell(session.links[slot], pull: .decided(outcomes))
-                    session.dialect.decided(slot, outcomes.filter(\.isDecided).map(\.id))
+                    session.dialect.decided(slot, outcomes.filter(\.isDecided))
                     // A version that came into force meanwhile has looked through what is pending already, without these.
                     if decider.resolver?.version != asked, outcomes.contains(where: { $0.failure != nil }) {
                         session.tell(session.links[slot], pull: .resolverChanged)

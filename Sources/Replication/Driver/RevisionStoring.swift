@@ -11,6 +11,8 @@ struct RevisionStoring: Sendable {
     var conflicts: ConflictHandling
     /// What is stored is taken off the list of what was kept back.
     var settlesHeld: Bool
+    /// Every leaf is kept, as CouchDB does: a tombstone ends its own branch.
+    var keepsLeaves = false
 
     func store(_ revisions: [StorableRevision], _ transaction: WriteTransaction) throws(StoreError) -> [StoreOutcome] {
         var outcomes: [StoreOutcome] = []
@@ -30,7 +32,10 @@ struct RevisionStoring: Sendable {
         var incoming = IncomingRevision(
             id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
             body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
-        incoming.peerLeaves = revision.branches?.others ?? []
+        if keepsLeaves { incoming.deletion = .leaf }
+        if let branches = revision.branches {
+            (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
+        }
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)

@@ -171,6 +171,7 @@ extension ReplicationSession {
             database: database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
             context: policyContext(collection.name, .pull), scope: .remote(remote), attempts: limits.resolveAttempts,
             environment: environment, observer: configuration.conflictObserver)
+        link.resolver?.keepsGreater = couch != nil
         return link
     }
 

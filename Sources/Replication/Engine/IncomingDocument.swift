@@ -31,7 +31,11 @@ struct ReceivedRevision: Sendable {
 struct PeerBranches: Sendable {
     /// Another leaf is the peer's current revision.
     var isLoser: Bool
-    var others: Set<Version>
+    var others: Set<Version> = []
+    /// Revisions whose branches ended there.
+    var ended: Set<Version> = []
+    /// What the revision ends, if it is a tombstone.
+    var deletion: Deletion = .document
 }
 
 /// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.

@@ -9,6 +9,8 @@ struct OfferedRow: Sendable {
     var flags: Int
     var bodySize: Int
 
+    var isDeletion: Bool { flags & 1 != 0 }
+
     /// The peer took the document away, as opposed to deleting it.
     var isAccessRemoved: Bool { flags >= 2 && flags != 5 }
 }

@@ -27,9 +27,21 @@ enum HeldRevisions {
     static func keep(
         _ held: [HeldRevision], _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
-        var exclusions: [Exclusion] = []
-        exclusions.reserveCapacity(held.count)
+        // There is one place for each document: the peer's winner has it before its other leaves.
+        var kept: [HeldRevision] = []
+        kept.reserveCapacity(held.count)
         for each in held {
+            if each.revision.branches?.isLoser == true,
+                let waiting = try transaction.exclusion(collection, remote: remote, direction: .pull, id: each.revision.id),
+                waiting.revision != each.revision.revision
+            {
+                continue
+            }
+            kept.append(each)
+        }
+        var exclusions: [Exclusion] = []
+        exclusions.reserveCapacity(kept.count)
+        for each in kept {
             exclusions.append(
                 Exclusion(
                     remote: remote, direction: .pull, kind: each.failure == nil ? .rejected : .held, id: each.revision.id,
@@ -37,7 +49,7 @@ enum HeldRevisions {
                     error: each.failure?.message ?? "", plugin: each.plugin, version: each.version))
         }
         try transaction.exclude(collection, exclusions)
-        for each in held { try put(encode(each.revision), remote, each.revision.id, collection, transaction) }
+        for each in kept { try put(encode(each.revision), remote, each.revision.id, collection, transaction) }
     }
 
     struct Page: Sendable {
@@ -75,6 +87,8 @@ enum HeldRevisions {
     ) throws(StoreError) {
         guard let held = try transaction.exclusion(collection, remote: remote, direction: .pull, id: revision.id) else { return }
         if let waiting = held.revision, waiting.generation > revision.revision.generation { return }
+        // Another leaf says nothing of what waits.
+        if revision.branches?.isLoser == true, held.revision != revision.revision { return }
         try transaction.unexclude(collection, remote: remote, direction: .pull, ids: [revision.id])
         try put(nil, remote, revision.id, collection, transaction)
     }
@@ -126,7 +140,11 @@ enum HeldRevisions {
     }
 
     private static func encode(_ revision: CheckedRevision) -> [UInt8] {
-        var bytes = Array("{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"blobs\":\(revision.hasShownBlobs),\"history\":[".utf8)
+        var bytes = Array("{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"blobs\":\(revision.hasShownBlobs),".utf8)
+        if let branches = revision.branches, branches.isLoser {
+            bytes.append(contentsOf: "\"leaf\":\"\(branches.deletion)\",".utf8)
+        }
+        bytes.append(contentsOf: "\"history\":[".utf8)
         for (index, ancestor) in revision.history.enumerated() {
             if index > 0 { bytes.append(UInt8(ascii: ",")) }
             bytes.append(contentsOf: "\"\(ancestor.text)\"".utf8)
@@ -142,10 +160,16 @@ enum HeldRevisions {
             case .array(let history)? = object["history"]
         else { return nil }
         let body = Array(bytes[(end + 1)...])
+        var branches: PeerBranches?
+        if case .string(let leaf)? = object["leaf"] {
+            branches = PeerBranches(isLoser: true)
+            for deletion in [Deletion.leaf, .otherLeaf] where leaf == "\(deletion)" { branches?.deletion = deletion }
+        }
         return CheckedRevision(
             replyTo: nil, id: id, revision: RevisionID(stored: revision),
             history: history.compactMap { if case .string(let text) = $0 { RevisionID(stored: text) } else { nil } },
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
-            blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true))
+            blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true),
+            branches: branches)
     }
 }

@@ -117,6 +117,7 @@ package struct PeerWriting: Sendable {
                 }
             }
         }
+        try await routeSuccessors(writes, outcomes)
         try await hideConflicts(writes, &outcomes)
         if !conflicts.isEmpty { try await decide(conflicts) }
         return outcomes
@@ -238,7 +239,7 @@ package struct PeerWriting: Sendable {
     private func write(_ steps: [Step]) async throws -> [StoreOutcome] {
         // With a resolver what is here stays the readable side until it has decided; else the deterministic winner is read.
         let storing = RevisionStoring(
-            collection: collection, remote: nil, conflicts: peer.resolver == nil ? .store : .storePushed, settlesHeld: false)
+            collection: collection, remote: nil, conflicts: peer.resolver == nil ? .store : .storePushed, settlesHeld: false, keepsLeaves: true)
         let collection = collection
         return try await peer.database.write { transaction in
             try steps.map { step in

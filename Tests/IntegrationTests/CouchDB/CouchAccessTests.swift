@@ -121,7 +121,7 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("a conflicting revision that wins is in its channels when its write is answered")
+    @Test("a conflicting revision that wins is in its channels when its write is answered, and so is the one that is left when it is deleted")
     func branches() async throws {
         let hub = try await hub()
         let anna = try CouchHTTP(hub, login: anna)
@@ -131,6 +131,8 @@ struct CouchAccessTests {
             }
             try await anna.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(document("aa")),\(document("bb"))],\"new_edits\":false}", status: 201)
             #expect(try await anna.ok("GET", "/main/t\(index)?conflicts=true")["_rev"]?.asString == "1-bb")
+            try await anna.ok("DELETE", "/main/t\(index)?rev=1-bb")
+            #expect(try await anna.ok("GET", "/main/t\(index)")["_rev"]?.asString == "1-aa")
         }
         #expect(try await hub.stop().status == 0)
     }
