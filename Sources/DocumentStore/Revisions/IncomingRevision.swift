@@ -17,6 +17,8 @@ public struct IncomingRevision: Sendable {
     public var remote: RemoteID?
     /// Leaves that the peer has beside it: those are in conflict with it, not replaced by it.
     public var peerLeaves: Set<RevisionID> = []
+    /// What the peer was known to have when it offered this revision; nil where that is not known any more.
+    public var peerHad: RevisionID?
 
     public init(
         id: DocumentID, revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, body: [UInt8],
@@ -72,8 +74,8 @@ public struct RevisionOffer: Sendable, Equatable {
 public enum RevisionNeed: Sendable, Equatable {
     /// We hold the revision.
     case have
-    /// We want it; these revisions of the document are held, the best base first.
-    case need(ancestors: [RevisionID])
+    /// We want it; these revisions of the document are held, the best base first. `known`: what the peer was known to have until now.
+    case need(ancestors: [RevisionID], known: RevisionID? = nil)
 }
 
 /// Answer to one row of a peer's `proposeChanges`.

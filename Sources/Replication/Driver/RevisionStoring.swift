@@ -31,6 +31,7 @@ struct RevisionStoring: Sendable {
             id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
             body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
         incoming.peerLeaves = revision.branches?.others ?? []
+        incoming.peerHad = revision.peerHad
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)
