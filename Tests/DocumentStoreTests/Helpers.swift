@@ -38,13 +38,18 @@ struct Store {
 
     func insert(
         _ id: String, _ revision: String, _ history: [String] = [], body: String = "{}", deleted: Bool = false,
-        remote: RemoteID? = nil, _ conflicts: ConflictHandling = .store
+        remote: RemoteID? = nil, _ conflicts: ConflictHandling = .store, isLate: Bool = false
     ) async throws -> InsertOutcome {
         let c = try c
-        let incoming = IncomingRevision(
+        var incoming = IncomingRevision(
             id: doc(id), revision: rev(revision), history: history.map(rev), isDeleted: deleted, body: Array(body.utf8),
             remote: remote)
-        return try await database.write { try $0.insert(incoming, into: c, conflicts: conflicts) }
+        if let remote, !isLate {
+            let offer = RevisionOffer(id: incoming.id, revision: incoming.revision)
+            let needs = try await database.read { try $0.missing(c, [offer], from: remote) }
+            if case .need(_, let known)? = needs.first { incoming.peerHad = known }
+        }
+        return try await database.write { [incoming] in try $0.insert(incoming, into: c, conflicts: conflicts) }
     }
 
     func get(_ id: String) async throws -> StoredDocument? {

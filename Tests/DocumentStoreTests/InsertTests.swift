@@ -94,6 +94,16 @@ import Testing
         #expect(try await store.get("a")?.revision == rev("2-bb"))
     }
 
+    /// As where a filter took long over it, while the remote decided, and its decision came another way.
+    @Test func whatTheRemoteLeftWhileItWasOnItsWayIsAConflict() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "2-aa", ["1-aa"], body: #"{"n":1}"#, remote: remote)
+        let outcome = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":2}"#, remote: remote, isLate: true)
+        #expect(outcome == .insertedConflict(local: rev("2-aa"), remote: rev("2-bb"), sequence: 2))
+        #expect(try await store.get("a")?.revision == rev("2-aa"))
+    }
+
     @Test func failedJobDoesNotTouchOthers() async throws {
         struct Stop: Error {}
         let store = try Store()

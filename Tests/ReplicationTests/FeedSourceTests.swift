@@ -46,6 +46,24 @@ import Testing
         #expect(page.documents.first?.history.first == revisions[18])
     }
 
+    @Test func theEndOfThePeersBranchIsKnownToWhatIsOffered() async throws {
+        let database = try TestDatabase()
+        var source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        let collection = source.collection
+        // Two branches that were deleted; the peer has the one that does not win, from before its end.
+        for (revision, history) in [("2-bb", ["1-bb"]), ("1-aa", []), ("2-aa", ["1-aa"])] {
+            let incoming = IncomingRevision(
+                id: doc("x"), revision: rev(revision), history: history.map(rev), isDeleted: revision.hasPrefix("2"), body: [])
+            _ = try await database.database.write { try $0.insert(incoming, into: collection, conflicts: .refuse) }
+        }
+        source.remote = try await acknowledge(database, rev("1-aa"))
+        let page = try await database.database.read { [source] in
+            try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20)
+        }
+        let document = try #require(page.documents.first)
+        #expect(document.version == rev("2-bb") && document.peersEnd?.version == rev("2-aa") && document.peersEnd?.history == [rev("1-aa")])
+    }
+
     @Test func onlyTheCurrentRevisionIsComparedWithWhatThePeerHolds() async throws {
         let database = try TestDatabase { $0.historyDepth = 5 }
         let (source, revisions) = try await source(database, saves: 20)

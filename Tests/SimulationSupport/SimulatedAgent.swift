@@ -179,6 +179,9 @@ package final class SimulatedAgent: @unchecked Sendable {
             guard process.isAlive else { return }
             process.reloading.remove(index)
             process.replicators[index] = replicator(index, process)
+            // A start that was under way may have come between its end and here, and has seen it in its place.
+            await old.stop()
+            guard process.isAlive else { return }
             run(process.replicators[index], process)
         }
     }

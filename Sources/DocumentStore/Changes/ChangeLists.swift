@@ -107,10 +107,11 @@ extension ReadTransaction {
     ///
     /// - Parameters:
     ///   - skipsDeletions: deletions of documents that are not here are not wanted.
-    ///   - remote: one that is not to learn which revisions we hold beside those that it is known to have; nil: all are named.
+    ///   - peer: who offers them, if it is remembered.
+    ///   - isBounded: the peer is not to learn which revisions we hold beside those that it is known to have.
     public final func missing(
         _ collection: Collection, _ offers: [RevisionOffer], maxAncestors: Int = 10, skipsDeletions: Bool = false,
-        onlyKnownTo remote: RemoteID? = nil
+        from peer: RemoteID? = nil, onlyKnown isBounded: Bool = false
     ) throws(StoreError) -> [RevisionNeed] {
         let tables = try tables(collection)
         let find = try tables.find()
@@ -124,42 +125,42 @@ extension ReadTransaction {
             }
             defer { find.reset() }
             needs.append(
-                columnEquals(find, 1, offer.revision) ? .have : try need(collection, offer, row(find, place, offer.id), maxAncestors, remote))
+                columnEquals(find, 1, offer.revision) ? .have : try need(collection, offer, row(find, place, offer.id), maxAncestors, peer, isBounded))
         }
         return needs
     }
 
     private func need(
-        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ maxAncestors: Int, _ remote: RemoteID?
+        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ maxAncestors: Int, _ peer: RemoteID?, _ isBounded: Bool
     ) throws(StoreError) -> RevisionNeed {
         let revision = offer.revision
         let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == revision }
         // What may be named: the remote's revision and its ancestors, or everything.
-        let known = remote.flatMap { row.remotes.revision($0, current: row.revision) }
-        let namesCurrent = remote == nil || known == row.revision
+        let known = peer.flatMap { row.remotes.revision($0, current: row.revision) }
+        let namesCurrent = !isBounded || known == row.revision
         guard row.tree != nil else {
             if isKnown, revision.generation < row.revision.generation { return .have }
-            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [])
+            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: known)
         }
         let tree: RevisionTree
         do throws(StoreError) { tree = try self.tree(collection, of: row, offer.id) } catch {
             // What it had is not known; the revision that comes may repair it.
             guard case .documentDamaged = error else { throw error }
-            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [])
+            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: known)
         }
         if tree.contains(revision) || isKnown && tree.mayHavePruned(revision) { return .have }
         // The current revision first: its body is certainly stored, so it is the best base.
         var ancestors: [RevisionID] = []
-        let ends = remote == nil ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)
+        let ends = !isBounded ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)
         for leaf in ends {
             for candidate in [leaf] + tree.ancestors(of: leaf, limit: maxAncestors) {
-                guard ancestors.count < maxAncestors else { return .need(ancestors: ancestors) }
+                guard ancestors.count < maxAncestors else { return .need(ancestors: ancestors, known: known) }
                 if candidate.generation < revision.generation && !ancestors.contains(candidate) {
                     ancestors.append(candidate)
                 }
             }
         }
-        return .need(ancestors: ancestors)
+        return .need(ancestors: ancestors, known: known)
     }
 
     /// For a peer's `proposeChanges` (replication.md section 5): which revisions may come.

@@ -21,6 +21,8 @@ public struct IncomingRevision: Sendable {
     public var endedLeaves: Set<RevisionID> = []
     /// What it ends, if it is a tombstone.
     public var deletion: Deletion = .document
+    /// What the peer was known to have when it offered this revision; nil where that is not known any more.
+    public var peerHad: RevisionID?
 
     public init(
         id: DocumentID, revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, body: [UInt8],
@@ -87,8 +89,8 @@ public struct RevisionOffer: Sendable, Equatable {
 public enum RevisionNeed: Sendable, Equatable {
     /// We hold the revision.
     case have
-    /// We want it; these revisions of the document are held, the best base first.
-    case need(ancestors: [RevisionID])
+    /// We want it; these revisions of the document are held, the best base first. `known`: what the peer was known to have until now.
+    case need(ancestors: [RevisionID], known: RevisionID? = nil)
 }
 
 /// Answer to one row of a peer's `proposeChanges`.

@@ -104,11 +104,12 @@ extension WriteTransaction {
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
         var record = previous?.settled(&tree, remotes, newest: new.revision, kept: incoming.peerLeaves)
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
-            // The remote left the branch that we got from it, and nothing was edited here: we follow. Only upwards, though:
-            // in a ring of agents, following downwards as well would let two revisions chase each other for ever.
+            // The remote left the branch that it had with us, and nothing was edited here: we follow. Only upwards, though:
+            // in a ring of agents, following downwards as well would let two revisions chase each other for ever. And only where it had
+            // that branch before it offered this one: what was long on its way is what the remote itself left since.
             // What the remote ended there cannot come back, so that we may follow from it in either direction.
             let switched = remoteBefore == row.revision && !row.isConflicted && !incoming.peerLeaves.contains(row.revision)
-                && (row.revision < new.revision || incoming.endedLeaves.contains(row.revision))
+                && (incoming.peerHad == remoteBefore && row.revision < new.revision || incoming.endedLeaves.contains(row.revision))
             if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
             } else if record == nil {

@@ -16,6 +16,7 @@ extension ReplicationSession {
             guard channelPeer != nil, document.news == .visible, !document.isDeleted else { return send(document, link) }
             link.leaving.append(document)
             sendWhatMayLeave(link)
+        case .withdraw(let document): dialect.withdraw(link.slot, document)
         case .report(let event): report(event)
         case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
         default: performInLists(action, link)
@@ -71,7 +72,7 @@ extension ReplicationSession {
             }
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
-        case .send, .report, .tellPull: break
+        case .send, .withdraw, .report, .tellPull: break
         }
     }
 
@@ -127,10 +128,12 @@ extension ReplicationSession {
         case .readList(let list): read(list, link)
         case .findMissing(let offers):
             if offers.isEmpty { return tell(link, pull: .missing([])) }
-            let limited = link.mayNameAll ? nil : link.remote
+            let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
             endOrphans(offers.map(\.id), link)
             let skipsDeletions = link.pull.settings.skipsDeletions
-            read { try $0.missing(collection, offers, skipsDeletions: skipsDeletions, onlyKnownTo: limited) } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
+            read {
+                try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, onlyKnown: isBounded)
+            } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
                 $0.tell($0.links[slot], pull: .listFailed($1))
             }
         case .checkProposals(let proposals):

@@ -124,11 +124,17 @@ struct FeedSource: Sendable {
         if let at = ancestors.firstIndex(of: current) { return .newer(history: Array(ancestors[...at])) }
         if tree.ancestors(of: current).contains(version) { return .older }
         if try transaction.pendingConflict(collection, id) != nil { return .branches }
-        for leaf in tree.leaves where leaf.isDeleted && leaf.revision != version {
+        return end(tree, of: current, beside: version).map { .ended(by: $0.version, history: $0.history) } ?? .unknown
+    }
+
+    /// How another branch than ours ended here; nil where the revision is of ours, or its branch goes on.
+    private func end(_ tree: RevisionTree, of revision: Version, beside ours: Version) -> (version: Version, history: [Version])? {
+        if revision == ours || tree.isAncestor(revision, of: ours) { return nil }
+        for leaf in tree.leaves where leaf.isDeleted && leaf.revision != ours {
             let ancestors = tree.ancestors(of: leaf.revision)
-            if let at = ancestors.firstIndex(of: current) { return .ended(by: leaf.revision, history: Array(ancestors[...at])) }
+            if let at = ancestors.firstIndex(of: revision) { return (leaf.revision, Array(ancestors[...at])) }
         }
-        return .unknown
+        return nil
     }
 
     /// Blobs that the peer has shown or may have anyway, where it brings another revision of the document: those of the current one, if
@@ -155,6 +161,7 @@ struct FeedSource: Sendable {
                 let tree = try change.revisionTree()
                 document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)
                 document.hasOtherBranches = tree.hasSeveralLeaves
+                if document.hasOtherBranches, let peerVersion { document.peersEnd = end(tree, of: peerVersion, beside: change.revision) }
             }
             return document
         } catch {

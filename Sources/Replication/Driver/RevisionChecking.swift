@@ -45,7 +45,8 @@ enum RevisionChecking {
             CheckedRevision(
                 replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
                 history: revision.history, isDeleted: revision.isDeleted, sequence: revision.sequence, body: body,
-                blobs: blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: isRemoval, branches: revision.branches))
+                blobs: blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: isRemoval, peerHad: revision.peerHad,
+                branches: revision.branches))
     }
 }
 

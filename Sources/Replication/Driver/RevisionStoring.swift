@@ -36,6 +36,7 @@ struct RevisionStoring: Sendable {
         if let branches = revision.branches {
             (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
         }
+        incoming.peerHad = revision.peerHad
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)

@@ -9,15 +9,26 @@ struct EchoMemory {
     }
 
     let limit: Int
-    private var echoes: Set<Echo> = []
+    /// The last of each document, and those before it.
+    private var last: [DocumentID: Version] = [:]
+    private var earlier: Set<Echo> = []
     /// The peer met these as the reason of a refusal.
     private var met: Set<Echo> = []
 
     init(limit: Int) { self.limit = limit }
 
     mutating func add(_ id: DocumentID, _ version: Version) {
-        if echoes.count >= limit { echoes.removeAll(keepingCapacity: true) }
-        echoes.insert(Echo(id: id, version: version))
+        if last.count + earlier.count >= limit {
+            last.removeAll(keepingCapacity: true)
+            earlier.removeAll(keepingCapacity: true)
+        }
+        if let before = last.updateValue(version, forKey: id), before != version { earlier.insert(Echo(id: id, version: before)) }
+    }
+
+    /// Another revision of the document went the other way: the peer may have given up its own for it, and hears of that one again
+    /// should it come back.
+    mutating func answered(_ id: DocumentID) {
+        if let before = last.removeValue(forKey: id) { earlier.insert(Echo(id: id, version: before)) }
     }
 
     /// A peer that was refused a revision because of these may not hold them, even where it sent them itself: one that prunes
@@ -30,14 +41,14 @@ struct EchoMemory {
     }
 
     func holds(_ id: DocumentID, _ version: Version) -> Bool {
-        if echoes.isEmpty { return false }
+        if last.isEmpty, earlier.isEmpty { return false }
         let echo = Echo(id: id, version: version)
-        return echoes.contains(echo) && !met.contains(echo)
+        return (last[id] == version || earlier.contains(echo)) && !met.contains(echo)
     }
 
     /// The document is what the peer gave us, and still has; that it went away never is. A branch beside others is offered back: the
     /// peer may have decided against it while its push was under way, and would never hear that it is the current revision here.
     func holds(_ document: OutgoingDocument) -> Bool {
-        document.news == .visible && !document.hasOtherBranches && holds(document.id, document.version)
+        document.news == .visible && !document.hasOtherBranches && last[document.id] == document.version && holds(document.id, document.version)
     }
 }

@@ -8,6 +8,13 @@ struct AnswerHandle: Hashable, Sendable {
     var number: UInt64
 }
 
+/// A row of the peer's changes whose revision was asked for.
+struct AskedRow: Sendable {
+    var id: DocumentID
+    /// What the peer was known to have until then.
+    var peerHad: Version?
+}
+
 /// A revision that arrived: its ids checked, its body still bytes.
 struct ReceivedRevision: Sendable {
     /// Nil when the sender wants no answer.
@@ -23,6 +30,8 @@ struct ReceivedRevision: Sendable {
     var deltaSource: Version?
     /// Its blobs came with it, and are here.
     var hasShownBlobs = false
+    /// What the peer was known to have when it offered this one.
+    var peerHad: Version?
     /// Of a document with several leaves at the peer, which keeps all of them.
     var branches: PeerBranches?
 }
@@ -52,6 +61,7 @@ struct CheckedRevision: Sendable {
     var hasShownBlobs = false
     /// Sync Gateway's way to say that the document left the peer's channels.
     var isRemoval = false
+    var peerHad: Version?
     var branches: PeerBranches?
 
     var bytes: Int { body.count }

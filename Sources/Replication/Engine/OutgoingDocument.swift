@@ -40,6 +40,8 @@ struct OutgoingDocument: Sendable {
     var isAfterPull = false
     /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
     var isEndOfBranch = false
+    /// How the branch ended here that the peer is known to have, where this one is of another.
+    var peersEnd: (version: Version, history: [Version])?
     /// The peer refused it with 403 once; the second time is final.
     var wasForbidden = false
 
@@ -60,6 +62,11 @@ struct OutgoingDocument: Sendable {
         guard !known.isEmpty, let cut = history.firstIndex(where: { known.contains($0) }) else { return }
         history.removeSubrange((cut + 1)...)
         base = history[cut]
+    }
+
+    /// Whether the other revision is an ancestor, be it one that its history leaves out.
+    func mayDescend(from other: Version) -> Bool {
+        history.contains(other) || (history.last ?? version).generation > other.generation
     }
 
     /// The deletion that ended a branch, to be sent before the document.

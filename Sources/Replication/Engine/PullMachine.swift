@@ -16,7 +16,7 @@ struct PullMachine {
 
     private var lists: WaitingLists
     /// Rows whose revision was asked for and has not come.
-    private var asked: [RemoteSequence: DocumentID] = [:]
+    private var asked: [RemoteSequence: AskedRow] = [:]
     /// Passive: revisions that the peer was told to send. A hint only: it may drop what changed meanwhile.
     private var expected = 0
     private var insertion: InsertionMachine
@@ -82,7 +82,7 @@ struct PullMachine {
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
         case .withdrawn(let sequence):
             // What came all the same is done when it is stored, and not before.
-            if arrived(sequence) {
+            if arrived(sequence) != nil {
                 complete(sequence)
                 counts.completed += 1
             }
@@ -138,7 +138,7 @@ struct PullMachine {
         guard !removals.isEmpty else { return }
         var free: [Removal] = []
         removals.removeAll { removal in
-            guard settings.limits.has(.overtakingPurge) || !asked.values.contains(removal.id) && !insertion.holds(removal.id) else { return false }
+            guard settings.limits.has(.overtakingPurge) || !asked.values.contains(where: { $0.id == removal.id }) && !insertion.holds(removal.id) else { return false }
             free.append(removal)
             return true
         }
@@ -209,11 +209,11 @@ struct PullMachine {
             let isWanted = settings.documentIDs?.contains(row.id) ?? true
             if row.isAccessRemoved, isWanted, !settings.asksOnly {
                 removals.append(Removal(id: row.id, sequence: row.sequence))
-            } else if !row.isAccessRemoved, case .need(let ancestors)? = next.next(), isWanted {
+            } else if !row.isAccessRemoved, case .need(let ancestors, let known)? = next.next(), isWanted {
                 if settings.asksOnly {
                     complete(row.sequence)
                     counts.rejected += 1
-                } else if asked.updateValue(row.id, forKey: row.sequence) == nil {
+                } else if asked.updateValue(AskedRow(id: row.id, peerHad: known), forKey: row.sequence) == nil {
                     // The same row twice is asked for once.
                     answers.append(.wanted(ancestors: ancestors))
                     continue
@@ -256,13 +256,13 @@ struct PullMachine {
 
     // MARK: - Arrivals
 
-    /// A revision came, or will not come. False for one that nobody asked for and nobody counted.
-    private mutating func arrived(_ sequence: RemoteSequence?) -> Bool {
+    /// A revision came, or will not come. Nil for one that nobody asked for and nobody counted.
+    private mutating func arrived(_ sequence: RemoteSequence?) -> AskedRow? {
         if settings.isPassive {
             expected = max(0, expected - 1)
-            return false
+            return nil
         }
-        return sequence.map { asked.removeValue(forKey: $0) != nil } ?? false
+        return sequence.flatMap { asked.removeValue(forKey: $0) }
     }
 
     private mutating func complete(_ sequence: RemoteSequence?) {
@@ -270,14 +270,15 @@ struct PullMachine {
     }
 
     private mutating func accept(_ revision: ReceivedRevision) {
-        if !arrived(revision.sequence) { counts.total += 1 }
+        var revision = revision
+        if let row = arrived(revision.sequence) { revision.peerHad = row.peerHad } else { counts.total += 1 }
         insertion.add(revision)
     }
 
     private mutating func refuse(
         _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PullAction]
     ) {
-        let wasAsked = arrived(sequence)
+        let wasAsked = arrived(sequence) != nil
         if wasAsked, isFinal { complete(sequence) }
         if !wasAsked { counts.total += 1 }
         counts.failed += 1

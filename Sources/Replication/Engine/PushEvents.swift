@@ -81,6 +81,8 @@ enum PushAction: Sendable {
     case offer(ListID, [OutgoingDocument])
     case compare([(OutgoingDocument, Version)])
     case send(OutgoingDocument)
+    /// The peer wants it, and is told that it does not come.
+    case withdraw(OutgoingDocument)
     case announceCaughtUp
     case note(AcknowledgedVersions.Batch)
     case startRetryTimer(seconds: Int)

@@ -19,7 +19,7 @@ struct PushMachine {
     var echoes: EchoMemory
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
-    private var nextPage: PushPage?
+    var nextPage: PushPage?
     private var announcedCaughtUp = false
     private var review: KeptBackReview
     var hasKeptBack = false
@@ -105,6 +105,11 @@ struct PushMachine {
 
     private mutating func advance(_ actions: inout [PushAction]) {
         while let document = ledger.sendNext() {
+            if isGivenUp(document) {
+                actions.append(.withdraw(document))
+                ledger.finish(document.id)
+                continue
+            }
             if settings.pulls { actions.append(.tellPull(document.id, document.version)) }
             actions.append(.send(document))
         }
@@ -221,7 +226,7 @@ struct PushMachine {
                         ledger.readAgain(document, peerVersion: known)
                         continue
                     }
-                    document.peerVersion = known
+                    (document.peerVersion, document.peersEnd) = (known, nil)
                 }
                 if document.peerVersion == document.version {
                     ledger.skip(document)
@@ -261,6 +266,8 @@ struct PushMachine {
 
     private mutating func pass(_ document: OutgoingDocument) {
         ledger.count { $0.total += 1 }
+        // Else its branch would stay beside ours for good: what is offered says nothing of it.
+        if let end = document.peersEnd { return offerAgain(document.endOfBranch(end.version, end.history, at: end.history.last ?? end.version)) }
         guard !held.isEmpty else { return offerAgain(document) }
         held.release(document.id)
         var document = document
@@ -347,19 +354,9 @@ struct PushMachine {
         }
     }
 
-    /// The peer holds a revision that ours does not descend from, as far as we know.
-    private mutating func lose(_ document: OutgoingDocument, to current: Version?, _ actions: inout [PushAction]) {
-        if settings.limits.has(.hopedForPull), settings.pulls { return ledger.finish(document.id) }
-        if settings.pulls, !document.isAfterPull { return ledger.park(document.id, { .awaitingPull($0) }) }
-        let name = current.map { " (\($0))" } ?? ""
-        let why = settings.pulls ? "which the pull does not bring; it is offered again later" : "and this replicator does not pull"
-        let error = ReplicationError(domain: .http, code: 409, message: "the peer holds another revision\(name), \(why)")
-        fail(document, error, isFinal: !settings.pulls, &actions)
-    }
-
     private mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
-        if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) }
+        if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { echoes.answered(document.id) }
         if settings.pulls { actions.append(.tellPull(document.id, document.version)) }
         if document.isEndOfBranch {
             ledger.goOn(document.id, peerVersion: document.version)

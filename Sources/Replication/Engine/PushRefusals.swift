@@ -1,7 +1,7 @@
 import Documents
 import Interfaces
 
-// What the peer refused, and what it brings of the same documents.
+// What the peer refused, what it brings of the same documents, and what it gets no more.
 extension PushMachine {
     /// Puts a document on the list of what was kept back, because the peer refused it.
     mutating func list(_ document: OutgoingDocument, _ error: ReplicationError, _ actions: inout [PushAction]) {
@@ -21,6 +21,24 @@ extension PushMachine {
             acknowledged.supersede(id, by: version)
             if case .awaitingPull? = ledger.phase(of: id) { ledger.finishWaiting(id) }
         }
+    }
+
+    /// It was dropped here while the filter looked at it or the peer made up its mind, in favour of one that does not descend from it and
+    /// comes next. The peer would take the dropped one for our decision, and drop what became of it.
+    func isGivenUp(_ document: OutgoingDocument) -> Bool {
+        guard settings.style == .announce, document.news == .visible, let next = nextPage?.documents else { return false }
+        let newer = settings.hasFilter ? next.first { $0.id == document.id } : next.first.flatMap { $0.id == document.id ? $0 : nil }
+        return newer.map { $0.version != document.version && !$0.mayDescend(from: document.version) } ?? false
+    }
+
+    /// The peer holds a revision that ours does not descend from, as far as we know.
+    mutating func lose(_ document: OutgoingDocument, to current: Version?, _ actions: inout [PushAction]) {
+        if settings.limits.has(.hopedForPull), settings.pulls { return ledger.finish(document.id) }
+        if settings.pulls, !document.isAfterPull { return ledger.park(document.id, { .awaitingPull($0) }) }
+        let name = current.map { " (\($0))" } ?? ""
+        let why = settings.pulls ? "which the pull does not bring; it is offered again later" : "and this replicator does not pull"
+        let error = ReplicationError(domain: .http, code: 409, message: "the peer holds another revision\(name), \(why)")
+        fail(document, error, isFinal: !settings.pulls, &actions)
     }
 
     /// - Parameter isFinal: the document is given up; else its sequence stays open, and it is offered again later.

@@ -56,6 +56,31 @@ import Testing
         #expect(push.on(.read(page(gone))).first == "offer a@1-a")
     }
 
+    @Test func whatThePeerGaveIsOfferedBackWhenItComesBackAfterAnotherRevision() {
+        var push = PushRun(.announce)
+        push.start()
+        push.on(.pulled([(doc("a"), rev("2-a"))]))
+        // The peer may drop its own for this one.
+        push.on(.read(page(outgoing("a", 2, "2-b"))))
+        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        #expect(push.on(.read(page(outgoing("a", 3, "2-a")))).first == "offer a@2-a")
+    }
+
+    @Test(arguments: [false, true]) func aRevisionThatWasDroppedOnItsWayDoesNotGoOut(_ hasDecided: Bool) {
+        var push = PushRun(.announce)
+        push.start()
+        push.on(.read(page(outgoing("a", 1, "2-b"))))
+        let list = push.list ?? ListID(number: 0)
+        var newer = outgoing("a", 2, "3-c")
+        newer.history = [rev(hasDecided ? "2-c" : "2-b"), rev("1-a")]
+        push.on(.read(page(newer)))
+        let answer = push.on(.answered(list, [.wanted(known: [])]))
+        #expect(answer.first == (hasDecided ? "withdraw a@2-b" : "send a@2-b"))
+        if !hasDecided { push.on(.acknowledged(doc("a"))) }
+        #expect(push.last.map(\.words).contains("offer a@3-c") && push.counts.completed == push.counts.total - 1)
+    }
+
     // MARK: - A peer that was refused because of what is here
 
     @Test func whatThePeerGaveIsOfferedBackOnceWhenItWasRefusedBecauseOfIt() {

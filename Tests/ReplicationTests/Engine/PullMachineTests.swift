@@ -25,6 +25,16 @@ import Testing
         #expect(pull.counts.total == 2 && pull.counts.completed == 2 && pull.counts.pulled == 1)
     }
 
+    @Test func aRevisionComesWithWhatThePeerHadWhenItOfferedIt() {
+        var pull = PullRun()
+        pull.on(.listArrived(offeredList))
+        pull.on(.listRead(.success(.offered([.row(row(1, "a"))]))))
+        pull.on(.missing([.need(ancestors: [], known: rev("1-z"))]))
+        pull.on(.arrived(received(1, "a")))
+        guard case .check(_, let revisions)? = pull.last.first else { Issue.record("\(pull.last)"); return }
+        #expect(revisions.map(\.peerHad) == [rev("1-z")])
+    }
+
     @Test func theCheckpointWaitsForTheEarliestRow() {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))

@@ -191,6 +191,17 @@ import Testing
         #expect(push.counts.completed == push.counts.total)
     }
 
+    @Test func theBranchThatThePeerIsKnownToHaveEndsThereFirst() {
+        var push = PushRun()
+        push.start()
+        var document = outgoing("a", 1, "2-a", peer: "1-x")
+        document.peersEnd = (rev("2-y"), [rev("1-x")])
+        #expect(push.on(.read(page(document))).first == "offer a@2-y")
+        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a", peer: "2-y")])).first == "offer a@2-a")
+    }
+
     @Test func aConflictThatThePullBringsEndsWithIt() {
         var (push, list) = offered(pulls: true, continuous: false)
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))

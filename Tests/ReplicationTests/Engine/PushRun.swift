@@ -67,6 +67,7 @@ extension PushAction {
         case .unlist(let ids): "unlist \(ids.map(\.text).joined(separator: " "))"
         case .offer(_, let documents): "offer \(documents.names)"
         case .compare(let questions): "compare \(questions.map { "\($0.0.id) \($0.0.version) \($0.1)" }.joined(separator: " "))"
+        case .withdraw(let document): "withdraw \([document].names)"
         case .send(let document): "send \([document].names)"
         case .announceCaughtUp: "caught up"
         case .note(let batch): "note \(batch.marks.map { "\($0.id)@\($0.version)" }.joined(separator: " "))"

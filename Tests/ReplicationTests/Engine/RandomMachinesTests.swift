@@ -193,6 +193,9 @@ import Testing
                     if code == 413 { settled.insert(document.version) }
                     due.append(.push(.refused(document.id, http(code))))
                 }
+            case .withdraw(let document):
+                underWay[document.id] = nil
+                settled.insert(document.version)
             case .note(let batch): due.append(.push(.noted(batch)))
             case .startRetryTimer: due.append(.push(.retryIsDue))
             case .tellPull(let id, let version): due.append(.pull(.pushed(id, version)))
