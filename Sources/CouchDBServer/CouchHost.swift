@@ -4,7 +4,6 @@ import Environment
 import HTTPServer
 import Interfaces
 import Logging
-import NIOCore
 import Replication
 
 /// What the listener tells CouchDB's API, and decides for it.
@@ -93,10 +92,7 @@ struct CouchCall: Sendable {
         body.limit = limit
         guard request.isGzipped, !body.isEmpty else { return Array(try await body.collect().readableBytesView) }
         guard let inflater = Inflater() else { throw HTTPError(503, "there is no memory to unpack the body", headers: ["Retry-After": "1"]) }
-        let unpacked = try await body.collect { piece, keep in
-            inflater.feed(Array(piece.readableBytesView))
-            while let part = try inflater.next() { try keep(ByteBuffer(bytes: part)) }
-        }
+        let unpacked = try await body.collect(unpacking: inflater)
         guard inflater.isComplete, !inflater.hasMore else { throw CouchError.badRequest("the gzip-encoded body is cut short, or more follows it") }
         return Array(unpacked.readableBytesView)
     }

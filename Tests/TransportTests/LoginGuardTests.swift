@@ -50,6 +50,8 @@ import Transport
         for number in 0..<60 { _ = guarding.failed(login("user-\(number)", "10.0.0.7"), at: 0) }
         #expect(guarding.wait(login("user-59", "10.0.0.7"), at: 0) == 5, "all of them together get one look in that time")
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) == 1)
+        #expect(guarding.waitsForOthersOnly(login("ada", "10.0.0.7"), at: 0))
+        #expect(!guarding.waitsForOthersOnly(login("user-59", "10.0.0.7"), at: 0))
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == nil)
         // One look for all that have not failed yet: names that are made up buy no more.
         _ = guarding.failed(login("made-up", "10.0.0.7"), at: 5)
@@ -59,6 +61,7 @@ import Transport
         // At whose own password somebody guesses waits, whoever it was.
         for number in 0..<21 { _ = guarding.failed(login("bob", "10.1.0.\(number)"), at: 11) }
         #expect(guarding.wait(login("bob", "10.0.0.7"), at: 11) != nil)
+        #expect(!guarding.waitsForOthersOnly(login("bob", "10.0.0.7"), at: 11))
     }
 
     @Test func aSuccessOfOneUserForgivesNoGuessesAtAnother() {

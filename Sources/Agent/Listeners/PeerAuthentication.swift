@@ -28,6 +28,7 @@ final class PeerAuthentication: Sendable {
     private let checksCertificates: Bool
     private let queue: LoginQueue
     private let failures = Mutex(LoginGuard())
+    private let held = Mutex(0)
     private let time: any TimeSource
     private let logger: Logger
 
@@ -96,18 +97,45 @@ final class PeerAuthentication: Sendable {
         _ request: UpgradeRequest, user: String, _ proof: Proof, _ ask: () async -> AuthenticationVerdict
     ) async -> Outcome {
         let login = LoginGuard.Login(user: user, origin: request.origin)
-        if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
         do throws(LoginQueue.Refusal) {
-            return try await queue.run(login, isKnown: failures.withLock { $0.knows(login) }) {
-                if let wait = wait(login) { return .refused(Self.tooManyFailures(wait)) }
-                return judged(await ask(), login, request, user: user, proof)
+            for _ in 0..<Held.rounds {
+                if let wait = wait(login), await !hold(login, for: wait) { return .refused(Self.tooManyFailures(wait)) }
+                let outcome = try await queue.run(login, isKnown: failures.withLock { $0.knows(login) }) { () async -> Outcome? in
+                    if wait(login) != nil { return nil }
+                    return judged(await ask(), login, request, user: user, proof)
+                }
+                if let outcome { return outcome }
             }
+            return .refused(Self.tooManyFailures(wait(login) ?? 1))
         } catch {
             guard case .full(let limit, let value) = error else { return .refused(.refuse(status: 503, reason: "the peer has gone")) }
             return .refused(
                 .refuse(
                     status: 503, reason: "as many logins wait as \(limit) (\(value)) allows; try again in 1 s", headers: ["Retry-After": "1"]))
         }
+    }
+
+    /// Logins of users at whom nobody guesses, from where others do.
+    private enum Held {
+        /// `held_logins`: that wait for their second instead of being refused.
+        static let count = 64
+        /// `held_login_rounds`: how often one waits, when another's turn came first each time.
+        static let rounds = 5
+        static let seconds = 2.0
+    }
+
+    /// Waits where others are all that the login waits for; false: it is to be refused.
+    private func hold(_ login: LoginGuard.Login, for seconds: Double) async -> Bool {
+        guard seconds <= Held.seconds, failures.withLock({ $0.waitsForOthersOnly(login, at: now) }) else { return false }
+        let isHeld = held.withLock { held in
+            guard held < Held.count else { return false }
+            held += 1
+            return true
+        }
+        guard isHeld else { return false }
+        defer { held.withLock { $0 -= 1 } }
+        do { try await time.sleep(nanoseconds: UInt64(seconds * 1e9) + 1_000_000) } catch { return false }
+        return true
     }
 
     private func judged(

@@ -1,5 +1,6 @@
 import CZlib
 import HTTPServer
+import NIOCore
 
 /// Unpacks gzip, some at a time.
 final class Inflater {
@@ -50,6 +51,11 @@ final class Inflater {
         isComplete = status == Z_STREAM_END
         return output.isEmpty ? nil : output
     }
+}
+
+extension Inflater: BodyUnpacker {
+    func feed(_ piece: ByteBuffer) { feed(Array(piece.readableBytesView)) }
+    func nextPiece() throws(HTTPError) -> ByteBuffer? { try next().map { ByteBuffer(bytes: $0) } }
 }
 
 /// Packs an answer as gzip, some at a time.

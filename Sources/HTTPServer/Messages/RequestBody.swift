@@ -30,27 +30,31 @@ public struct RequestBody: AsyncSequence, Sendable {
     ///
     /// - Throws: ``HTTPError``: 413 above ``limit``, 408 when it comes too slowly, 503 when the budget is used up, 400 when the
     ///   client went away or what it sent is no HTTP.
-    package func collect() async throws -> ByteBuffer {
-        try await collect { piece, keep in try keep(piece) }
-    }
+    package func collect() async throws -> ByteBuffer { try await collect(unpacking: nil) }
 
-    /// The whole body in memory, in another form than it comes: what it becomes counts, and is bounded as what comes is.
+    /// The whole body in memory, unpacked: what it unpacks to counts, and is bounded as what comes is.
     ///
-    /// - Parameter piece: gets each piece that comes, and keeps what is made of it.
-    /// - Throws: as ``collect()``, and what `piece` throws.
-    package func collect(_ piece: (ByteBuffer, _ keep: (ByteBuffer) throws -> Void) throws -> Void) async throws -> ByteBuffer {
+    /// - Throws: as ``collect()``, and what the unpacker throws.
+    package func collect(unpacking unpacker: (any BodyUnpacker)?) async throws -> ByteBuffer {
         try checkDeclaredLength()
         guard let pipe else { return ByteBuffer() }
         var body = ByteBuffer()
-        while let next = try await pipe.next(isCollecting: true) {
-            try piece(next) { made in
-                guard body.readableBytes + made.readableBytes <= limit.value else { throw limit.tooLarge }
-                try pipe.keep(made.readableBytes)
-                if body.readableBytes == 0 { body = made } else { body.writeImmutableBuffer(made) }
+        while let piece = try await pipe.next(isCollecting: true) {
+            guard let unpacker else {
+                try keep(piece, pipe, &body)
+                continue
             }
+            unpacker.feed(piece)
+            while let unpacked = try unpacker.nextPiece() { try keep(unpacked, pipe, &body) }
         }
         pipe.isCollected()
         return body
+    }
+
+    private func keep(_ piece: ByteBuffer, _ pipe: BodyPipe, _ body: inout ByteBuffer) throws(HTTPError) {
+        guard body.readableBytes + piece.readableBytes <= limit.value else { throw limit.tooLarge }
+        try pipe.keep(piece.readableBytes)
+        if body.readableBytes == 0 { body = piece } else { body.writeImmutableBuffer(piece) }
     }
 
     public func makeAsyncIterator() -> AsyncIterator {
@@ -76,4 +80,11 @@ public struct RequestBody: AsyncSequence, Sendable {
             return piece
         }
     }
+}
+
+/// Makes of a body that comes packed what it holds, some at a time.
+package protocol BodyUnpacker: AnyObject {
+    func feed(_ piece: ByteBuffer)
+    /// Nil: more has to come.
+    func nextPiece() throws(HTTPError) -> ByteBuffer?
 }

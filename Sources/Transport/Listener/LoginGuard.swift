@@ -111,6 +111,12 @@ public struct LoginGuard: Sendable {
         return wait > 0 ? wait : nil
     }
 
+    /// Whether others are all that a login waits for: nobody has guessed at this user from there, nor too often from elsewhere. It need not be
+    /// refused, it can be held for the second that it waits.
+    public func waitsForOthersOnly(_ login: Login, at now: Double) -> Bool {
+        pairs.isClean(login, at: now, limits) && users.wait(login.user, at: now) <= 0
+    }
+
     /// Seconds to wait for what others did at the address.
     ///
     /// - Parameter isGuessedAt: at this user, from there, more often than costs nothing.
