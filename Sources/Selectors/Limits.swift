@@ -4,6 +4,8 @@ package enum SelectorLimits {
     package static let depth = 32
     /// `selector_conditions`: operators and fields of one selector. Each of them may be asked of each document.
     package static let conditions = 1_000
+    /// `selector_steps`: conditions, elements of lists and states of regular expressions that are gone through for one document.
+    package static let steps = 4_000_000
     /// `selector_fields`: fields of a sort, of an index and of a projection.
     package static let fields = 64
     /// `index_fields`: fields of one index. Each adds up to `index_key_bytes` to every entry.

@@ -1,15 +1,42 @@
 import Documents
 
+/// What asking one document costs: lists in it times conditions could be a lot.
+struct MatchRun {
+    private(set) var isOver = false
+    private var left = SelectorLimits.steps
+
+    /// When it is over, answers do not count any more.
+    mutating func take(_ steps: Int) {
+        left -= steps
+        if left < 0 { isOver = true }
+    }
+}
+
+extension Selector {
+    /// - Throws: ``SelectorError`` where the document would cost more than `selector_steps`.
+    package func matches(_ document: JSONValue) throws(SelectorError) -> Bool {
+        var run = MatchRun()
+        let isMeant = condition.matches(document, &run)
+        guard !run.isOver else {
+            throw SelectorError(
+                "invalid_selector", "the selector takes more than selector_steps = \(SelectorLimits.steps) on one document: make it simpler")
+        }
+        return isMeant
+    }
+}
+
 extension Condition {
-    package func matches(_ value: JSONValue) -> Bool {
+    func matches(_ value: JSONValue, _ run: inout MatchRun) -> Bool {
+        run.take(1)
+        if run.isOver { return false }
         switch self {
-        case .all(let conditions): conditions.allSatisfy { $0.matches(value) }
-        case .any(let conditions): conditions.isEmpty || conditions.contains { $0.matches(value) }
+        case .all(let conditions): return conditions.allSatisfy { $0.matches(value, &run) }
+        case .any(let conditions): return conditions.isEmpty || conditions.contains { $0.matches(value, &run) }
         case .field(let path, let test):
             switch path.find(in: value) {
-            case .value(let found): test.passes(found)
-            case .missing: test.isOfAbsence
-            case .noPlace: false
+            case .value(let found): return test.passes(found, &run)
+            case .missing: return test.isOfAbsence
+            case .noPlace: return false
             }
         }
     }
@@ -22,11 +49,12 @@ extension Test {
     }
 
     /// The value is there.
-    func passes(_ value: JSONValue) -> Bool {
+    func passes(_ value: JSONValue, _ run: inout MatchRun) -> Bool {
         switch self {
         case .compared(let comparison, let other): return comparison.holds(Collation.compare(value, other))
         case .among(let values):
             guard case .array(let items) = value else { return values.contains(value) }
+            run.take(items.count)
             return items.contains { values.contains($0) }
         case .exists(let exists): return exists
         case .type(let name): return name.utf8.elementsEqual(Self.type(of: value).utf8)
@@ -35,15 +63,17 @@ extension Test {
             // The smallest integer by -1 has no quotient.
             return whole.remainderReportingOverflow(dividingBy: divisor).partialValue == remainder
         case .size(let size): return value.asArray?.count == size
-        case .matches(let pattern): return value.asString.map { pattern.matches($0) } ?? false
+        case .matches(let pattern): return value.asString.map { pattern.matches($0, &run) } ?? false
         case .beginsWith(let beginning): return value.asString?.utf8.starts(with: beginning.utf8) ?? false
-        case .hasAll(let wanted): return Self.hasAll(wanted, value)
-        case .anyElement(let condition): return value.asArray?.contains { condition.matches($0) } ?? false
+        case .hasAll(let wanted):
+            run.take(wanted.count * (value.asArray?.count ?? 0))
+            return !run.isOver && Self.hasAll(wanted, value)
+        case .anyElement(let condition): return value.asArray?.contains { condition.matches($0, &run) } ?? false
         case .everyElement(let condition):
             guard let items = value.asArray, !items.isEmpty else { return false }
-            return items.allSatisfy { condition.matches($0) }
-        case .anyKey(let condition): return value.asObject?.members.contains { condition.matches(.string($0.key)) } ?? false
-        case .not(let test): return !test.passes(value)
+            return items.allSatisfy { condition.matches($0, &run) }
+        case .anyKey(let condition): return value.asObject?.members.contains { condition.matches(.string($0.key), &run) } ?? false
+        case .not(let test): return !test.passes(value, &run)
         }
     }
 

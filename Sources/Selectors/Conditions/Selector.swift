@@ -16,7 +16,8 @@ package struct Selector: Sendable {
         roots = condition.roots
     }
 
-    package func matches(_ document: JSONValue) -> Bool { condition.matches(document) }
+    /// The only ids that it can mean, if it names them and they are not too many.
+    package func ids(limit: Int) -> [String]? { condition.ids(limit) }
 
     /// As it is understood.
     package var json: JSONValue { condition.json }
@@ -89,6 +90,15 @@ private struct SelectorReader {
 }
 
 extension Test {
+    /// All that the value can be, where that is said.
+    fileprivate func strings(_ limit: Int) -> [String]? {
+        switch self {
+        case .compared(.equal, let value): [value].compactMap(\.asString)
+        case .among(let values): values.listed.count <= limit ? values.listed.compactMap(\.asString) : nil
+        default: nil
+        }
+    }
+
     fileprivate var negated: Test {
         switch self {
         case .compared(let comparison, let value): .compared(comparison.negated, value)
@@ -100,6 +110,15 @@ extension Test {
 }
 
 extension Condition {
+    fileprivate func ids(_ limit: Int) -> [String]? {
+        switch self {
+        case .all(let parts): parts.lazy.compactMap { $0.ids(limit) }.first
+        case .any: nil
+        case .field(let path, let test):
+            if path == FieldPath(names: ["_id"]) { test.strings(limit) } else { nil }
+        }
+    }
+
     /// First parts of the fields that it looks at.
     fileprivate var roots: [String] {
         var found: [String] = []

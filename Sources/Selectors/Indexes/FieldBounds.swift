@@ -62,5 +62,7 @@ package struct IndexRange: Sendable, Equatable {
     package var low: [UInt8]
     package var high: [UInt8]
 
+    package init(low: [UInt8], high: [UInt8]) { (self.low, self.high) = (low, high) }
+
     package var isEmpty: Bool { !low.lexicographicallyPrecedes(high) }
 }

@@ -2,8 +2,8 @@ import Documents
 
 /// Whether and how an index answers a query. It has only documents that have all of its fields, so that a selector has to require them.
 package struct IndexUse: Sendable, Equatable {
-    package enum Obstacle: String, Sendable {
-        /// CouchDB's words.
+    /// Why an index does not answer a query, in CouchDB's words.
+    package enum Obstacle: String, Error, Sendable {
         case isPartial = "is_partial"
         case fieldMismatch = "field_mismatch"
         case sortOrderMismatch = "sort_order_mismatch"
@@ -16,14 +16,14 @@ package struct IndexUse: Sendable, Equatable {
     /// - Parameter isNamed: the query asks for this index, also where it is partial.
     package static func of(
         _ index: IndexDefinition, _ selector: Selector, _ sort: SortOrder, isNamed: Bool
-    ) -> Result<IndexUse, IndexUnusable> {
-        if index.partial != nil, !isNamed { return .failure(IndexUnusable(obstacle: .isPartial)) }
+    ) -> Result<IndexUse, Obstacle> {
+        if index.partial != nil, !isNamed { return .failure(.isPartial) }
         let implied = sort.paths.map(\.text) + ["_id", "_rev"]
         for path in index.order.paths where !implied.contains(where: { $0.utf8.elementsEqual(path.text.utf8) }) {
-            guard selector.condition.requires(path) else { return .failure(IndexUnusable(obstacle: .fieldMismatch)) }
+            guard selector.condition.requires(path) else { return .failure(.fieldMismatch) }
         }
         let bounds = index.order.paths.map { FieldBounds($0, selector.condition) }
-        guard isInOrder(index.order.paths, bounds, sort.paths) else { return .failure(IndexUnusable(obstacle: .sortOrderMismatch)) }
+        guard isInOrder(index.order.paths, bounds, sort.paths) else { return .failure(.sortOrderMismatch) }
         return .success(IndexUse(bounds))
     }
 
@@ -57,11 +57,6 @@ package struct IndexUse: Sendable, Equatable {
         }
         return false
     }
-}
-
-/// Why an index does not answer a query.
-package struct IndexUnusable: Error, Sendable, Equatable {
-    package let obstacle: IndexUse.Obstacle
 }
 
 extension Condition {

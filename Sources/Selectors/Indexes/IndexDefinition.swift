@@ -5,7 +5,8 @@ package struct IndexDefinition: Sendable {
     package let order: SortOrder
     /// Nil: all documents.
     package let partial: Selector?
-    private let roots: [String]
+    /// Members of the document that decide.
+    package let roots: [String]
 
     /// - Parameter json: `{"fields": […], "partial_filter_selector": {…}}`.
     package init(_ json: JSONValue) throws(SelectorError) {
@@ -41,7 +42,12 @@ package struct IndexDefinition: Sendable {
 
     /// Under which key a document is in the index; nil where it is not in it.
     package func key(of document: DocumentFields) -> [UInt8]? {
-        guard let fields = document.document(with: roots), partial?.matches(fields) ?? true else { return nil }
-        return CollationKey.of(order.paths, in: fields)
+        document.document(with: roots).flatMap { key(in: $0) }
+    }
+
+    /// The same of a document that was read with ``roots`` at least.
+    package func key(in document: JSONValue) -> [UInt8]? {
+        guard partial.map({ (try? $0.matches(document)) ?? false }) ?? true else { return nil }
+        return CollationKey.of(order.paths, in: document)
     }
 }

@@ -18,6 +18,11 @@ package struct Pattern: Sendable {
 
     /// Whether the text has a part that fits.
     package func matches(_ text: String) -> Bool {
+        var run = MatchRun()
+        return matches(text, &run)
+    }
+
+    func matches(_ text: String, _ cost: inout MatchRun) -> Bool {
         guard text.utf8.count <= SelectorLimits.regexTextBytes else { return false }
         var run = PatternRun(program)
         var scalars = text.unicodeScalars.makeIterator()
@@ -28,7 +33,8 @@ package struct Pattern: Sendable {
             run.enter(0, place)
             if run.hasMatched { return true }
             guard let here = place.here else { return false }
-            run.take(here)
+            cost.take(run.take(here))
+            if cost.isOver { return false }
             place = PatternPlace(before: here, here: place.after, after: scalars.next()?.value)
         }
     }
@@ -89,13 +95,16 @@ struct PatternRun {
         }
     }
 
-    mutating func take(_ scalar: UInt32) {
+    /// - Returns: what that took.
+    mutating func take(_ scalar: UInt32) -> Int {
+        let steps = 1 + alive.count
         targets.removeAll(keepingCapacity: true)
         for state in alive {
             if case .take(let set) = program[state], set.contains(scalar) { targets.append(state + 1) }
         }
         alive.removeAll(keepingCapacity: true)
         for index in isAlive.indices { isAlive[index] = false }
+        return steps
     }
 
     mutating func settle(_ place: PatternPlace) {

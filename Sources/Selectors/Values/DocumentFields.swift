@@ -1,4 +1,5 @@
 import Documents
+import Glibc
 
 /// What selectors and indexes see of a document: its body with `_id` and `_rev`, and `_deleted` where it is a tombstone.
 package struct DocumentFields {
@@ -95,11 +96,15 @@ private struct MemberWalk {
     }
 
     private mutating func skipString() -> Bool {
-        guard accept("\"") else { return false }
-        while at < bytes.count {
-            let byte = bytes[at]
-            at += byte == UInt8(ascii: "\\") ? 2 : 1
-            if byte == UInt8(ascii: "\"") { return true }
+        guard accept("\""), let base = bytes.baseAddress else { return false }
+        let start = at
+        while let found = memchr(base + at, Int32(UInt8(ascii: "\"")), bytes.count - at) {
+            let quote = UnsafeRawPointer(found) - base
+            at = quote + 1
+            // An odd number of them before it makes it a part of the string.
+            var first = quote
+            while first > start, bytes[first - 1] == UInt8(ascii: "\\") { first -= 1 }
+            if (quote - first) % 2 == 0 { return true }
         }
         return false
     }
