@@ -28,6 +28,7 @@ public final class Database: Sendable {
     private let problems: DatabaseProblems
     private let file: DatabaseFile
     private let isClosed = Atomic(false)
+    private let isTendingIndexes = Atomic(false)
 
     /// Opens a database, or creates it if the folder or the file is absent; the folder's parent must exist.
     /// Blocks; not for event loops.
@@ -220,6 +221,10 @@ public final class Database: Sendable {
     }
 
     // MARK: state and maintenance
+
+    /// False where somebody else is at it.
+    func beginTendingIndexes() -> Bool { !isTendingIndexes.exchange(true, ordering: .acquiringAndReleasing) }
+    func endTendingIndexes() { isTendingIndexes.store(false, ordering: .releasing) }
 
     public func statistics() async throws -> [CollectionStatistics] {
         try await read { transaction in try transaction.statistics() }

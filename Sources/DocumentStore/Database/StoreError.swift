@@ -41,6 +41,8 @@ public enum StoreError: Error, Sendable, Equatable {
     case unknownCollection(CollectionName)
     /// `StoreLimits.maxCollections` reached.
     case tooManyCollections(limit: Int)
+    /// `StoreLimits.maxIndexes` reached.
+    case tooManyIndexes(limit: Int)
     /// Body over `DatabaseOptions.maxBodyBytes`, or a local body over `StoreLimits.maxLocalBodyBytes`.
     case bodyTooLarge(id: String, bytes: Int, limit: Int)
     /// Body is not a JSON object.
@@ -120,6 +122,8 @@ extension StoreError: CustomStringConvertible {
             "collection \(name) does not exist in this database"
         case .tooManyCollections(let limit):
             "the database has its maximum of \(limit) collections (max_collections)"
+        case .tooManyIndexes(let limit):
+            "the collection has its maximum of \(limit) indexes (max_indexes): remove one"
         case .bodyTooLarge(let id, let bytes, let limit):
             "body of \(id) has \(bytes) bytes, more than the limit of \(limit)"
         case .bodyInvalid(let id, let detail):

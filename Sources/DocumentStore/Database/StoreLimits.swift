@@ -18,6 +18,12 @@ public enum StoreLimits {
     /// Open branches of one document. More are refused: a peer could otherwise
     /// make one row grow without end.
     public static let maxBranches = 32
+    /// Indexes of one collection. Each write of a document looks at all of them.
+    public static let maxIndexes = 64
+    /// Bytes of keys that one page of an index returns; the row that passes it is the last.
+    static let maxKeyBytesPerRead = 256 << 10
+    /// Documents that one step of building an index reads, and entries that one of removing it takes away.
+    static let indexRowsPerStep = 1000
     /// Remotes whose last revision is remembered in one document's row.
     public static let maxRemotesPerDocument = 64
     /// History entries accepted with one incoming revision. Peers send 50 to 100.

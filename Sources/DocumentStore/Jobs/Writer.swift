@@ -97,6 +97,7 @@ final class Writer: @unchecked Sendable {
             if error.isOfDisk { problems.noteWrite(error, now: state.now) }
             if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
             state.counters = atBegin
+            state.indexes = [:]
             session.forgetIndexes()
             for job in done { job.refuse(error) }
             if done.isEmpty {
@@ -130,6 +131,7 @@ final class Writer: @unchecked Sendable {
             return
         }
         state.counters = before
+        state.indexes = [:]
         try session.forEachIndex { $0.putBack() }
         let failure = session.failure
         if let failure, failure.isOfDisk { diskFailure = failure }

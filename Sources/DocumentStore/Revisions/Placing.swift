@@ -26,8 +26,12 @@ extension WriteTransaction {
             }
         }
         tables.index.set(slot, sequence)
+        let isDeleted = flags & DocumentFlags.deleted != 0
+        if !isDeleted, try isIndexed(collection) {
+            try noteWinner(collection, id, before: nil, after: Winner(revision: revision, isDeleted: false, body: body))
+        }
         counters.lastSequence = sequence
-        if flags & DocumentFlags.deleted != 0 { counters.deleted += 1 } else { counters.documents += 1 }
+        if isDeleted { counters.deleted += 1 } else { counters.documents += 1 }
         counters.isChanged = true
         state.counters[collection.id] = counters
         state.rows += 1
@@ -167,6 +171,10 @@ extension WriteTransaction {
         _ tree: [UInt8]?, _ remotes: [UInt8], _ body: [UInt8]
     ) throws(StoreError) -> SequenceNumber? {
         state.rows += 1
+        if try isIndexed(collection) {
+            let winner = Winner(revision: revision, isDeleted: flags & DocumentFlags.deleted != 0, body: body)
+            try noteWinner(collection, id, before: indexedWinner(collection, id, row), after: winner)
+        }
         var counters = try counters(collection)
         let sequence = counters.lastSequence + 1
         let statement = try tables.statement(.replace)

@@ -10,6 +10,7 @@ extension WriteTransaction {
         let tables = try tables(collection)
         var counters = try counters(collection)
         guard let row = try row(collection, id) else { return false }
+        if try isIndexed(collection) { try noteWinner(collection, id, before: indexedWinner(collection, id, row), after: nil) }
         let statement = try tables.statement(.remove)
         statement.bind(1, row.sequence)
         try session.run(statement)

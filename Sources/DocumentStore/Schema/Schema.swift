@@ -63,6 +63,26 @@ enum Schema {
             "CREATE TABLE delta_bases_total(bytes INTEGER NOT NULL)",
             "INSERT INTO delta_bases_total(bytes) VALUES(0)",
         ],
+        fieldIndexes,
+    ]
+
+    /// Indexes by fields of documents, see `FieldIndex`.
+    ///
+    /// - `field_indexes`: `state`, see `FieldIndexState`; `built`: documents up to this sequence are in it while it is being built.
+    /// - `field_entries`: `key` is in the order of the fields' values, see `CollationKey`. Entries name documents and not their sequences, so that
+    ///   an edit that leaves the fields alone leaves them alone.
+    private static let fieldIndexes = [
+        """
+        CREATE TABLE field_indexes(
+            number INTEGER PRIMARY KEY AUTOINCREMENT, collection INTEGER NOT NULL, design TEXT NOT NULL, name TEXT NOT NULL,
+            definition TEXT NOT NULL, state INTEGER NOT NULL, built INTEGER NOT NULL)
+        """,
+        "CREATE INDEX field_indexes_of ON field_indexes(collection)",
+        """
+        CREATE TABLE field_entries(
+            number INTEGER NOT NULL, key BLOB NOT NULL, id TEXT NOT NULL,
+            PRIMARY KEY(number, key, id)) WITHOUT ROWID
+        """,
     ]
 
     /// What sync functions assign, see `DocumentRoute`.

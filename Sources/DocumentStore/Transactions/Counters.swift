@@ -11,6 +11,8 @@ struct Counters {
 final class WriterState {
     /// By collection number; `nil` where there is none.
     var counters: [Counters?] = []
+    /// Indexes by collection number, as far as they were looked for; none of them after one was made, removed or undone.
+    var indexes: [Int: [FieldIndex]] = [:]
     /// Rows written in the running transaction, to bound it.
     var rows = 0
     /// Unix seconds, read once per transaction.
