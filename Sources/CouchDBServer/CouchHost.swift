@@ -71,24 +71,29 @@ struct CouchCall: Sendable {
     /// The body as JSON text.
     ///
     /// - Throws: ``HTTPError`` 415, 413, 400.
-    func json() async throws -> [UInt8] {
+    func json(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> [UInt8] {
         let type = request.headers.first("Content-Type") ?? ""
         let media = type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }
         // A form of another site could post, but not put.
         guard request.method != "POST" || media.isEmpty || media.elementsEqual("application/json".utf8) else {
             throw HTTPError(415, "Content-Type must be application/json", error: "bad_content_type")
         }
-        return try await bytes()
+        return try await bytes(limit)
     }
 
-    func bytes() async throws -> [UInt8] {
+    /// Of what is read whole. Attachments are taken piece by piece, up to the store's own limit.
+    static let jsonLimit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
+    /// Of queries.
+    static let findLimit = NamedLimit("couchdb_find_bytes", CouchLimits.findBytes)
+
+    func bytes(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> [UInt8] {
         var body = request.body
-        body.limit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
+        body.limit = limit
         return Array(try await body.collect().readableBytesView)
     }
 
-    func jsonObject() async throws -> JSONObject {
-        let bytes = try await json()
+    func jsonObject(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> JSONObject {
+        let bytes = try await json(limit)
         do {
             guard case .object(let object) = try JSONValue(parsing: bytes) else { throw CouchError.badRequest("Request body must be a JSON object") }
             return object

@@ -52,16 +52,13 @@ package struct CouchServer: Sendable {
         ]
     }
 
-    /// Of what is read whole. Attachments are taken piece by piece, up to the store's own limit.
-    private static let jsonLimit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
-
     // MARK: - Databases
 
     private static func databaseRoutes(_ host: CouchHost) -> [Route] {
         func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: Self.jsonLimit) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: CouchCall.jsonLimit) { try await body(try await call(host, $0)) }
         }
-        var routes = [
+        let routes = [
             route("GET", "") { try await DatabaseRoutes.information($0) },
             route("POST", "") { try await DocumentRoutes.post($0) },
             Route("PUT", "/:db") { try await DatabaseRoutes.create(host, $0) },
@@ -85,10 +82,24 @@ package struct CouchServer: Sendable {
             route("PUT", "/_revs_limit") { _ in throw CouchError.forbidden("how much history is kept is in the agent's configuration") },
             route("POST", "/_compact") { _ in .couch(202, ["ok": true]) },
         ]
-        for (method, name) in [("POST", "_find"), ("POST", "_explain"), ("GET", "_index"), ("POST", "_index")] {
-            routes.append(route(method, "/" + name) { _ in throw CouchError.notHere(name) })
+        return routes + queryRoutes(host)
+    }
+
+    // MARK: - Queries
+
+    private static func queryRoutes(_ host: CouchHost) -> [Route] {
+        func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
+            Route(method, "/:db" + pattern, bodyLimit: CouchCall.findLimit) { try await body(try await call(host, $0)) }
         }
-        return routes
+        return [
+            route("POST", "/_find") { try await FindAnswer.answer($0) },
+            route("POST", "/_explain") { try await ExplainAnswer.answer($0) },
+            route("GET", "/_index") { try await IndexRoutes.list($0) },
+            route("POST", "/_index") { try await IndexRoutes.create($0) },
+            route("POST", "/_index/_bulk_delete") { try await IndexRoutes.bulkDelete($0) },
+            route("DELETE", "/_index/:ddoc/json/:name") { try await IndexRoutes.delete($0) },
+            route("DELETE", "/_index/_design/:ddoc/json/:name") { try await IndexRoutes.delete($0) },
+        ]
     }
 
     private static func documentRoutes(_ host: CouchHost) -> [Route] {

@@ -42,6 +42,22 @@ enum CouchLimits {
     static let queries = 100
     /// Ids in order that are held at once, twice as many meanwhile.
     static let idsAtOnce = 10_000
+    /// `couchdb_find_bytes`: the body of a query or of an index's definition. It is read as a tree of values, which may be
+    /// forty times as large.
+    static let findBytes = 256 << 10
+    /// Documents that a query asks for, unless it says otherwise. CouchDB's.
+    static let findLimit = 25
+    /// Ids of a selector that are looked up one by one; with more of them the collection is read in order.
+    static let findIDs = 500
+    /// `couchdb_sort_rows`: places in order that a query without an index holds at once, twice as many meanwhile; it looks at all documents again
+    /// for the next ones.
+    static let sortRows = 10_000
+    /// `couchdb_sort_bytes`: of such places. Where they are larger, fewer are held.
+    static let sortBytes = 4 << 20
+    /// `couchdb_index_wait`: milliseconds that a request waits for the index that it makes; it is built in any case.
+    static let indexWait: UInt64 = 20_000
+    /// `couchdb_index_name_bytes`: each of an index's two names.
+    static let indexNameBytes = 1024
     /// `couchdb_revisions`: revisions that one request may ask about.
     static let revisions = 100_000
 }

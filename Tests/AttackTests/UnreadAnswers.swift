@@ -13,6 +13,17 @@ extension Attack {
             testDescription: "_changes with include_docs over 16 MB, on each of 64 connections", bounds: Bounds(milliseconds: 12_000, memory: 120 << 20),
             prepare: { hub in for number in 0..<32 { try await large(hub, "large-\(number)", 512 << 10) } }
         ) { try await get($0, "/main/_changes?include_docs=true", connections: 64) },
+        Attack(
+            testDescription: "_find over 8 MB without an index, sorted, on each of 8 connections", bounds: Bounds(milliseconds: 12_000, memory: 60 << 20),
+            prepare: { hub in for number in 0..<32 { try await large(hub, "large-\(number)", 256 << 10) } }
+        ) {
+            let body = "{\"selector\":{\"text\":{\"$gt\":null}},\"sort\":[\"text\"],\"limit\":1000000}"
+            let head = "POST /main/_find HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+            let probe = try Door.listener.probe($0)
+            var sent = Sent(requests: 8)
+            for _ in 0..<8 { sent.flows.append(try await probe.pour(Array((head + body).utf8))) }
+            return sent
+        },
         Attack(testDescription: "200 feeds with the shortest heartbeat", bounds: Bounds(memory: 40 << 20)) {
             try await get($0, "/main/_changes?feed=continuous&since=now&heartbeat=1", connections: 200)
         },

@@ -4,6 +4,7 @@ import DocumentStore
 import Encodings
 import HTTPServer
 import Interfaces
+import Selectors
 
 /// A blob that came with a request.
 struct ReceivedBlob: Sendable {
@@ -115,6 +116,7 @@ extension HTTPError {
         case let error as StoreError: self = CouchError.from(error)
         case let error as ReplicationError: self = CouchError.from(error)
         case let error as JSONError: self = CouchError.invalidJSON(error)
+        case let error as SelectorError: self = CouchError.query(error.word, error.reason)
         default: self = HTTPError(500, "the request could not be answered")
         }
     }

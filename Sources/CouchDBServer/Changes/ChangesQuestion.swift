@@ -2,6 +2,7 @@ import Documents
 import DocumentStore
 import HTTPServer
 import Interfaces
+import Selectors
 
 /// What a request for `_changes` asks.
 struct ChangesQuestion: Sendable {
@@ -92,7 +93,9 @@ struct ChangesQuestion: Sendable {
             var seen: Set<DocumentID> = []
             ids = list.compactMap { $0.asString.flatMap { try? DocumentID($0) } }.filter { seen.insert($0).inserted }
         case "_design": isEmpty = true
-        case "_selector": throw CouchError.notHere("filter=_selector")
+        case "_selector":
+            guard let selector = body["selector"] else { throw CouchError.badRequest("Selector must be specified in POST payload") }
+            filter = SelectorFilter(selector: try Selector(selector))
         case "_view": throw CouchError.notHere("filter=_view")
         case let name?:
             // `design/PLUGIN`, as CouchDB and Couchbase Lite 1.x name a filter of a design document.

@@ -7,6 +7,7 @@ import Interfaces
 enum CouchError {
     static func badRequest(_ reason: String) -> HTTPError { HTTPError(400, reason) }
     static func query(_ reason: String) -> HTTPError { HTTPError(400, reason, error: "query_parse_error") }
+    static func query(_ word: String, _ reason: String) -> HTTPError { HTTPError(400, reason, error: word) }
     static func missing(_ reason: String = "missing") -> HTTPError { HTTPError(404, reason) }
     static func noDatabase() -> HTTPError { HTTPError(404, "Database does not exist.") }
     static func conflict() -> HTTPError { HTTPError(409, "Document update conflict.") }
@@ -23,6 +24,7 @@ enum CouchError {
         case .bodyTooLarge, .blobTooLarge: HTTPError(413, "\(error)", error: "document_too_large")
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: badRequest("\(error)")
         case .diskFull: HTTPError(507, "\(error)", error: "insufficient_storage")
+        case .tooManyIndexes: forbidden("\(error)")
         case .documentDamaged: HTTPError(500, "the document cannot be read", error: "internal_server_error")
         default: HTTPError(503, "the database cannot be used now", headers: ["Retry-After": "1"])
         }

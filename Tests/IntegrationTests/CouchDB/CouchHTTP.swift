@@ -7,8 +7,8 @@ struct CouchHTTP {
     let probe: HTTPProbe
     var headers: [(String, String)] = [("Accept", "application/json")]
 
-    init(_ agent: AgentProcess, login: String? = nil) throws {
-        probe = .tcp(port: try agent.port("edge"))
+    init(_ agent: AgentProcess, login: String? = nil, port: String = "edge") throws {
+        probe = .tcp(port: try agent.port(port))
         if let login { headers.append(("Authorization", "Basic \(login)")) }
     }
 

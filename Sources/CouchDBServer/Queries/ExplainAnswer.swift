@@ -1,0 +1,39 @@
+import Documents
+import HTTPServer
+import Selectors
+
+/// Answers `_explain`: how a query would be answered, and why not otherwise.
+enum ExplainAnswer {
+    static func answer(_ call: CouchCall) async throws -> HTTPResponse {
+        let question = try FindQuestion(try await call.jsonObject(CouchCall.findLimit))
+        let plan = try await FindPlan(question, call)
+        let name = call.collection.name.isDefault ? call.database.name : "\(call.database.name).\(call.collection.name)"
+        let fields: JSONValue = question.fields.map { .array($0.map { .string($0.text) }) } ?? "all_fields"
+        let candidates = plan.candidates.filter { $0.index.number != plan.indexNumber }.map { candidate -> JSONValue in
+            let reasons: [JSONValue] = [["name": .string(candidate.obstacle ?? "less_overlap")]]
+            return [
+                "index": IndexRoutes.shown(candidate.index),
+                "analysis": ["usable": .bool(candidate.obstacle == nil), "reasons": .array(reasons), "covering": false],
+            ]
+        }
+        var object = JSONObject()
+        object["dbname"] = .string(name)
+        object["index"] = plan.index
+        object["partitioned"] = false
+        object["selector"] = question.selector.json
+        object["opts"] = [
+            "use_index": question.wanted.map { .array([.string($0.design)] + ($0.name.map { [.string($0)] } ?? [])) } ?? [],
+            "bookmark": .string(question.bookmark?.text ?? Bookmark.none), "limit": .int(question.limit), "skip": .int(question.skip),
+            "sort": question.sort.json, "fields": fields, "conflicts": .bool(question.withConflicts),
+            "execution_stats": .bool(question.withStatistics), "allow_fallback": .bool(question.allowsFallback),
+        ]
+        object["limit"] = .int(question.limit)
+        object["skip"] = .int(question.skip)
+        object["fields"] = fields
+        object["covering"] = false
+        object["mrargs"] = ["direction": question.sort.isDescending ? "rev" : "fwd"]
+        object["index_candidates"] = .array(candidates)
+        if !plan.warnings.isEmpty { object["warning"] = .string(plan.warnings.joined(separator: "\n")) }
+        return .couch(200, .object(object))
+    }
+}

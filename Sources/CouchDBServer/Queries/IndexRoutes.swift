@@ -1,0 +1,151 @@
+import Digests
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import Selectors
+
+/// `_index`: indexes are listed, made and removed.
+enum IndexRoutes {
+    /// What is used where no index serves.
+    static let allDocuments: JSONValue = ["ddoc": nil, "name": "_all_docs", "type": "special", "def": ["fields": [["_id": "asc"]]]]
+
+    static func shown(_ index: FieldIndex) -> JSONValue {
+        ["ddoc": .string(index.design), "name": .string(index.name), "type": "json", "partitioned": false, "def": index.definition.json]
+    }
+
+    static func list(_ call: CouchCall) async throws -> HTTPResponse {
+        let collection = call.collection
+        let indexes = try await call.database.read { try $0.fieldIndexes(collection) }
+        if indexes.contains(where: { !$0.isReady }) { tend(call) }
+        let all = [allDocuments] + indexes.map(shown)
+        let rest = all.dropFirst(try call.query.number("skip") ?? 0).prefix(try call.query.number("limit") ?? all.count)
+        return .couch(200, ["total_rows": .int(all.count), "indexes": .array(Array(rest))])
+    }
+
+    // MARK: - Making
+
+    static func create(_ call: CouchCall) async throws -> HTTPResponse {
+        try await requireRights(call)
+        let object = try await call.jsonObject(CouchCall.findLimit)
+        var definition: IndexDefinition?
+        var names = IndexNames()
+        for member in object.members {
+            switch member.key {
+            case "index": definition = try IndexDefinition(member.value)
+            case "name": names.name = try text(member.value)
+            case "ddoc": names.design = IndexNames.design(try text(member.value))
+            case "type":
+                guard member.value.asString == "json" else {
+                    throw CouchError.query("invalid_index", "Invalid type for index: \(member.value.text); \"json\" is what there is here")
+                }
+            case "partitioned":
+                guard member.value.asBool == false else { throw CouchError.notHere("a partitioned index") }
+            case "w": break
+            default: throw CouchError.query("invalid_key", "Invalid key \(JSONValue.string(member.key).text) for this request.")
+            }
+        }
+        guard let definition else { throw CouchError.query("missing_required_key", "Missing required key: index") }
+        let (design, name) = names.complete(definition)
+        let collection = call.collection
+        let isNew = try await call.database.write { try $0.createIndex(collection, design: design, name: name, definition) }
+        try await build(call, design, name)
+        return .couch(200, ["result": isNew ? "created" : "exists", "id": .string(design), "name": .string(name)])
+    }
+
+    private static func text(_ value: JSONValue) throws(HTTPError) -> String {
+        guard let text = value.asString else { throw CouchError.query("invalid_string", "Invalid string: \(value.text)") }
+        guard !text.utf8.isEmpty else { throw CouchError.query("invalid_empty_string", "Index name or ddoc cannot be empty string") }
+        guard text.utf8.count <= CouchLimits.indexNameBytes else {
+            throw CouchError.query("invalid_string", "the name has \(text.utf8.count) bytes, more than couchdb_index_name_bytes = \(CouchLimits.indexNameBytes)")
+        }
+        return text
+    }
+
+    /// An index is everybody's, and costs everybody's writes: as design documents, of which it is a part in CouchDB.
+    private static func requireRights(_ call: CouchCall) async throws {
+        try call.requireWriting()
+        var mayReadAll = call.peer.pushFilter == nil
+        if let peer = call.peer.channelPeer {
+            try await DocumentReading(call: call).prepare()
+            let collection = call.collection
+            let hasAll = try await call.database.read { try $0.channelAccess(collection, of: peer).channels.contains("*") }
+            mayReadAll = mayReadAll && hasAll
+        }
+        guard mayReadAll else { throw CouchError.forbidden("indexes are made and removed by users who may read everything") }
+    }
+
+    /// Has what is to be done with indexes done, whoever waits for it.
+    static func tend(_ call: CouchCall) {
+        let (database, logger) = (call.database, call.host.logger)
+        call.host.environment.task {
+            do { try await database.tendIndexes() } catch StoreError.closed {} catch {
+                logger.warning("an index waits to be built: \(error)", metadata: ["database": "\(database.name)"])
+            }
+        }
+    }
+
+    /// Until it can be used, or a while is over: the rest is built without anybody who waits.
+    private static func build(_ call: CouchCall, _ design: String, _ name: String) async throws {
+        tend(call)
+        let (collection, time) = (call.collection, call.host.environment.time)
+        let start = time.monotonicNanoseconds()
+        while time.monotonicNanoseconds() - start < CouchLimits.indexWait * 1_000_000 {
+            let indexes = try await call.database.read { try $0.fieldIndexes(collection) }
+            let index = indexes.first { $0.design.utf8.elementsEqual(design.utf8) && $0.name.utf8.elementsEqual(name.utf8) }
+            if index?.isReady ?? true { return }
+            try await time.sleep(nanoseconds: 20_000_000)
+        }
+    }
+
+    // MARK: - Removing
+
+    static func delete(_ call: CouchCall) async throws -> HTTPResponse {
+        try await requireRights(call)
+        let design = IndexNames.design(try call.request.parameters.require("ddoc"))
+        let (name, collection) = (try call.request.parameters.require("name"), call.collection)
+        guard try await call.database.write({ try $0.dropIndex(collection, design: design, name: name) }) else { throw CouchError.missing() }
+        tend(call)
+        return .couch(200, ["ok": true])
+    }
+
+    /// All indexes of each design document.
+    static func bulkDelete(_ call: CouchCall) async throws -> HTTPResponse {
+        try await requireRights(call)
+        let object = try await call.jsonObject(CouchCall.findLimit)
+        guard let items = object["docids"]?.asArray else { throw CouchError.query("missing_required_key", "Missing required key: docids") }
+        let designs = items.compactMap(\.asString)
+        guard designs.count == items.count, designs.count <= CouchLimits.queries else {
+            throw CouchError.query("invalid_bulk_docs", "Bulk Delete requires an array of at most couchdb_queries (\(CouchLimits.queries)) non-null docids.")
+        }
+        var (success, fail): ([JSONValue], [JSONValue]) = ([], [])
+        let collection = call.collection
+        for text in designs {
+            let design = IndexNames.design(text)
+            let isGone = try await call.database.write { transaction in
+                var isGone = false
+                for index in try transaction.fieldIndexes(collection) where index.design.utf8.elementsEqual(design.utf8) {
+                    isGone = try transaction.dropIndex(collection, design: design, name: index.name) || isGone
+                }
+                return isGone
+            }
+            if isGone { success.append(["id": .string(design), "ok": true]) } else { fail.append(["id": .string(design), "error": "not_found"]) }
+        }
+        tend(call)
+        return .couch(200, ["success": .array(success), "fail": .array(fail)])
+    }
+}
+
+/// The two names of an index: of a design document, and within it.
+struct IndexNames {
+    var design: String?
+    var name: String?
+
+    static func design(_ text: String) -> String { text.utf8.starts(with: "_design/".utf8) ? text : "_design/\(text)" }
+
+    /// Names that were not given are made of the definition, so that the same index is not made twice.
+    func complete(_ definition: IndexDefinition) -> (design: String, name: String) {
+        let digest = Hex.encode(SHA1.hash(definition.json.canonicalBytes()))
+        return (design ?? "_design/\(digest)", name ?? digest)
+    }
+}
