@@ -147,7 +147,7 @@ let package = Package(
             name: "nightjar-bench",
             dependencies: [
                 "BLIP", "CSQLite", "CSystemLua", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost", "Replication",
-                "TLS", "Transport",
+                "Selectors", "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -17,6 +17,7 @@ struct AllCommand: AsyncParsableCommand {
             ("push", { try await PushScenario(documents: documents, rounds: rounds).run($0) }),
             ("push-filter", { try await PushFilterScenario(documents: documents, rounds: rounds).run($0) }),
             ("filter", { _ in try FilterScenario(calls: quick ? 30_000 : 300_000).run() }),
+            ("find", { try await FindScenario(documents: documents, queries: documents / 50, rounds: rounds).run($0) }),
             ("resolver", { _ in try ResolverScenario(calls: quick ? 300 : 3_000, plugins: try agent.pluginsPath()).run() }),
             ("reload", { try await ReloadScenario(seconds: quick ? 3 : 20).run($0) }),
             ("reload-storm", { try await ReloadStormScenario(reloads: quick ? 100 : 1_000).run($0) }),

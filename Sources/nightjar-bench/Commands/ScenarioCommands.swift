@@ -55,6 +55,20 @@ struct FilterCommand: AsyncParsableCommand {
     }
 }
 
+struct FindCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "find", abstract: "Queries with an index and without, against raw SQLite with json_extract.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 100_000
+    @Option var queries = 2_000
+    @Option var rounds = 5
+
+    func run() async throws {
+        try await common.report { try await FindScenario(documents: documents, queries: queries, rounds: rounds).run($0) }
+    }
+}
+
 struct MillionCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "million", abstract: "Speed over the last tenth of a million documents, against the first tenth.")
