@@ -103,7 +103,7 @@ struct AdminDoorTests {
         }
         #expect(has("agent", "started", "", "ready"), "\(outcome)")
         #expect(has("night-shift", "POST /api/reload", "", "200"), "\(outcome)")
-        #expect(has("", "POST /api/reload", "admin port", "403"), "\(outcome)")
+        #expect(has("grafana", "POST /api/reload", "admin port", "403"), "\(outcome)")
         #expect(has("", "login", "admin port", "401"), "\(outcome)")
         #expect(has("ada", "login", "listener edge", "refused"), "\(outcome)")
         #expect(has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "200"), "\(outcome)")
