@@ -17,11 +17,8 @@ struct AdminAuditing: Sendable {
             let response = try await respond()
             note("\(response.status)")
             return response
-        } catch let error as HTTPError {
-            note("\(error.status)")
-            throw error
         } catch {
-            note("failed")
+            note("\((error as? HTTPError ?? AdminListener.explain(error)).status)")
             throw error
         }
     }
