@@ -24,7 +24,7 @@ struct AdminDoorTests {
 
     private static func start() async throws -> AgentProcess {
         let folder = try TemporaryFolder()
-        try folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) if p == 'right' then return { name = n } end end }\n")
+        try folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) return p == 'right' and { name = n } end }\n")
         return try await AgentProcess.start(configuration, in: folder)
     }
 
@@ -90,7 +90,7 @@ struct AdminDoorTests {
             let login = try await HTTPProbe.tcp(port: try agent.port("edge")).get("/main/x", headers: [("Authorization", "Basic YWRhOndyb25n")])
             #expect(login.status == 401)
         }
-        try agent.folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) return nil end }\n")
+        try agent.folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) return false end }\n")
         try await eventually("the plugin is changed") { try await agent.command("audit", "--json").output.contains("plugin changed") }
 
         let outcome = try await agent.command("audit", "--json")
@@ -103,10 +103,10 @@ struct AdminDoorTests {
         }
         #expect(has("agent", "started", "", "ready"), "\(outcome)")
         #expect(has("night-shift", "POST /api/reload", "", "200"), "\(outcome)")
-        #expect(has("", "POST /api/reload", "admin port", "403"), "\(outcome)")
+        #expect(has("grafana", "POST /api/reload", "admin port", "403"), "\(outcome)")
         #expect(has("", "login", "admin port", "401"), "\(outcome)")
         #expect(has("ada", "login", "listener edge", "refused"), "\(outcome)")
-        #expect(has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "200"), "\(outcome)")
+        #expect(has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "200") && has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "404"), "\(outcome)")
         #expect(has("plugins folder", "plugin changed", "users", " to "), "\(outcome)")
         // A thousand documents are not a thousand lines, and one who guesses does not push the rest out.
         #expect(entries.count { $0["action"]?.asString?.hasPrefix("PUT ") == true } == 1)

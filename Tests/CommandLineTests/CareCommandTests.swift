@@ -75,7 +75,7 @@ struct CareCommandTests {
     func compact(_ place: Place) async throws {
         let documents = try await Documents.at(place)
         let pad = String(repeating: "x", count: 200_000)
-        let put = try await documents.run("doc", "put", "main", "large", "{\"pad\":\"\(pad)\"}", "--json")
+        let put = try await documents.run("doc", "put", "main", "large", "--json", input: .text("{\"pad\":\"\(pad)\"}"))
         let revision = try #require(try put.json["rev"]?.asString)
         #expect(try await documents.run("doc", "rm", "main", "large", "--rev", revision).status == 0)
         let outcome = try await documents.run("compact", "main")

@@ -30,7 +30,7 @@ struct DeploymentTests {
             """, in: folder)
         _ = try await edge.put("main", "good", "{}")
         _ = try await edge.put("main", "bad", #"{"bad":true}"#)
-        try await eventually("both were judged") 
+        try await eventually("both were judged") {
             let status = try await edge.replicator("hub")
             return status["held"] == 1 && status["pushed"] == 1
         }

@@ -63,7 +63,7 @@ struct DoctorTests {
     @Test("a peer that lets us in is ok, and one that wants another password is wrong with its remedy")
     func login() async throws {
         let folder = try TemporaryFolder()
-        try folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) if p == 'right' then return { name = n } end end }\n")
+        try folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) return p == 'right' and { name = n } end }\n")
         let hub = try await AgentProcess.start(
             "data: data\nplugins: plugins\ndatabases: { main: {} }\nlisteners: [ { name: edge, databases: [ main ], port: 0, interface: 127.0.0.1, disable_tls: true, authenticator: users } ]\n",
             in: folder)

@@ -20,11 +20,11 @@ struct SupportBundleTests {
           - { name: edge, databases: [ main ], port: 0, interface: 127.0.0.1, disable_tls: true, authenticator: { plugin: users, params: { key: params-0x17, more: { inner: [ nested-0x7D ] } } } }
         replicators:   # comment-0x28
           - { name: basic, database: main, target: "ws://127.0.0.1:9/main", continuous: true, authenticator: { username: ada, password: password-0xB2 }, headers: { X-Key: header-0xC3 } }
-          - { name: bearer, database: main, target: "ws://127.0.0.1:9/main", continuous: true, authenticator: { bearer: bearer-0xD4 } }
-          - { name: session, database: main, target: "ws://127.0.0.1:9/main", continuous: true, authenticator: { session: session-0xE5 } }
-          - { name: proxied, database: main, target: "ws://127.0.0.1:9/main", continuous: true, proxy: { url: "http://127.0.0.1:9", username: u, password: proxy-0xF6 } }
-          - { name: env, database: main, target: "ws://127.0.0.1:9/main", continuous: true, authenticator: { username: ada, password: "${NIGHTJAR_TEST_SECRET}" } }
-          - { name: file, database: main, target: "ws://127.0.0.1:9/main", continuous: true, authenticator: { username: ada, password: "${file:\(folder.path("hub.secret"))}" } }
+          - { name: bearer, database: main, target: "ws://127.0.0.1:9/bearer", continuous: true, authenticator: { bearer: bearer-0xD4 } }
+          - { name: session, database: main, target: "ws://127.0.0.1:9/session", continuous: true, authenticator: { session: session-0xE5 } }
+          - { name: proxied, database: main, target: "ws://127.0.0.1:9/proxied", continuous: true, proxy: { url: "http://127.0.0.1:9", username: u, password: proxy-0xF6 } }
+          - { name: env, database: main, target: "ws://127.0.0.1:9/env", continuous: true, authenticator: { username: ada, password: "${NIGHTJAR_TEST_SECRET}" } }
+          - { name: file, database: main, target: "ws://127.0.0.1:9/file", continuous: true, authenticator: { username: ada, password: "${file:\(folder.path("hub.secret"))}" } }
           - { name: program, database: main, target: "exec:true --password argument-0x5B", continuous: true }
 
         """

@@ -51,10 +51,7 @@ struct AdminAccess: Sendable {
             throw HTTPError(403, "a page of another site may not use the admin API (Sec-Fetch-Site: \(site))")
         }
         if tokens.isEmpty { return .holder(name: "anybody on this machine", .edit) }
-        let shown = Array((request.headers.first("Authorization") ?? "").utf8)
-        // All are compared, so that the time does not tell which.
-        let holders = tokens.filter { constantTimeEquals(shown, Array("Bearer \($0.secret)".utf8)) }
-        if let holder = holders.first {
+        if let holder = holder(request) {
             let needed = AdminRole.needed(request.method, request.path)
             guard holder.role.covers(needed) else {
                 throw HTTPError(
@@ -67,9 +64,16 @@ struct AdminAccess: Sendable {
         if isOpen, ["GET", "HEAD"].contains(request.method) { return .everybody }
         throw HTTPError(
             401,
-            "\(shown.isEmpty ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" with admin.token of the agent's "
+            "\(request.headers.first("Authorization") == nil ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" with admin.token of the agent's "
                 + "configuration; the agent's own user needs none on DATA/admin.sock",
             headers: ["WWW-Authenticate": "Bearer"])
+    }
+
+    /// Whose token a request shows.
+    func holder(_ request: HTTPRequest) -> Token? {
+        let shown = Array((request.headers.first("Authorization") ?? "").utf8)
+        // All are compared, so that the time does not tell which.
+        return tokens.filter { constantTimeEquals(shown, Array("Bearer \($0.secret)".utf8)) }.first
     }
 
     /// The loopback names, the configured address, and the address that the client reached: nobody can make a name of his own equal to it.

@@ -47,7 +47,7 @@ struct AdminListener: Service {
     }
 
     /// `{"error": …, "reason": …}` with the status that fits.
-    private static func explain(_ error: any Error) -> HTTPError {
+    static func explain(_ error: any Error) -> HTTPError {
         switch error {
         case let error as AgentError:
             switch error.kind {

@@ -79,7 +79,7 @@ public struct AdminServer: Sendable {
         return { request in
             let level: AdminAccess.Level
             do throws(HTTPError) { level = try access.check(request) } catch {
-                auditing.note(request, refusedBy: error)
+                auditing.note(request, by: access.holder(request)?.name ?? "", refusedBy: error)
                 throw error
             }
             switch level {

@@ -17,22 +17,19 @@ struct AdminAuditing: Sendable {
             let response = try await respond()
             note("\(response.status)")
             return response
-        } catch let error as HTTPError {
-            note("\(error.status)")
-            throw error
         } catch {
-            note("failed")
+            note("\((error as? HTTPError ?? AdminListener.explain(error)).status)")
             throw error
         }
     }
 
     /// Records who was not let in, or may not do what was asked for.
-    func note(_ request: HTTPRequest, refusedBy error: HTTPError) {
+    func note(_ request: HTTPRequest, by who: String, refusedBy error: HTTPError) {
         guard [401, 403].contains(error.status) else { return }
         if error.status == 401 { logins.note(RefusedLogins.adminPort) }
         let action = error.status == 401 ? "login" : Self.action(request).text
         log.note(
-            .init(who: "", from: Self.host(request.connection.remoteAddress), action: action, target: "admin port", outcome: "\(error.status)"), isFolded: true)
+            .init(who: who, from: Self.host(request.connection.remoteAddress), action: action, target: "admin port", outcome: "\(error.status)"), isFolded: true)
     }
 
     /// Documents come by the thousand: they are told by their database, once a minute.

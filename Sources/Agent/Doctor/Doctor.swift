@@ -59,7 +59,7 @@ package struct Doctor: Sendable {
     ///
     /// - Parameter peers: names are looked up and connections made.
     package func examine(peers: Bool = true) async -> [Finding] {
-        var findings = time() + disk()
+        var findings = clock() + disk()
         findings += certificates()
         for listener in settings.listeners { findings += place(of: listener) }
         if peers { for replicator in settings.replicators { findings += await peer(replicator) } }
@@ -71,7 +71,7 @@ package struct Doctor: Sendable {
     /// `earliest_time`: before 2026 no clock of this program is right.
     private static let earliestTime: Int64 = 1_767_225_600
 
-    private func time() -> [Finding] {
+    private func clock() -> [Finding] {
         let now = environment.time.wallSeconds()
         let shown = Timestamp.format(now)
         let mend = "set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony"

@@ -60,29 +60,24 @@ extension Database {
         let source = self.folder
         let name = name
         let now = blobs.now
+        // One that is there already is somebody else's.
+        try await blobs.perform { blobs in try StoreError.ofFiles { () throws(FileError) in try blobs.files.makeFolder(folder) } }
         do {
-            try await blobs.perform { blobs in
-                try StoreError.ofFiles { () throws(FileError) in
-                    try blobs.files.makeFolder(folder)
-                    try blobs.files.makeFolder(folder + "/blobs")
-                }
+            let (digests, documents) = try await blobs.perform { blobs in
+                try StoreError.ofFiles { () throws(FileError) in try blobs.files.makeFolder(folder + "/blobs") }
                 try Copying.vacuum(source + "/db.sqlite3", into: folder + "/db.sqlite3")
+                return try Copying.contents(folder + "/db.sqlite3")
             }
-        } catch {
-            if case StoreError.folder? = error as? StoreError { throw error }
-            await discardBackup(folder)
-            throw error
-        }
-        do {
-            let (digests, documents) = try await blobs.perform { _ in try Copying.contents(folder + "/db.sqlite3") }
             for digest in digests { try await blobs.perform { try Copying.blob(digest, from: $0.path(digest), to: "\(folder)/blobs/\(digest.hex)", $0.files) } }
             return try await blobs.perform { blobs in
+                try StoreError.ofFiles { () throws(FileError) in try blobs.files.open(folder + "/db.sqlite3", .read).sync() }
                 let (sha256, bytes) = try Copying.sum(folder + "/db.sqlite3", blobs.files)
                 let facts = BackupFacts(database: name, madeAt: now, documents: documents, blobs: digests.count, bytes: bytes, sha256: sha256)
                 try Copying.write(facts.json.serialize(), to: "\(folder)/\(BackupFacts.fileName)", blobs.files)
                 try StoreError.ofFiles { () throws(FileError) in
                     try blobs.files.syncFolder(folder + "/blobs")
                     try blobs.files.syncFolder(folder)
+                    try blobs.files.syncFolder(folder + "/..")
                 }
                 return facts
             }

@@ -2,6 +2,7 @@ import Digests
 import Documents
 import Encodings
 import Environment
+import Glibc
 import SQLite
 
 /// The steps of backup and restore. They block.
@@ -109,7 +110,7 @@ enum Copying {
     static func verify(
         _ digest: BlobDigest, _ path: String, _ files: any FileSystem, _ body: ([UInt8]) throws(StoreError) -> Void = { _ in }
     ) throws(StoreError) {
-        guard files.size(path) != nil else { throw .blobMissing(digest: digest.text) }
+        guard files.size(path) != nil else { throw .folder(path: path, errno: ENOENT, detail: "a blob that documents name is missing") }
         let hasher = SHA1Hasher()
         try each(path, files) { (piece) throws(StoreError) in
             hasher.update(piece)

@@ -86,8 +86,18 @@ enum ManualPages {
 
     private static func words(_ value: JSONValue?) -> String { escaped(value?.asString ?? "") }
 
+    /// Whatever the terminal of whoever reads it can show.
+    private static func ascii(_ text: String) -> String {
+        text.unicodeScalars.reduce(into: "") { text, scalar in
+            if scalar.isASCII { text.unicodeScalars.append(scalar) } else {
+                let digits = String(scalar.value, radix: 16, uppercase: true)
+                text += "\\[u\(String(repeating: "0", count: max(0, 4 - digits.utf8.count)))\(digits)]"
+            }
+        }
+    }
+
     private static func escaped(_ text: String) -> String {
-        text.replacing("\\", with: "\\e").replacing("-", with: "\\-").split(separator: "\n", omittingEmptySubsequences: false).map { line in
+        ascii(text.replacing("\\", with: "\\e").replacing("-", with: "\\-")).split(separator: "\n", omittingEmptySubsequences: false).map { line in
             line.hasPrefix(".") || line.hasPrefix("'") ? "\\&\(line)" : String(line)
         }.joined(separator: "\n")
     }
