@@ -200,7 +200,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("Agents of different opinions lose nothing, whatever is edited, ended and decided in between", arguments: 0..<120)
+    @Test("Agents of different opinions lose nothing, whatever is edited, ended and decided in between", arguments: 0..<60)
     func opinions(_ seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let opinions: [TestResolver?] = [nil, Self.local, Self.remote, Self.merging, Self.failing]
