@@ -57,6 +57,26 @@ extension CouchDialect {
         return !livesOn || tree.leaves.contains { !$0.isDeleted && $0.revision != leaf }
     }
 
+    /// Notes which leaves of these documents are deleted: the winner is the greatest that is not.
+    func noteDeletions(_ found: [FoundRevision]) async throws {
+        let several = state.withLock { state -> [(DocumentID, Set<RevisionID>)] in
+            for case .document(let document) in found where document.isDeleted { _ = state.branches[document.id]?.deleted.insert(document.revision) }
+            guard !state.branches.isEmpty else { return [] }
+            return found.compactMap { each in
+                guard case .document(let document) = each, let row = state.branches[document.id]?.row, row.count > 1 else { return nil }
+                return (document.id, row)
+            }
+        }
+        guard !several.isEmpty, let collection = database.collection(collection) else { return }
+        let deleted = try await database.read { transaction in
+            try several.map { id, row in
+                let tree = try transaction.tree(collection, id)
+                return (id, row.filter { tree?.isDeleted($0) == true })
+            }
+        }
+        state.withLock { state in for (id, leaves) in deleted { state.branches[id]?.deleted.formUnion(leaves) } }
+    }
+
     /// What was given up of a document, and for what.
     private struct Decision: Sendable {
         var id: DocumentID
@@ -156,5 +176,5 @@ extension CouchDialect {
 
 extension FoundDocument {
     /// A deletion, but not that of the document as the peer's row has it: one of several leaves, or one that came after the row.
-    func endsOnlyBranch(_ row: OfferedRow) -> Bool { isDeleted && (row.sequence.isOfBranch || revision != row.revision) }
+    func endsOnlyBranch(_ row: OfferedRow) -> Bool { isDeleted && (!row.isDeletion || row.sequence.isOfBranch || revision != row.revision) }
 }
