@@ -50,17 +50,20 @@ extension CouchDialect {
     ///
     /// - Parameter livesOn: the peer has another leaf, so that the last one here is not ended.
     func endsBranch(_ document: FoundDocument, livesOn: Bool) async throws -> Bool {
-        if let parent = document.history.first { state.withLock { _ = $0.branches[document.id]?.ended.insert(parent) } }
         guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, document.id) }),
             let leaf = document.history.first(where: { tree.contains($0) }), tree.isLeaf(leaf), tree.isDeleted(leaf) == false
         else { return false }
         return !livesOn || tree.leaves.contains { !$0.isDeleted && $0.revision != leaf }
     }
 
-    /// Notes which leaves of these documents are deleted: the winner is the greatest that is not.
+    /// Notes which leaves of these documents are deleted, before any of them is taken: the winner is the greatest that is not, and it follows
+    /// those that ended.
     func noteDeletions(_ found: [FoundRevision]) async throws {
         let several = state.withLock { state -> [(DocumentID, Set<RevisionID>)] in
-            for case .document(let document) in found where document.isDeleted { _ = state.branches[document.id]?.deleted.insert(document.revision) }
+            for case .document(let document) in found where document.isDeleted {
+                state.branches[document.id]?.deleted.insert(document.revision)
+                if let parent = document.history.first { state.branches[document.id]?.ended.insert(parent) }
+            }
             guard !state.branches.isEmpty else { return [] }
             return found.compactMap { each in
                 guard case .document(let document) = each, let row = state.branches[document.id]?.row, row.count > 1 else { return nil }
