@@ -28,7 +28,8 @@ extension CouchDialect {
         guard !seen.isEmpty else { return }
         state.withLock { $0.writes += 1 }
         run { dialect in
-            for id in seen { try await dialect.endLosers(of: id) }
+            let decisions = try await dialect.decisions(about: seen)
+            for decision in decisions { try await dialect.endLosers(of: decision) }
         } finally: { $0.writes -= 1 }
     }
 
@@ -49,25 +50,89 @@ extension CouchDialect {
     ///
     /// - Parameter livesOn: the peer has another leaf, so that the last one here is not ended.
     func endsBranch(_ document: FoundDocument, livesOn: Bool) async throws -> Bool {
-        if let parent = document.history.first { state.withLock { _ = $0.branches[document.id]?.ended.insert(parent) } }
         guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, document.id) }),
             let leaf = document.history.first(where: { tree.contains($0) }), tree.isLeaf(leaf), tree.isDeleted(leaf) == false
         else { return false }
         return !livesOn || tree.leaves.contains { !$0.isDeleted && $0.revision != leaf }
     }
 
-    private func endLosers(of id: DocumentID) async throws {
-        guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, id) }),
-            let winner = tree.winner
-        else { return }
-        let given = state.withLock { state in
-            (state.branches[id]?.leaves ?? [:]).filter { leaf, standing in
-                guard standing == .here || standing == .lost, leaf != winner.revision, !tree.isAncestor(leaf, of: winner.revision) else { return false }
-                // The turn of one that is still a branch here comes; one that is deleted has ended.
-                return !tree.isLeaf(leaf) && (winner.isDeleted || leaf < winner.revision)
-            }.keys.sorted()
+    /// Notes which leaves of these documents are deleted, before any of them is taken: the winner is the greatest that is not, and it follows
+    /// those that ended.
+    func noteDeletions(_ found: [FoundRevision]) async throws {
+        let several = state.withLock { state -> [(DocumentID, Set<RevisionID>)] in
+            for case .document(let document) in found where document.isDeleted {
+                state.branches[document.id]?.deleted.insert(document.revision)
+                if let parent = document.history.first { state.branches[document.id]?.ended.insert(parent) }
+            }
+            guard !state.branches.isEmpty else { return [] }
+            return found.compactMap { each in
+                guard case .document(let document) = each, let row = state.branches[document.id]?.row, row.count > 1 else { return nil }
+                return (document.id, row)
+            }
         }
-        guard !given.isEmpty else { return }
+        guard !several.isEmpty, let collection = database.collection(collection) else { return }
+        let deleted = try await database.read { transaction in
+            try several.map { id, row in
+                let tree = try transaction.tree(collection, id)
+                return (id, row.filter { tree?.isDeleted($0) == true })
+            }
+        }
+        state.withLock { state in for (id, leaves) in deleted { state.branches[id]?.deleted.formUnion(leaves) } }
+    }
+
+    /// What was given up of a document, and for what.
+    private struct Decision: Sendable {
+        var id: DocumentID
+        var winner: RevisionTree.Leaf
+        var given: [RevisionID]
+    }
+
+    private func decisions(about ids: [DocumentID]) async throws -> [Decision] {
+        guard let collection = database.collection(collection) else { return [] }
+        let trees = try await database.read { transaction in try ids.map { try transaction.tree(collection, $0) } }
+        var decisions: [Decision] = []
+        for case (let id, let tree?) in zip(ids, trees) {
+            guard let winner = tree.winner else { continue }
+            let given = state.withLock { state in
+                (state.branches[id]?.leaves ?? [:]).filter { leaf, standing in
+                    guard standing == .here || standing == .lost, leaf != winner.revision, !tree.isAncestor(leaf, of: winner.revision) else { return false }
+                    // The turn of one that is still a branch here comes; one that is deleted has ended.
+                    return !tree.isLeaf(leaf) && (winner.isDeleted || leaf < winner.revision)
+                }.keys.sorted()
+            }
+            if !given.isEmpty { decisions.append(Decision(id: id, winner: winner, given: given)) }
+        }
+        return try await theirs(decisions)
+    }
+
+    /// Those of which the peer has what won, with what it has of what was given up. The others' turn comes when what won is pushed: without it
+    /// the peer would be left with nothing.
+    private func theirs(_ decisions: [Decision]) async throws -> [Decision] {
+        guard !decisions.isEmpty else { return [] }
+        var question = JSONObject()
+        question.members = decisions.map { decision in
+            .init(key: decision.id.text, value: .array((decision.given + [decision.winner.revision]).map { .string($0.text) }))
+        }
+        let answer = try await askJSON("POST", "/_revs_diff", .object(question)).asObject ?? JSONObject()
+        return decisions.compactMap { decision in
+            let missing = Set((answer[decision.id.text]?["missing"]?.asArray ?? []).compactMap(\.asString))
+            guard !missing.contains(decision.winner.revision.text) else {
+                give(decision)
+                return nil
+            }
+            var decision = decision
+            decision.given.removeAll { missing.contains($0.text) }
+            return decision.given.isEmpty ? nil : decision
+        }
+    }
+
+    /// There is no use any more in fetching what was given up.
+    private func give(_ decision: Decision) {
+        state.withLock { state in for leaf in decision.given { state.branches[decision.id]?.leaves[leaf] = .lost } }
+    }
+
+    private func endLosers(of decision: Decision) async throws {
+        let (id, winner, given) = (decision.id, decision.winner, decision.given)
         let open = PercentEncoding.encode(JSONValue.array((given + [winner.revision]).map { .string($0.text) }).text)
         let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))
@@ -79,8 +144,7 @@ extension CouchDialect {
         let losers = found.filter { !$0.isDeleted && given.contains($0.revision) }
         let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
         if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await takeUp(losers, insteadOf: winner.revision) }
-        state.withLock { state in for leaf in given { state.branches[id]?.leaves[leaf] = .lost } }
-        // Without what won the others would be all that the peer has: their turn comes when that is pushed.
+        give(decision)
         guard pushes, !won.isEmpty else { return }
         for loser in losers { try await end(loser) }
     }
@@ -115,5 +179,5 @@ extension CouchDialect {
 
 extension FoundDocument {
     /// A deletion, but not that of the document as the peer's row has it: one of several leaves, or one that came after the row.
-    func endsOnlyBranch(_ row: OfferedRow) -> Bool { isDeleted && (row.sequence.isOfBranch || revision != row.revision) }
+    func endsOnlyBranch(_ row: OfferedRow) -> Bool { isDeleted && (!row.isDeletion || row.sequence.isOfBranch || revision != row.revision) }
 }

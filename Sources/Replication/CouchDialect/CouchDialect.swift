@@ -55,11 +55,15 @@ final class CouchDialect: RequestingDialect, Sendable {
         var leaves: [RevisionID: Leaf] = [:]
         /// Those of the peer's last row.
         var row: Set<RevisionID> = []
-        /// Leaves that others ended.
+        /// Leaves that others ended, and the tombstones that ended them.
         var ended: Set<RevisionID> = []
+        var deleted: Set<RevisionID> = []
 
         /// It was given up here, or is from here: there is no use in fetching it.
         func isOver(_ leaf: RevisionID) -> Bool { leaves[leaf] == .lost || leaves[leaf] == .end }
+
+        /// The peer has a greater leaf that is not deleted.
+        func isLoser(_ leaf: RevisionID) -> Bool { row.contains { leaf < $0 && leaves[$0] != .end && !deleted.contains($0) } }
     }
 
     struct State {

@@ -198,7 +198,7 @@ extension CouchDialect {
         guard case .arrived(var received) = event else { return event }
         if let known {
             let others = known.row.filter { !known.isOver($0) && $0 != document.revision }
-            received.branches = PeerBranches(isLoser: wanted.row.sequence.isOfBranch, others: others, ended: known.ended.subtracting(document.history))
+            received.branches = PeerBranches(isLoser: known.isLoser(document.revision), others: others, ended: known.ended.subtracting(document.history))
         }
         if document.endsOnlyBranch(wanted.row) {
             var branches = received.branches ?? PeerBranches(isLoser: true)
@@ -212,6 +212,7 @@ extension CouchDialect {
     private func take(_ found: [FoundRevision], for wanted: [WantedRevision], bytes: Int) async throws {
         state.withLock { $0.bytesAtHand += bytes }
         defer { state.withLock { $0.bytesAtHand -= bytes } }
+        try await noteDeletions(found)
         var open: [DocumentID: [WantedRevision]] = Dictionary(grouping: wanted, by: \.row.id)
         var events: [DialectEvent] = []
         var attached: [(FoundDocument, WantedRevision)] = []

@@ -26,11 +26,11 @@ struct FeedAnswer {
             last = sequence.feedText
             // Design documents are the peer's own programs.
             guard let id = try? DocumentID(text) else { continue }
-            let leaves = (row["changes"]?.asArray ?? []).compactMap { $0["rev"]?.asString.flatMap { try? RevisionID($0) } }
+            // In an order of our own: PouchDB has tombstones of a higher generation before the winner.
+            let leaves = (row["changes"]?.asArray ?? []).compactMap { $0["rev"]?.asString.flatMap { try? RevisionID($0) } }.sorted(by: >)
             // Then the winner is, and with it every leaf.
             let isDeleted = row["deleted"]?.asBool == true
-            // The winner stands first. Each leaf has a place of its own; the row is done with its last, the winner, and until then the feed
-            // goes on behind the row before.
+            // Each leaf has a place of its own; the row is done with its last, and until then the feed goes on behind the row before.
             for (index, leaf) in leaves.enumerated().reversed() {
                 let place = index == 0 ? sequence : RemoteSequence(behind: before, index, in: sequence)
                 rows.append(OfferedRow(sequence: place, id: id, revision: leaf, flags: isDeleted ? 1 : 0, bodySize: 0))
@@ -55,7 +55,7 @@ extension RemoteSequence {
         self.init(json: JSONValue.string("\(before)~\(index)~\(row.feedText)").text)
     }
 
-    /// It is of a leaf that does not win.
+    /// It is of one of several leaves, and not of the greatest.
     var isOfBranch: Bool { json.utf8.contains(UInt8(ascii: "~")) }
 
     /// As `since` has it.

@@ -25,7 +25,7 @@ enum Configuration {
     /// An agent with a replicator `hub` from its database `main` to a listener's port.
     static func edge(
         to port: Int, database: String = "main", type: String = "push_and_pull", continuous: Bool = true, collection: String = "{}",
-        replicator: String = "", plugins: Bool = false, more: String = ""
+        replicator: String = "", plugins: Bool = false, scheme: String = "ws", more: String = ""
     ) -> String {
         """
         data: data
@@ -35,7 +35,7 @@ enum Configuration {
         replicators:
           - name: hub
             database: main
-            target: ws://127.0.0.1:\(port)/\(database)
+            target: \(scheme)://127.0.0.1:\(port)/\(database)
             type: \(type)
             continuous: \(continuous)
             max_attempt_wait_time: 1

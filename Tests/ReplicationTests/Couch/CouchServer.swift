@@ -19,6 +19,8 @@ final class CouchServer: Sendable {
         var requests: [String] = []
         var waiting: [CheckedContinuation<Void, Never>] = []
         var hasBulkGet = true
+        /// Leaves of a row stand in the order of their generations, so that tombstones come before the winner.
+        var isPouchDB = false
         /// Name, password and the cookie that is good now; nil lets everybody in.
         var account: (name: String, password: String)?
         var cookie = ""
@@ -135,13 +137,14 @@ final class CouchServer: Sendable {
             }
             if tree.sequence <= since { break }
         }
-        let tree = tree
+        let (tree, isPouchDB) = (tree, state.withLock { $0.isPouchDB })
         let all = tree.documents.filter { $0.value.sequence > since && ids?.contains($0.key) ?? true }.sorted { $0.value.sequence < $1.value.sequence }
         let rows = all.prefix(limit).map { id, document -> JSONValue in
             var row = JSONObject()
             row["seq"] = .string("\(document.sequence)-g1AAA_x-")
             row["id"] = .string(id)
-            row["changes"] = .array(document.leaves.map { ["rev": .string($0)] })
+            let leaves = isPouchDB ? document.leaves.sorted { CouchTree.generation($0) > CouchTree.generation($1) } : document.leaves
+            row["changes"] = .array(leaves.map { ["rev": .string($0)] })
             if let winner = document.leaves.first, document.revisions[winner]?.isDeleted == true { row["deleted"] = true }
             return .object(row)
         }
