@@ -126,7 +126,13 @@ enum HeldRevisions {
     }
 
     private static func encode(_ revision: CheckedRevision) -> [UInt8] {
-        var bytes = Array("{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"blobs\":\(revision.hasShownBlobs),\"history\":[".utf8)
+        var bytes = Array("{\"rev\":\"\(revision.revision.text)\",\"deleted\":\(revision.isDeleted),\"blobs\":\(revision.hasShownBlobs),".utf8)
+        switch revision.peerHad {
+        case .had(let version): bytes.append(contentsOf: "\"had\":\"\(version.text)\",".utf8)
+        case .none: bytes.append(contentsOf: "\"had\":null,".utf8)
+        case .unknown: break
+        }
+        bytes.append(contentsOf: "\"history\":[".utf8)
         for (index, ancestor) in revision.history.enumerated() {
             if index > 0 { bytes.append(UInt8(ascii: ",")) }
             bytes.append(contentsOf: "\"\(ancestor.text)\"".utf8)
@@ -142,10 +148,16 @@ enum HeldRevisions {
             case .array(let history)? = object["history"]
         else { return nil }
         let body = Array(bytes[(end + 1)...])
+        let peerHad: PeerRevision =
+            switch object["had"] {
+            case .string(let text)?: .had(RevisionID(stored: text))
+            case .null?: .none
+            default: .unknown
+            }
         return CheckedRevision(
             replyTo: nil, id: id, revision: RevisionID(stored: revision),
             history: history.compactMap { if case .string(let text) = $0 { RevisionID(stored: text) } else { nil } },
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
-            blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true))
+            blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad)
     }
 }

@@ -197,7 +197,9 @@ import Testing
         var document = outgoing("a", 1, "2-a", peer: "1-x")
         document.peersEnd = (rev("2-y"), [rev("1-x")])
         #expect(push.on(.read(page(document))).first == "offer a@2-y")
-        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(1)))
+        push.on(.answered(list, [.wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a", peer: "2-y")])).first == "offer a@2-a")
     }
