@@ -204,6 +204,23 @@ import Testing
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a", peer: "2-y")])).first == "offer a@2-a")
     }
 
+    /// The store knows that the peer had the revision; what was sent since says otherwise.
+    @Test(arguments: [false, true]) func whatThePeerHadIsOfferedAgainBehindAnotherRevision(_ isAcknowledged: Bool) {
+        var push = PushRun()
+        push.start()
+        push.on(.read(page(outgoing("a", 1, "2-b", peer: "2-a"))))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.answered(list, [.wanted(known: [])]))
+        if isAcknowledged { push.on(.acknowledged(doc("a"))) }
+        var back = end(2)
+        back.known = [.init(id: doc("a"), sequence: 2, version: rev("2-a"))]
+        push.on(.read(back))
+        if !isAcknowledged { push.on(.acknowledged(doc("a"))) }
+        #expect(push.last.map(\.words).contains("again a") && push.machine.ledger.completedThrough < 2)
+        push.on(.readAgain([doc("a")], [outgoing("a", 2, "2-a", peer: "2-b")]))
+        #expect(push.last.map(\.words).contains("offer a@2-a"))
+    }
+
     @Test func aConflictThatThePullBringsEndsWithIt() {
         var (push, list) = offered(pulls: true, continuous: false)
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))
