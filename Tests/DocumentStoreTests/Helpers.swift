@@ -38,13 +38,15 @@ struct Store {
 
     func insert(
         _ id: String, _ revision: String, _ history: [String] = [], body: String = "{}", deleted: Bool = false,
-        remote: RemoteID? = nil, _ conflicts: ConflictHandling = .store, isLate: Bool = false
+        remote: RemoteID? = nil, _ conflicts: ConflictHandling = .store, peerHad: PeerRevision? = nil
     ) async throws -> InsertOutcome {
         let c = try c
         var incoming = IncomingRevision(
             id: doc(id), revision: rev(revision), history: history.map(rev), isDeleted: deleted, body: Array(body.utf8),
             remote: remote)
-        if let remote, !isLate {
+        if let peerHad {
+            incoming.peerHad = peerHad
+        } else if let remote {
             let offer = RevisionOffer(id: incoming.id, revision: incoming.revision)
             let needs = try await database.read { try $0.missing(c, [offer], from: remote) }
             if case .need(_, let known)? = needs.first { incoming.peerHad = known }

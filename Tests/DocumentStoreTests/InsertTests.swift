@@ -95,13 +95,23 @@ import Testing
     }
 
     /// As where a filter took long over it, while the remote decided, and its decision came another way.
-    @Test func whatTheRemoteLeftWhileItWasOnItsWayIsAConflict() async throws {
+    @Test(arguments: [PeerRevision.none, .had(rev("1-aa")), .unknown, .had(rev("2-aa"))])
+    func whatTheRemoteLeftWhileItWasOnItsWayIsNotStored(_ peerHad: PeerRevision) async throws {
         let store = try Store()
         let remote = try await store.remote()
         _ = try await store.insert("a", "2-aa", ["1-aa"], body: #"{"n":1}"#, remote: remote)
-        let outcome = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":2}"#, remote: remote, isLate: true)
-        #expect(outcome == .insertedConflict(local: rev("2-aa"), remote: rev("2-bb"), sequence: 2))
-        #expect(try await store.get("a")?.revision == rev("2-aa"))
+        let outcome = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":2}"#, remote: remote, peerHad: peerHad)
+        switch peerHad {
+        case .had(rev("2-aa")): #expect(outcome == .inserted(sequence: 2))
+        case .unknown: #expect(outcome == .insertedConflict(local: rev("2-aa"), remote: rev("2-bb"), sequence: 2))
+        default:
+            #expect(outcome == .alreadyPresent)
+            #expect(try await store.get("a")?.revision == rev("2-aa"))
+        }
+        // What descends from the current revision fits, whatever the remote had.
+        if outcome == .alreadyPresent {
+            #expect(try await store.insert("a", "3-cc", ["2-aa"], remote: remote, peerHad: peerHad) == .inserted(sequence: 2))
+        }
     }
 
     @Test func failedJobDoesNotTouchOthers() async throws {

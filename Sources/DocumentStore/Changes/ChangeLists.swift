@@ -120,7 +120,7 @@ extension ReadTransaction {
         for offer in offers {
             let place = try tables.index.seek(offer.id, find)
             guard place.sequence > 0 else {
-                needs.append(skipsDeletions && offer.isDeletion ? .have : .need(ancestors: []))
+                needs.append(skipsDeletions && offer.isDeletion ? .have : .need(ancestors: [], known: peer == nil ? .unknown : .none))
                 continue
             }
             defer { find.reset() }
@@ -137,16 +137,17 @@ extension ReadTransaction {
         let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == revision }
         // What may be named: the remote's revision and its ancestors, or everything.
         let known = peer.flatMap { row.remotes.revision($0, current: row.revision) }
+        let state = peer == nil ? PeerRevision.unknown : PeerRevision(known)
         let namesCurrent = !isBounded || known == row.revision
         guard row.tree != nil else {
             if isKnown, revision.generation < row.revision.generation { return .have }
-            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: known)
+            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: state)
         }
         let tree: RevisionTree
         do throws(StoreError) { tree = try self.tree(collection, of: row, offer.id) } catch {
             // What it had is not known; the revision that comes may repair it.
             guard case .documentDamaged = error else { throw error }
-            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: known)
+            return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: state)
         }
         if tree.contains(revision) || isKnown && tree.mayHavePruned(revision) { return .have }
         // The current revision first: its body is certainly stored, so it is the best base.
@@ -154,13 +155,13 @@ extension ReadTransaction {
         let ends = !isBounded ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)
         for leaf in ends {
             for candidate in [leaf] + tree.ancestors(of: leaf, limit: maxAncestors) {
-                guard ancestors.count < maxAncestors else { return .need(ancestors: ancestors, known: known) }
+                guard ancestors.count < maxAncestors else { return .need(ancestors: ancestors, known: state) }
                 if candidate.generation < revision.generation && !ancestors.contains(candidate) {
                     ancestors.append(candidate)
                 }
             }
         }
-        return .need(ancestors: ancestors, known: known)
+        return .need(ancestors: ancestors, known: state)
     }
 
     /// For a peer's `proposeChanges` (replication.md section 5): which revisions may come.

@@ -21,8 +21,8 @@ public struct IncomingRevision: Sendable {
     public var endedLeaves: Set<RevisionID> = []
     /// What it ends, if it is a tombstone.
     public var deletion: Deletion = .document
-    /// What the peer was known to have when it offered this revision; nil where that is not known any more.
-    public var peerHad: RevisionID?
+    /// What the peer was known to have when it offered this revision.
+    public var peerHad = PeerRevision.unknown
 
     public init(
         id: DocumentID, revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, body: [UInt8],
@@ -72,6 +72,17 @@ public enum InsertOutcome: Sendable, Equatable {
     case conflict(current: RevisionID)
 }
 
+/// Which revision of a document a peer had at some time.
+public enum PeerRevision: Sendable, Equatable {
+    case had(RevisionID)
+    /// None that is known here.
+    case none
+    /// Nobody remembers, or it may have several.
+    case unknown
+
+    init(_ known: RevisionID?) { self = known.map { .had($0) } ?? .none }
+}
+
 /// One row of a peer's `changes`.
 public struct RevisionOffer: Sendable, Equatable {
     public var id: DocumentID
@@ -90,7 +101,7 @@ public enum RevisionNeed: Sendable, Equatable {
     /// We hold the revision.
     case have
     /// We want it; these revisions of the document are held, the best base first. `known`: what the peer was known to have until now.
-    case need(ancestors: [RevisionID], known: RevisionID? = nil)
+    case need(ancestors: [RevisionID], known: PeerRevision = .unknown)
 }
 
 /// Answer to one row of a peer's `proposeChanges`.

@@ -10,7 +10,7 @@ extension WriteTransaction {
     /// that ends another branch. With `.storePushed` (passive side with a resolver) it becomes a branch of its own where
     /// `.refuse` would refuse it, and a conflict is recorded. With `.store` (active side) it becomes a branch of its own and a conflict is recorded,
     /// except when the local document is what the remote had before (the remote switched branches: ours follows), or
-    /// when both sides are deleted (the remote tombstone replaces ours).
+    /// when both sides are deleted (the remote tombstone replaces ours). What the remote has left since it offered it is not stored.
     ///
     /// - Throws: `StoreError.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`, `.historyInvalid`, `.tooManyBranches`.
     public func insert(
@@ -96,6 +96,8 @@ extension WriteTransaction {
         var remotes = row.remotes
         remotes.spellOut(row.revision)
         let remoteBefore = incoming.remote.flatMap { remotes.revision($0, current: row.revision) }
+        // It was long on its way, behind a slow filter perhaps: the remote has another one since, and what is here came of that.
+        if !descends, incoming.peerHad != .unknown, incoming.peerHad != PeerRevision(remoteBefore) { return .alreadyPresent }
         if let remote = incoming.remote, !remotes.set(remote, new.revision) {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
         }
@@ -106,10 +108,10 @@ extension WriteTransaction {
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             // The remote left the branch that it had with us, and nothing was edited here: we follow. Only upwards, though:
             // in a ring of agents, following downwards as well would let two revisions chase each other for ever. And only where it had
-            // that branch before it offered this one: what was long on its way is what the remote itself left since.
-            // What the remote ended there cannot come back, so that we may follow from it in either direction.
+            // that branch when it offered this one. What the remote ended there cannot come back, so that we may follow from it in either
+            // direction.
             let switched = remoteBefore == row.revision && !row.isConflicted && !incoming.peerLeaves.contains(row.revision)
-                && (incoming.peerHad == remoteBefore && row.revision < new.revision || incoming.endedLeaves.contains(row.revision))
+                && (incoming.peerHad == .had(row.revision) && row.revision < new.revision || incoming.endedLeaves.contains(row.revision))
             if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
             } else if record == nil {

@@ -290,13 +290,13 @@ struct BLIPDialect: ~Copyable {
     }
 
     /// What was announced, and is wanted, does not come.
-    mutating func withdraw(_ slot: Int, _ document: OutgoingDocument) {
+    mutating func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal) {
         var message = OutgoingRequest(profile: Profile.norev, isNoReply: true)
         message.properties.append(Property.id, document.id.text)
         message.properties.append(Property.rev, document.version.text)
         message.properties.append(Property.sequence, document.sequenceJSON)
-        message.properties.append(Property.error, "403")
-        message.properties.append(Property.reason, "the document is not open to this peer any more")
+        message.properties.append(Property.error, String(reason.code))
+        message.properties.append(Property.reason, reason.text)
         send(message, slot, nil)
     }
 

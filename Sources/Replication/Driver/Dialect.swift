@@ -64,7 +64,7 @@ protocol Dialect: ~Copyable {
     // MARK: Passive, and what only messages have
 
     mutating func announceCaughtUp(_ slot: Int)
-    mutating func withdraw(_ slot: Int, _ document: OutgoingDocument)
+    mutating func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal)
     mutating func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply)
     mutating func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool)
     mutating func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?)
@@ -73,6 +73,21 @@ protocol Dialect: ~Copyable {
     mutating func answer(_ handle: AnswerHandle, proof: BlobDigest)
     mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool) -> Bool
     mutating func supply(_ handle: AnswerHandle, _ bytes: ByteBuffer, isLast: Bool)
+}
+
+/// Why a revision does not come although the peer wants it.
+enum Withdrawal: Sendable {
+    case isNotOpen
+    case wasDropped
+
+    var code: Int { self == .isNotOpen ? 403 : 404 }
+
+    var text: String {
+        switch self {
+        case .isNotOpen: "the document is not open to this peer any more"
+        case .wasDropped: "the revision was dropped for another one, which comes next"
+        }
+    }
 }
 
 /// What we want of a peer's changes.
@@ -113,7 +128,7 @@ extension RequestingDialect {
     func knowsBlobs(_ slot: Int) -> Bool { false }
     func settle(_ handle: AnswerHandle, _ settlement: Settlement) {}
     func announceCaughtUp(_ slot: Int) {}
-    func withdraw(_ slot: Int, _ document: OutgoingDocument) {}
+    func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal) {}
     func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply) {}
     func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool) {}
     func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?) {}

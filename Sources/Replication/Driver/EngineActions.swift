@@ -16,7 +16,7 @@ extension ReplicationSession {
             guard channelPeer != nil, document.news == .visible, !document.isDeleted else { return send(document, link) }
             link.leaving.append(document)
             sendWhatMayLeave(link)
-        case .withdraw(let document): dialect.withdraw(link.slot, document)
+        case .withdraw(let document): dialect.withdraw(link.slot, document, .wasDropped)
         case .report(let event): report(event)
         case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
         default: performInLists(action, link)
@@ -94,7 +94,7 @@ extension ReplicationSession {
                 if mayLeave {
                     session.send(document, link)
                 } else {
-                    session.dialect.withdraw(slot, document)
+                    session.dialect.withdraw(slot, document, .isNotOpen)
                     session.tell(link, push: .withdrawn(document.id))
                 }
             }
@@ -129,13 +129,19 @@ extension ReplicationSession {
         case .findMissing(let offers):
             if offers.isEmpty { return tell(link, pull: .missing([])) }
             let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
+            // The store may not know yet what the peer acknowledged. Peers of CouchDB's kind may have several.
+            let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
+            let hasOne = couch == nil
             endOrphans(offers.map(\.id), link)
             let skipsDeletions = link.pull.settings.skipsDeletions
             read {
                 try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, onlyKnown: isBounded)
-            } then: { $0.tell($0.links[slot], pull: .missing($1)) } failed: {
-                $0.tell($0.links[slot], pull: .listFailed($1))
-            }
+            } then: { session, needs in
+                let needs = zip(needs, acknowledged).map { $0.knowing($1, hasOne) }
+                // Known to the store when what is asked for comes to it.
+                if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { session.tell(session.links[slot], push: .noteNow) }
+                session.tell(session.links[slot], pull: .missing(needs))
+            } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
         case .checkProposals(let proposals):
             if proposals.isEmpty { return tell(link, pull: .proposalsChecked([])) }
             check(proposals, link)

@@ -35,7 +35,11 @@ struct FeedSource: Sendable {
         for change in changes {
             page.next.sequence = change.sequence
             let known = trustsKnownRevisions ? change.remoteRevision : nil
-            if known == change.revision || (activeOnly && isBacklog && change.isDeleted) || (skipsConflicts && change.hasConflict)
+            if let known, known == change.revision {
+                page.known.append(.init(id: change.id, sequence: change.sequence, version: known))
+                continue
+            }
+            if (activeOnly && isBacklog && change.isDeleted) || (skipsConflicts && change.hasConflict)
                 || (skipsDeletions && change.isDeleted && change.remoteRevision == nil)
             {
                 continue

@@ -12,7 +12,17 @@ struct AnswerHandle: Hashable, Sendable {
 struct AskedRow: Sendable {
     var id: DocumentID
     /// What the peer was known to have until then.
-    var peerHad: Version?
+    var peerHad: PeerRevision
+}
+
+extension RevisionNeed {
+    /// With what the peer acknowledged before it offered the row.
+    ///
+    /// - Parameter hasOne: the peer has one revision of a document.
+    func knowing(_ acknowledged: Version?, _ hasOne: Bool) -> RevisionNeed {
+        guard case .need(let ancestors, let known) = self else { return self }
+        return .need(ancestors: ancestors, known: hasOne ? acknowledged.map { .had($0) } ?? known : .unknown)
+    }
 }
 
 /// A revision that arrived: its ids checked, its body still bytes.
@@ -31,7 +41,7 @@ struct ReceivedRevision: Sendable {
     /// Its blobs came with it, and are here.
     var hasShownBlobs = false
     /// What the peer was known to have when it offered this one.
-    var peerHad: Version?
+    var peerHad = PeerRevision.unknown
     /// Of a document with several leaves at the peer, which keeps all of them.
     var branches: PeerBranches?
 }
@@ -61,7 +71,7 @@ struct CheckedRevision: Sendable {
     var hasShownBlobs = false
     /// Sync Gateway's way to say that the document left the peer's channels.
     var isRemoval = false
-    var peerHad: Version?
+    var peerHad = PeerRevision.unknown
     var branches: PeerBranches?
 
     var bytes: Int { body.count }

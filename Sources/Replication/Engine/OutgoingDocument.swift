@@ -110,7 +110,15 @@ struct FeedPosition: Sendable, Equatable {
 
 /// One read of the feed.
 struct FeedPage: Sendable {
+    /// A row that was left out, since the store knows that the peer has the revision.
+    struct Known: Sendable {
+        var id: DocumentID
+        var sequence: SequenceNumber
+        var version: Version
+    }
+
     var documents: [OutgoingDocument] = []
+    var known: [Known] = []
     /// Where reading goes on.
     var next: FeedPosition
     /// Nothing more was there.

@@ -164,6 +164,7 @@ struct PushMachine {
         if settings.style == .propose {
             // Begun before the position is claimed, so that a checkpoint saved meanwhile does not pass them.
             for index in page.documents.indices { ledger.read(page.documents[index].sequence) }
+            accept(known: page.known)
             ledger.read(through: page.next.sequence)
         }
         if !page.documents.isEmpty { nextPage = PushPage(documents: page.documents, from: from) }

@@ -41,6 +41,25 @@ extension PushMachine {
         fail(document, error, isFinal: !settings.pulls, &actions)
     }
 
+    /// What the peer had is current here once more, while another revision is on its way there or was just acknowledged: then that one is
+    /// what it has.
+    mutating func accept(known rows: [FeedPage.Known]) {
+        for row in rows {
+            var document = OutgoingDocument(sequence: row.sequence, id: row.id, version: row.version)
+            switch ledger.phase(of: row.id) {
+            case nil:
+                guard let version = acknowledged.version(of: row.id), version != row.version else { continue }
+                ledger.read(row.sequence)
+                ledger.readAgain(document, peerVersion: version)
+            // Read again anyway.
+            case .due, .deferred, .awaitingPull: continue
+            default:
+                ledger.read(row.sequence)
+                _ = ledger.mayBegin(&document)
+            }
+        }
+    }
+
     /// - Parameter isFinal: the document is given up; else its sequence stays open, and it is offered again later.
     mutating func fail(_ document: OutgoingDocument, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PushAction]) {
         ledger.count { $0.failed += 1 }

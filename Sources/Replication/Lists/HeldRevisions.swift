@@ -144,6 +144,11 @@ enum HeldRevisions {
         if let branches = revision.branches, branches.isLoser {
             bytes.append(contentsOf: "\"leaf\":\"\(branches.deletion)\",".utf8)
         }
+        switch revision.peerHad {
+        case .had(let version): bytes.append(contentsOf: "\"had\":\"\(version.text)\",".utf8)
+        case .none: bytes.append(contentsOf: "\"had\":null,".utf8)
+        case .unknown: break
+        }
         bytes.append(contentsOf: "\"history\":[".utf8)
         for (index, ancestor) in revision.history.enumerated() {
             if index > 0 { bytes.append(UInt8(ascii: ",")) }
@@ -165,11 +170,17 @@ enum HeldRevisions {
             branches = PeerBranches(isLoser: true)
             for deletion in [Deletion.leaf, .otherLeaf] where leaf == "\(deletion)" { branches?.deletion = deletion }
         }
+        let peerHad: PeerRevision =
+            switch object["had"] {
+            case .string(let text)?: .had(RevisionID(stored: text))
+            case .null?: .none
+            default: .unknown
+            }
         return CheckedRevision(
             replyTo: nil, id: id, revision: RevisionID(stored: revision),
             history: history.compactMap { if case .string(let text) = $0 { RevisionID(stored: text) } else { nil } },
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
-            blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true),
+            blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
             branches: branches)
     }
 }

@@ -29,10 +29,10 @@ import Testing
         var pull = PullRun()
         pull.on(.listArrived(offeredList))
         pull.on(.listRead(.success(.offered([.row(row(1, "a"))]))))
-        pull.on(.missing([.need(ancestors: [], known: rev("1-z"))]))
+        pull.on(.missing([.need(ancestors: [], known: .had(rev("1-z")))]))
         pull.on(.arrived(received(1, "a")))
         guard case .check(_, let revisions)? = pull.last.first else { Issue.record("\(pull.last)"); return }
-        #expect(revisions.map(\.peerHad) == [rev("1-z")])
+        #expect(revisions.map(\.peerHad) == [.had(rev("1-z"))])
     }
 
     @Test func theCheckpointWaitsForTheEarliestRow() {

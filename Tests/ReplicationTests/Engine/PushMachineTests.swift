@@ -197,9 +197,28 @@ import Testing
         var document = outgoing("a", 1, "2-a", peer: "1-x")
         document.peersEnd = (rev("2-y"), [rev("1-x")])
         #expect(push.on(.read(page(document))).first == "offer a@2-y")
-        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(1)))
+        push.on(.answered(list, [.wanted(known: [])]))
         push.on(.acknowledged(doc("a")))
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1, "2-a", peer: "2-y")])).first == "offer a@2-a")
+    }
+
+    /// The store knows that the peer had the revision; what was sent since says otherwise.
+    @Test(arguments: [false, true]) func whatThePeerHadIsOfferedAgainBehindAnotherRevision(_ isAcknowledged: Bool) {
+        var push = PushRun()
+        push.start()
+        push.on(.read(page(outgoing("a", 1, "2-b", peer: "2-a"))))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.answered(list, [.wanted(known: [])]))
+        if isAcknowledged { push.on(.acknowledged(doc("a"))) }
+        var back = end(2)
+        back.known = [.init(id: doc("a"), sequence: 2, version: rev("2-a"))]
+        push.on(.read(back))
+        if !isAcknowledged { push.on(.acknowledged(doc("a"))) }
+        #expect(push.last.map(\.words).contains("again a") && push.machine.ledger.completedThrough < 2)
+        push.on(.readAgain([doc("a")], [outgoing("a", 2, "2-a", peer: "2-b")]))
+        #expect(push.last.map(\.words).contains("offer a@2-a"))
     }
 
     @Test func aConflictThatThePullBringsEndsWithIt() {
