@@ -32,7 +32,7 @@ struct PatternTests {
 
     @Test("takes time linear to the text, also where backtracking would take for ever")
     func linear() throws {
-        let text = String(repeating: "a", count: 50_000) + "!"
+        let text = String(repeating: "a", count: 10_000) + "!"
         #expect(try !Pattern("^(a+)+$").matches(text))
         #expect(try !Pattern("(a|aa)*(a|aa)*(a|aa)*b").matches(text))
         #expect(try !Pattern("a").matches(String(repeating: "a", count: SelectorLimits.regexTextBytes + 1)))
