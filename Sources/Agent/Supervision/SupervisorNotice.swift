@@ -22,9 +22,13 @@ struct SupervisorNotice: Sendable {
     func ready(_ status: String) { send("READY=1\nSTATUS=\(status)") }
     func reloading() { send("RELOADING=1\nMONOTONIC_USEC=\(time.monotonicNanoseconds() / 1_000)\nSTATUS=reads its configuration") }
     func stopping() { send("STOPPING=1\nSTATUS=stops") }
-    func alive() { send("WATCHDOG=1") }
+    /// The next one makes up for one that is lost, so nobody waits for it.
+    func alive() { send("WATCHDOG=1", waits: false) }
 
-    private func send(_ text: String) {
+    /// Whoever waits for the end of a reload must not miss it because the socket was full for a moment.
+    private static let patience = timeval(tv_sec: 1, tv_usec: 0)
+
+    private func send(_ text: String, waits: Bool = true) {
         guard let socketPath else { return }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
@@ -38,9 +42,12 @@ struct SupervisorNotice: Sendable {
         // The length tells where an abstract name ends.
         let length = socklen_t(MemoryLayout<sockaddr_un>.offset(of: \.sun_path).map { $0 + path.count } ?? 0)
         let bytes = Array(text.utf8)
+        var patience = Self.patience
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        let flags = Int32(MSG_NOSIGNAL) | (waits ? 0 : Int32(MSG_DONTWAIT))
         _ = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                bytes.withUnsafeBytes { sendto(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT), address, length) }
+                bytes.withUnsafeBytes { sendto(descriptor, $0.baseAddress, $0.count, flags, address, length) }
             }
         }
     }

@@ -3,13 +3,17 @@ extension Explanation {
     static let ofLimits = [
         Explanation(
             "limits.memory", "What is held in memory for all peers together has reached limits: { memory } (64 MiB).",
-            "Connections are slowed down first; then the one that owes most for longest ends with 1013, a request with 503. Raise it where the machine has room."),
+            "Connections are slowed down first; then the one that owes most for longest ends with 4001 (come back later), a request with 503. Raise it where the machine has room."),
         Explanation(
             "max_blob_bytes", "A blob is larger than limits: { max_blob_bytes } (256 MiB).",
             "Raise it and nightjar reload: what is held for it is tried again."),
         Explanation("max_body_bytes", "A document is larger than 20 MiB.", "Store what is large as a blob: nightjar blob put."),
         Explanation("body_bytes", "The body of a request to the admin API is too large.", "Send less at once, or use nightjar import, which has no limit."),
         Explanation("couchdb_request_bytes", "A request of CouchDB's API is too large.", "Send fewer documents in one _bulk_docs."),
+        Explanation("couchdb_find_bytes", "A query of CouchDB's API is larger than 256 KiB.", "Ask with a shorter selector, or for fewer keys at once."),
+        Explanation(
+            "selector_steps", "A selector takes more than 4,000,000 steps for one document: a long list times many conditions.",
+            "Use fewer conditions on the elements of lists ($elemMatch, $allMatch), or a Lua filter."),
         Explanation("couchdb_login_bytes", "A login is larger than any name and password.", "Look at what the client sends to _session."),
         Explanation("max_session_request", "A login is larger than any name and password.", "Look at what the client sends to _session."),
         Explanation("max_candidate_bytes", "The resolver to rehearse is larger than 1 MiB.", "Rehearse the resolver's own file only."),
