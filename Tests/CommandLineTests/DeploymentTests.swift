@@ -98,7 +98,8 @@ struct DeploymentTests {
 private final class DatagramSocket: Sendable {
     let path: String
     private let descriptor: Int32
-    private let received = Mutex<[String]>([])
+    private let received = Shared<[String]>([])
+    private let isOver = Shared(false)
 
     init(_ path: String) throws {
         self.path = path
@@ -110,19 +111,34 @@ private final class DatagramSocket: Sendable {
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
         }
         guard failure == 0 else { throw SupportError("\(path): \(String(cString: strerror(errno)))") }
+        read()
     }
 
-    deinit { close(descriptor) }
-
-    /// Everything so far.
-    var all: [String] {
-        received.withLock { received in
-            var bytes = [UInt8](repeating: 0, count: 4096)
-            while true {
-                let count = recv(descriptor, &bytes, bytes.count, 0)
-                guard count > 0 else { return received }
-                received.append(String(decoding: bytes[..<count], as: UTF8.self))
+    /// Reads all the time, as systemd does: a socket of this kind holds ten messages only.
+    private func read() {
+        let (descriptor, received, isOver) = (descriptor, received, isOver)
+        Task.detached {
+            try? await offThread {
+                var bytes = [UInt8](repeating: 0, count: 4096)
+                while !isOver.value.withLock({ $0 }) {
+                    var wanted = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+                    guard poll(&wanted, 1, 100) > 0 else { continue }
+                    let count = recv(descriptor, &bytes, bytes.count, 0)
+                    if count > 0 { received.value.withLock { $0.append(String(decoding: bytes[..<count], as: UTF8.self)) } }
+                }
+                close(descriptor)
             }
         }
+    }
+
+    deinit { isOver.value.withLock { $0 = true } }
+
+    /// Everything so far.
+    var all: [String] { received.value.withLock { $0 } }
+
+    /// Shared with the thread that reads.
+    private final class Shared<Value: Sendable>: Sendable {
+        let value: Mutex<Value>
+        init(_ value: Value) { self.value = Mutex(value) }
     }
 }
