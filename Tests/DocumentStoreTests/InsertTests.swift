@@ -114,6 +114,18 @@ import Testing
         }
     }
 
+    /// Two revisions of the remote were offered one after the other, while a filter took long over the first: the second is newer than what
+    /// is known of the remote by now, although less was known when it was offered.
+    @Test func whatDescendsFromWhatTheRemoteHasIsNewsHoweverLongItTook() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "1-aa", remote: remote)
+        _ = try await store.insert("a", "2-cc", ["1-aa"], body: #"{"n":1}"#)
+        _ = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":2}"#, remote: remote, peerHad: .had(rev("1-aa")))
+        let outcome = try await store.insert("a", "3-dd", ["2-bb", "1-aa"], body: #"{"n":3}"#, remote: remote, peerHad: .had(rev("1-aa")))
+        #expect(outcome == .insertedConflict(local: rev("2-cc"), remote: rev("3-dd"), sequence: 4))
+    }
+
     @Test func failedJobDoesNotTouchOthers() async throws {
         struct Stop: Error {}
         let store = try Store()
