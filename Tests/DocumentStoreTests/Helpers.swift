@@ -38,12 +38,14 @@ struct Store {
 
     func insert(
         _ id: String, _ revision: String, _ history: [String] = [], body: String = "{}", deleted: Bool = false,
-        remote: RemoteID? = nil, _ conflicts: ConflictHandling = .store, peerHad: PeerRevision? = nil
+        remote: RemoteID? = nil, _ conflicts: ConflictHandling = .store, peerHad: PeerRevision? = nil,
+        offeredBefore: [String] = []
     ) async throws -> InsertOutcome {
         let c = try c
         var incoming = IncomingRevision(
             id: doc(id), revision: rev(revision), history: history.map(rev), isDeleted: deleted, body: Array(body.utf8),
             remote: remote)
+        incoming.offeredBefore = offeredBefore.map(rev)
         if let peerHad {
             incoming.peerHad = peerHad
         } else if let remote {

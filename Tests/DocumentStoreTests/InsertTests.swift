@@ -126,6 +126,36 @@ import Testing
         #expect(outcome == .insertedConflict(local: rev("2-cc"), remote: rev("3-dd"), sequence: 4))
     }
 
+    /// Two revisions of the remote were under way at once: that the first is what is known of it by now does not make the second old.
+    @Test func whatWasOfferedAfterTheRevisionThatTheRemoteIsKnownToHaveIsNews() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "1-aa", remote: remote)
+        let had = PeerRevision.had(rev("1-aa"))
+        _ = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":1}"#, remote: remote, peerHad: had)
+        // The remote's branch is followed upwards.
+        #expect(
+            try await store.insert("a", "2-cc", ["1-aa"], body: #"{"n":2}"#, remote: remote, peerHad: had, offeredBefore: ["2-bb"])
+                == .inserted(sequence: 3))
+        #expect(
+            try await store.insert("a", "2-ab", ["1-aa"], body: #"{"n":3}"#, remote: remote, peerHad: had, offeredBefore: ["2-cc"])
+                == .insertedConflict(local: rev("2-cc"), remote: rev("2-ab"), sequence: 4))
+        #expect(try await store.insert("a", "2-ee", ["1-aa"], body: #"{"n":4}"#, remote: remote, peerHad: had) == .alreadyPresent)
+    }
+
+    /// A peer offers a deletion once more that is beside what was created on it meanwhile: it has to learn of that, or it takes the
+    /// document for deleted here.
+    @Test func aLeafBesideTheCurrentRevisionIsNoSuccessForWhoOffersIt() async throws {
+        let store = try Store()
+        _ = try await store.insert("a", "2-aa", ["1-aa"], deleted: true, .refuse)
+        _ = try await store.insert("a", "1-bb", body: #"{"n":1}"#, .refuse)
+        #expect(try await store.insert("a", "2-aa", ["1-aa"], deleted: true, .refuse) == .conflict(current: rev("1-bb")))
+        _ = try await store.insert("a", "2-bb", ["1-bb"], body: #"{"n":2}"#, .refuse)
+        // An ancestor came late.
+        #expect(try await store.insert("a", "1-bb", body: #"{"n":1}"#, .refuse) == .alreadyPresent)
+        #expect(try await store.get("a")?.revision == rev("2-bb"))
+    }
+
     @Test func failedJobDoesNotTouchOthers() async throws {
         struct Stop: Error {}
         let store = try Store()

@@ -23,6 +23,8 @@ public struct IncomingRevision: Sendable {
     public var deletion: Deletion = .document
     /// What the peer was known to have when it offered this revision.
     public var peerHad = PeerRevision.unknown
+    /// What the peer had offered of the document before this revision, and what was still on its way then.
+    public var offeredBefore: [RevisionID] = []
 
     public init(
         id: DocumentID, revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, body: [UInt8],
@@ -81,6 +83,13 @@ public enum PeerRevision: Sendable, Equatable {
     case unknown
 
     init(_ known: RevisionID?) { self = known.map { .had($0) } ?? .none }
+}
+
+extension IncomingRevision {
+    /// The peer had that revision, and no later one as far as is known here, when it offered this one.
+    func wasOffered(after known: RevisionID?) -> Bool {
+        peerHad == .unknown || peerHad == PeerRevision(known) || known.map { offeredBefore.contains($0) } == true
+    }
 }
 
 /// One row of a peer's `changes`.

@@ -83,6 +83,8 @@ extension WriteTransaction {
         // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
         var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
         if tree.contains(new.revision) {
+            // It is beside what is current here since, and its sender does not know of that yet.
+            if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
             if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
             return .alreadyPresent
         }
@@ -98,9 +100,7 @@ extension WriteTransaction {
         let remoteBefore = incoming.remote.flatMap { remotes.revision($0, current: row.revision) }
         // It was long on its way, behind a slow filter perhaps: the remote has another one since, and what is here came of that. What
         // descends from the remote's last known one is newer, however, although the remote was known to have less when it was offered.
-        if !descends, incoming.peerHad != .unknown, incoming.peerHad != PeerRevision(remoteBefore),
-            remoteBefore.map({ !incoming.history.contains($0) }) ?? true
-        {
+        if !descends, !incoming.wasOffered(after: remoteBefore), remoteBefore.map({ !incoming.history.contains($0) }) ?? true {
             return .alreadyPresent
         }
         if let remote = incoming.remote, !remotes.set(remote, new.revision) {
@@ -116,7 +116,7 @@ extension WriteTransaction {
             // that branch when it offered this one. What the remote ended there cannot come back, so that we may follow from it in either
             // direction.
             let switched = remoteBefore == row.revision && !row.isConflicted && !incoming.peerLeaves.contains(row.revision)
-                && (incoming.peerHad == .had(row.revision) && row.revision < new.revision || incoming.endedLeaves.contains(row.revision))
+                && (incoming.peerHad != .unknown && incoming.wasOffered(after: row.revision) && row.revision < new.revision || incoming.endedLeaves.contains(row.revision))
             if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
             } else if record == nil {

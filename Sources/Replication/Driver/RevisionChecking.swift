@@ -46,7 +46,7 @@ enum RevisionChecking {
                 replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
                 history: revision.history, isDeleted: revision.isDeleted, sequence: revision.sequence, body: body,
                 blobs: blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: isRemoval, peerHad: revision.peerHad,
-                branches: revision.branches))
+                offeredBefore: revision.offeredBefore, branches: revision.branches))
     }
 }
 

@@ -36,7 +36,7 @@ struct RevisionStoring: Sendable {
         if let branches = revision.branches {
             (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
         }
-        incoming.peerHad = revision.peerHad
+        (incoming.peerHad, incoming.offeredBefore) = (revision.peerHad, revision.offeredBefore)
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)

@@ -11,8 +11,11 @@ struct AnswerHandle: Hashable, Sendable {
 /// A row of the peer's changes whose revision was asked for.
 struct AskedRow: Sendable {
     var id: DocumentID
+    var revision: Version
     /// What the peer was known to have until then.
     var peerHad: PeerRevision
+    /// Revisions of the document that the peer offered before it, and that were on their way then.
+    var offeredBefore: [Version]
 }
 
 extension RevisionNeed {
@@ -42,6 +45,8 @@ struct ReceivedRevision: Sendable {
     var hasShownBlobs = false
     /// What the peer was known to have when it offered this one.
     var peerHad = PeerRevision.unknown
+    /// Revisions of the document that the peer offered before it, and that were on their way then.
+    var offeredBefore: [Version] = []
     /// Of a document with several leaves at the peer, which keeps all of them.
     var branches: PeerBranches?
 }
@@ -72,6 +77,7 @@ struct CheckedRevision: Sendable {
     /// Sync Gateway's way to say that the document left the peer's channels.
     var isRemoval = false
     var peerHad = PeerRevision.unknown
+    var offeredBefore: [Version] = []
     var branches: PeerBranches?
 
     var bytes: Int { body.count }

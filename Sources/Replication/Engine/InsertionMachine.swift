@@ -90,13 +90,12 @@ struct InsertionMachine {
     mutating func add(_ revision: ReceivedRevision) { arrivals.append(revision) }
 
     /// Revisions from the list of what was kept back.
-    /// - Returns: how many were taken up.
-    mutating func add(again revisions: [CheckedRevision], _ actions: inout [PullAction]) -> Int {
+    /// - Returns: those that were taken up.
+    mutating func add(again revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
         // Of a document that is under way something newer is here.
         let free = revisions.filter { !holds($0.id) }
-        guard !free.isEmpty else { return 0 }
-        fetchOrJudge(batches.begin(checked: free), free, &actions)
-        return free.count
+        if !free.isEmpty { fetchOrJudge(batches.begin(checked: free), free, &actions) }
+        return free
     }
 
     mutating func handle(_ event: InsertionEvent, _ ended: inout [Insertion], _ actions: inout [PullAction]) {

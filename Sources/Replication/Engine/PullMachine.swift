@@ -17,6 +17,7 @@ struct PullMachine {
     private var lists: WaitingLists
     /// Rows whose revision was asked for and has not come.
     private var asked: [RemoteSequence: AskedRow] = [:]
+    private var underWay = RevisionsUnderWay()
     /// Passive: revisions that the peer was told to send. A hint only: it may drop what changed meanwhile.
     private var expected = 0
     private var insertion: InsertionMachine
@@ -82,7 +83,8 @@ struct PullMachine {
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
         case .withdrawn(let sequence):
             // What came all the same is done when it is stored, and not before.
-            if arrived(sequence) != nil {
+            if let row = arrived(sequence) {
+                underWay.end(row.id, row.revision)
                 complete(sequence)
                 counts.completed += 1
             }
@@ -213,8 +215,9 @@ struct PullMachine {
                 if settings.asksOnly {
                     complete(row.sequence)
                     counts.rejected += 1
-                } else if asked.updateValue(AskedRow(id: row.id, peerHad: known), forKey: row.sequence) == nil {
+                } else if asked[row.sequence] == nil {
                     // The same row twice is asked for once.
+                    asked[row.sequence] = AskedRow(id: row.id, revision: row.revision, peerHad: known, offeredBefore: underWay.begin(row.id, row.revision))
                     answers.append(.wanted(ancestors: ancestors))
                     continue
                 }
@@ -271,16 +274,23 @@ struct PullMachine {
 
     private mutating func accept(_ revision: ReceivedRevision) {
         var revision = revision
-        if let row = arrived(revision.sequence) { revision.peerHad = row.peerHad } else { counts.total += 1 }
+        if let row = arrived(revision.sequence) {
+            (revision.peerHad, revision.offeredBefore) = (row.peerHad, row.offeredBefore)
+        } else {
+            counts.total += 1
+        }
         insertion.add(revision)
     }
 
     private mutating func refuse(
         _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PullAction]
     ) {
-        let wasAsked = arrived(sequence) != nil
-        if wasAsked, isFinal { complete(sequence) }
-        if !wasAsked { counts.total += 1 }
+        if let row = arrived(sequence) {
+            underWay.end(row.id, row.revision)
+            if isFinal { complete(sequence) }
+        } else {
+            counts.total += 1
+        }
         counts.failed += 1
         counts.completed += 1
         report(id, error, &actions)
@@ -292,6 +302,7 @@ struct PullMachine {
         var came: [(DocumentID, Version)] = []
         var met: [(DocumentID, Version)] = []
         for each in ended {
+            underWay.end(each.id, each.version)
             var settlement = Settlement.stored
             switch each.end {
             case .stored(.alreadyPresent): settlement = .alreadyHere
@@ -361,7 +372,12 @@ struct PullMachine {
     private mutating func accept(_ page: HeldRevisions.Page, _ actions: inout [PullAction]) {
         heldReview.accept(next: page.next)
         if page.isAny { insertion.mayHaveHeld = true }
-        counts.total += UInt64(insertion.add(again: page.revisions, &actions))
+        let again = insertion.add(again: page.revisions, &actions)
+        counts.total += UInt64(again.count)
+        for revision in again where !underWay.begin(revision.id, revision.revision).isEmpty {
+            // What is asked for already was offered later.
+            for (sequence, row) in asked where row.id == revision.id { asked[sequence]?.offeredBefore.append(revision.revision) }
+        }
     }
 
     private mutating func accept(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {

@@ -149,20 +149,25 @@ enum HeldRevisions {
         case .none: bytes.append(contentsOf: "\"had\":null,".utf8)
         case .unknown: break
         }
-        bytes.append(contentsOf: "\"history\":[".utf8)
-        for (index, ancestor) in revision.history.enumerated() {
-            if index > 0 { bytes.append(UInt8(ascii: ",")) }
-            bytes.append(contentsOf: "\"\(ancestor.text)\"".utf8)
-        }
-        bytes.append(contentsOf: "]}\n".utf8)
+        if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
+        bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
         bytes.append(contentsOf: revision.body)
         return bytes
+    }
+
+    private static func list(_ versions: [Version]) -> String {
+        "[\(versions.map { "\"\($0.text)\"" }.joined(separator: ","))]"
+    }
+
+    private static func versions(_ value: JSONValue?) -> [Version]? {
+        guard case .array(let texts)? = value else { return nil }
+        return texts.compactMap { if case .string(let text) = $0 { RevisionID(stored: text) } else { nil } }
     }
 
     private static func decode(_ bytes: [UInt8], _ id: DocumentID) -> CheckedRevision? {
         guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")),
             case .object(let object)? = try? JSONValue(parsing: Array(bytes[..<end])), case .string(let revision)? = object["rev"],
-            case .array(let history)? = object["history"]
+            let history = versions(object["history"])
         else { return nil }
         let body = Array(bytes[(end + 1)...])
         var branches: PeerBranches?
@@ -178,9 +183,9 @@ enum HeldRevisions {
             }
         return CheckedRevision(
             replyTo: nil, id: id, revision: RevisionID(stored: revision),
-            history: history.compactMap { if case .string(let text) = $0 { RevisionID(stored: text) } else { nil } },
+            history: history,
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
             blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
-            branches: branches)
+            offeredBefore: versions(object["before"]) ?? [], branches: branches)
     }
 }

@@ -35,6 +35,28 @@ import Testing
         #expect(revisions.map(\.peerHad) == [.had(rev("1-z"))])
     }
 
+    /// The mark of the peer may move by any of them before this one is stored.
+    @Test func aRevisionComesWithWhatWasOfferedBeforeItAndIsStillOnItsWay() {
+        var pull = PullRun(filter: true)
+        pull.on(.started)
+        pull.offer(row(1, "a", "2-a"), row(2, "a", "2-b"), row(3, "b"))
+        pull.on(.withdrawn(RemoteSequence(json: "1")))
+        pull.offer(row(4, "a", "2-c"))
+        func offeredBefore(_ revision: ReceivedRevision) -> [String]? {
+            pull.on(.arrived(revision))
+            pull.on(.flushIsDue)
+            guard case .check(_, let revisions)? = pull.last.first else { return nil }
+            return revisions.first?.offeredBefore.map(\.text)
+        }
+        #expect(offeredBefore(received(4, "a", "2-c")) == ["2-b"])
+        // Of the list of what was kept back: it was offered before anything that is asked for now.
+        pull.on(.heldRead(HeldRevisions.Page(revisions: [checked(9, "b", "2-z")], isAny: true)))
+        let batch = pull.batch
+        pull.on(.judged(batch, [.pass], plugin: "f", version: "2"))
+        pull.on(.stored(batch, [.stored(.alreadyPresent)]))
+        #expect(offeredBefore(received(3, "b")) == ["2-z"])
+    }
+
     @Test func theCheckpointWaitsForTheEarliestRow() {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))
