@@ -158,14 +158,15 @@ let package = Package(
         ),
 
         // Tests beside each room, and of the house as a whole.
+        .target(name: "TestRandomness", path: "Tests/TestRandomness", swiftSettings: strict),
         .testTarget(name: "EncodingsTests", dependencies: ["Encodings"], swiftSettings: strict),
         .testTarget(name: "DigestsTests", dependencies: ["Digests", "Encodings"], swiftSettings: strict),
-        .testTarget(name: "DocumentsTests", dependencies: ["Documents", "Digests"], swiftSettings: strict),
-        .testTarget(name: "SelectorsTests", dependencies: ["Selectors", "Documents"], swiftSettings: strict),
+        .testTarget(name: "DocumentsTests", dependencies: ["TestRandomness", "Documents", "Digests"], swiftSettings: strict),
+        .testTarget(name: "SelectorsTests", dependencies: ["TestRandomness", "Selectors", "Documents"], swiftSettings: strict),
         .testTarget(name: "SQLiteTests", dependencies: ["SQLite"], swiftSettings: strict),
-        .testTarget(name: "DocumentStoreTests", dependencies: ["DocumentStore", "Documents", "Digests", "Selectors", "SQLite"], swiftSettings: strict),
-        .testTarget(name: "BLIPTests", dependencies: ["BLIP", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
-        .testTarget(name: "LuaRuntimeTests", dependencies: ["LuaRuntime", "Environment"], swiftSettings: strict),
+        .testTarget(name: "DocumentStoreTests", dependencies: ["TestRandomness", "DocumentStore", "Documents", "Digests", "Selectors", "SQLite"], swiftSettings: strict),
+        .testTarget(name: "BLIPTests", dependencies: ["TestRandomness", "BLIP", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        .testTarget(name: "LuaRuntimeTests", dependencies: ["TestRandomness", "LuaRuntime", "Environment"], swiftSettings: strict),
         .testTarget(
             name: "PluginHostTests",
             dependencies: [
@@ -176,7 +177,7 @@ let package = Package(
         .testTarget(
             name: "TLSTests",
             dependencies: [
-                "TLS", "Digests", "Environment", "TestSupport", .product(name: "NIOCore", package: "swift-nio"),
+                "TestRandomness", "TLS", "Digests", "Environment", "TestSupport", .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: strict
@@ -193,7 +194,7 @@ let package = Package(
         .testTarget(
             name: "TransportTests",
             dependencies: [
-                "Transport", "HTTPServer", "Interfaces", "Encodings", "Environment", "Digests", "TLS",
+                "TestRandomness", "Transport", "HTTPServer", "Interfaces", "Encodings", "Environment", "Digests", "TLS",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
@@ -212,13 +213,13 @@ let package = Package(
         .testTarget(
             name: "ReplicationTests",
             dependencies: [
-                "Replication", "Interfaces", "Environment", "Transport", "BLIP", "DocumentStore", "Documents", "Digests", "Encodings", "HTTPServer", "TestSupport",
+                "TestRandomness", "Replication", "Interfaces", "Environment", "Transport", "BLIP", "DocumentStore", "Documents", "Digests", "Encodings", "HTTPServer", "TestSupport",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
-        .testTarget(name: "AgentConfigurationTests", dependencies: ["AgentConfiguration"], swiftSettings: strict),
+        .testTarget(name: "AgentConfigurationTests", dependencies: ["TestRandomness", "AgentConfiguration"], swiftSettings: strict),
 
         .testTarget(name: "HouseTests", dependencies: ["nightjar"], swiftSettings: strict),
 
@@ -226,7 +227,7 @@ let package = Package(
         .target(
             name: "SimulationSupport",
             dependencies: [
-                "Environment", "CSQLite", "Documents", "DocumentStore", "Interfaces", "Replication",
+                "TestRandomness", "Environment", "CSQLite", "Documents", "DocumentStore", "Interfaces", "Replication",
                 .product(name: "Logging", package: "swift-log"), .product(name: "NIOCore", package: "swift-nio"),
             ],
             path: "Tests/SimulationSupport", swiftSettings: strict),
@@ -244,7 +245,7 @@ let package = Package(
         .testTarget(name: "CommandLineTests", dependencies: ["nightjar", "TestSupport", "Digests", "Documents"], swiftSettings: strict),
         .testTarget(
             name: "IntegrationTests",
-            dependencies: ["nightjar", "TestSupport", "BLIP", "Documents", "Digests", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
+            dependencies: ["TestRandomness", "nightjar", "TestSupport", "BLIP", "Documents", "Digests", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: strict
         ),
         .testTarget(
@@ -269,5 +270,5 @@ if Context.environment["NIGHTJAR_FUZZ"] != nil {
             name: "nightjar-fuzz", dependencies: fuzzed, path: "Tests/FuzzingTests", exclude: ["Replaying"], swiftSettings: strict))
 } else {
     package.targets.append(
-        .testTarget(name: "FuzzingTests", dependencies: fuzzed + ["TestSupport"], exclude: ["Running"], swiftSettings: strict))
+        .testTarget(name: "FuzzingTests", dependencies: fuzzed + ["TestRandomness", "TestSupport"], exclude: ["Running"], swiftSettings: strict))
 }

@@ -1,4 +1,5 @@
 import AgentConfiguration
+import TestRandomness
 import Testing
 
 @Suite("Damaged configurations")
@@ -6,8 +7,8 @@ struct MutationTests {
     /// Any bytes lead to settings or to problems that say where, never to a crash.
     @Test(arguments: 0..<8)
     func randomMutationsOfTheSample(_ lane: Int) {
-        var random = SplitMix(state: 0x6E69_6768_746A_6172 &+ UInt64(lane))
-        let seed = random.state
+        let seed = 0x6E69_6768_746A_6172 &+ UInt64(lane)
+        var random = SeededGenerator(seed: seed)
         let original = Array(sample.utf8)
         let pieces = ["\n", "  ", "\t", "- ", ": ", "{", "}", "[", "]", "\"", "'", "#", "&a ", "*a", "!!x ", "${", "${HUB_PASSWORD}", "$${", "|\n", ">-\n", "? ", "<<: ", "---\n", "...\n", "%YAML 1.2\n", "null", "-1", "1e999", "0x", "~", "\u{0}", "\u{85}", "é", "🐦"]
         var outcomes = (read: 0, refused: 0)
@@ -43,24 +44,12 @@ struct MutationTests {
     }
 
     @Test func garbage() {
-        var random = SplitMix(state: 7)
+        var random = SeededGenerator(seed: 7)
         for length in 0..<600 {
             let bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }
             _ = try? AgentSettings.parse(bytes, file: "f", folder: "/")
             let text = (0..<length).map { _ in " \n:-[]{}\"'#&*!|>%@`,?ab1".utf8.randomElement(using: &random) ?? 0 }
             _ = try? AgentSettings.parse(text, file: "f", folder: "/")
         }
-    }
-}
-
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

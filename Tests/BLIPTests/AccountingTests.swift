@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -97,7 +98,7 @@ struct AccountingTests {
     @Test(arguments: [DeflaterSize.full, .small])
     func everySizeIsReadable(size: DeflaterSize) throws {
         let seed = UInt64.random(in: 0...UInt64.max)
-        var random = SeededRandom(seed)
+        var random = SeededGenerator(seed: seed)
         let pair = Pair()
         pair.a.deflaterSize = size
         for _ in 0..<50 {

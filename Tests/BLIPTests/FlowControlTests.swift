@@ -1,11 +1,12 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
 
 struct FlowControlTests {
     @Test func tenMegabytesEachWayNeedAcknowledgements() throws {
-        var random = SeededRandom(7)
+        var random = SeededGenerator(seed: 7)
         let body = random.noise(10_000_000)
         let pair = Pair()
         pair.a.acknowledgesReceived = false

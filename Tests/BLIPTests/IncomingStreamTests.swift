@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -22,7 +23,7 @@ struct IncomingStreamTests {
     @Test(arguments: [0, 1, 10, 20_000, 700_000], [false, true])
     func anySize(size: Int, isCompressed: Bool) throws {
         let (a, b, token) = try asked()
-        var random = SeededRandom(UInt64(size))
+        var random = SeededGenerator(seed: UInt64(size))
         let body = random.body(size)
         b.reply(to: 1, OutgoingReply(properties: ["k": "v"], body: body, isCompressed: isCompressed))
         var events: [BLIPEvent] = []
@@ -81,7 +82,7 @@ struct IncomingStreamTests {
     @Test(arguments: [false, true])
     func aSlowConsumerStopsThePeer(isCompressed: Bool) throws {
         let (a, b, token) = try asked()
-        var random = SeededRandom(5)
+        var random = SeededGenerator(seed: 5)
         let body = random.noise(10_000_000)
         b.reply(to: 1, OutgoingReply(body: body, isCompressed: isCompressed))
         var events: [BLIPEvent] = []
@@ -195,7 +196,7 @@ struct IncomingStreamTests {
     @Test(arguments: Moment.allCases, [false, true])
     func abandoning(_ moment: Moment, isCompressed: Bool) throws {
         let pair = Pair()
-        var random = SeededRandom(9)
+        var random = SeededGenerator(seed: 9)
         let token = try #require(pair.a.send(OutgoingRequest(profile: "get"), streamsReply: true))
         if moment == .beforeSending { pair.a.abandon(token) }
         _ = try pair.b.receive(pair.a.drain())

@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -35,7 +36,7 @@ struct LinearReceivingTests {
 
     @Test(arguments: [false, true], [false, true])
     func sixtyMegabytes(isReply: Bool, isCompressed: Bool) throws {
-        var random = SeededRandom(2)
+        var random = SeededGenerator(seed: 2)
         let body = random.noise(60_000_000)
         let pair = Pair(limits: Self.limits, level: 1)
         if isReply {

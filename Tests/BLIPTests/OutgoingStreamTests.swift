@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -15,7 +16,7 @@ struct OutgoingStreamTests {
     @Test(arguments: [false, true], [0, 10, 100_000])
     func supplyOnDemand(isCompressed: Bool, first: Int) throws {
         let pair = try asked()
-        var random = SeededRandom(1)
+        var random = SeededGenerator(seed: 1)
         let body = random.noise(2_000_000)
         var position = first
         let begin = OutgoingReply(properties: ["k": "v"], body: body.slice(0, first), isCompressed: isCompressed)

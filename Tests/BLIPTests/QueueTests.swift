@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -62,7 +63,7 @@ struct QueueTests {
     @Test(arguments: [0, 1, 6])
     func noFrameExceedsTheLimit(level: Int32) throws {
         let seed = UInt64.random(in: 0...UInt64.max)
-        var random = SeededRandom(seed)
+        var random = SeededGenerator(seed: seed)
         for maximum in [64, 100, 4096, 16_384, 32_000] {
             var limits = BLIPLimits()
             limits.maximumFrame = maximum
@@ -82,7 +83,7 @@ struct QueueTests {
     /// The linked queue against the rule in plain words, by search from the end.
     @Test func theQueueFollowsTheRule() {
         let seed = UInt64.random(in: 0...UInt64.max)
-        var random = SeededRandom(seed)
+        var random = SeededGenerator(seed: seed)
         var queue = Outbox()
         var model: [OutgoingMessage] = []
         var aside: [OutgoingMessage] = []

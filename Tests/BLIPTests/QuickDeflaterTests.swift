@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -7,7 +8,7 @@ import Testing
 @Suite struct QuickDeflaterTests {
     /// Messages of all sorts and lengths, which refer to one another.
     private struct Messages {
-        var random: SeededRandom
+        var random: SeededGenerator
         var earlier: [[UInt8]] = [Array("{\"type\":\"reading\",\"sensor\":\"line-3-motor-2\",\"value\":71.25}".utf8)]
 
         mutating func next() -> [UInt8] {
@@ -38,7 +39,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 3]) func whatItWritesIsRead(seed: UInt64) {
-        var messages = Messages(random: SeededRandom(seed))
+        var messages = Messages(random: SeededGenerator(seed: seed))
         var deflater = Deflater(level: 3)
         var inflater = Inflater()
         for number in 0..<400 {
@@ -56,7 +57,7 @@ import Testing
     }
 
     @Test func countingAnewLosesNothing() {
-        var messages = Messages(random: SeededRandom(9))
+        var messages = Messages(random: SeededGenerator(seed: 9))
         var deflater = QuickDeflater(from: QuickDeflater.lastPosition - 100_000)
         var inflater = Inflater()
         for number in 0..<60 {

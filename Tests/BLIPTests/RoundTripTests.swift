@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -14,7 +15,7 @@ struct RoundTripTests {
     func traffic(round: Int) throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         let place = Comment(rawValue: "seed \(seed)")
-        var random = SeededRandom(seed)
+        var random = SeededGenerator(seed: seed)
         var limits = BLIPLimits()
         limits.maximumFrame = [64, 300, 4096, 16_384][round % 4]
         limits.maximumFrameBeforeUrgent = limits.maximumFrame / 4
@@ -97,7 +98,7 @@ struct RoundTripTests {
     @Test func damagedFrames() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         let place = Comment(rawValue: "seed \(seed)")
-        var random = SeededRandom(seed)
+        var random = SeededGenerator(seed: seed)
         var detected = 0
         for _ in 0..<1_200 {
             var limits = BLIPLimits()
@@ -149,7 +150,7 @@ struct RoundTripTests {
     /// Bytes of any kind.
     @Test func noise() {
         let seed = UInt64.random(in: 0...UInt64.max)
-        var random = SeededRandom(seed)
+        var random = SeededGenerator(seed: seed)
         for _ in 0..<5_000 {
             let receiver = Peer()
             receiver.pretendSent(1)

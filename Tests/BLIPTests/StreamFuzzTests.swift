@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -22,7 +23,7 @@ struct StreamFuzzTests {
     func traffic(round: Int) throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         let place = Comment(rawValue: "seed \(seed)")
-        var random = SeededRandom(seed)
+        var random = SeededGenerator(seed: seed)
         func limits() -> BLIPLimits {
             var limits = BLIPLimits()
             limits.maximumFrame = [64, 300, 4_096, 16_384][random.below(4)]

@@ -1,4 +1,5 @@
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import BLIP
@@ -70,7 +71,7 @@ struct TruncationTests {
     func theRestIsNotHeld(isCompressed: Bool) throws {
         let sender = Peer(limits: limits { $0.sendWindow = .max })
         let receiver = Peer(limits: limits { $0.maximumMessageByProfile = ["small": 10_000] })
-        var random = SeededRandom(3)
+        var random = SeededGenerator(seed: 3)
         sender.send(OutgoingRequest(profile: "small", body: random.noise(3_000_000), isCompressed: isCompressed))
         var events: [BLIPEvent] = []
         var most = 0

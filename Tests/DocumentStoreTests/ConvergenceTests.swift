@@ -1,5 +1,6 @@
 import DocumentStore
 import Documents
+import TestRandomness
 import Testing
 
 @Suite struct ConvergenceTests {

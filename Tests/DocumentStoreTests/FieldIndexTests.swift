@@ -1,6 +1,7 @@
 import Documents
 import SQLite
 import Selectors
+import TestRandomness
 import Testing
 
 @testable import DocumentStore

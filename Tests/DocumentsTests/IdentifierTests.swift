@@ -1,3 +1,4 @@
+import TestRandomness
 import Testing
 
 @testable import Documents
@@ -26,11 +27,11 @@ import Testing
 
     @Test func randomDocumentIDsAgreeWithTheRules() {
         let seed = makeSeed("documentIDs")
-        var random = SeededRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         for _ in 0..<5_000 {
             let alphabet: [UInt8] = [0x61, 0x5F, 0x20, 0x1F, 0x7F, 0xC3, 0xA9, 0x00]
-            let count = random.chance(10) ? 235 + random.below(10) : random.below(6)
-            let bytes = (0..<count).map { _ in random.chance(3) ? alphabet[random.below(8)] : UInt8(0x62) }
+            let count = random.chance(oneIn: 10) ? 235 + random.below(10) : random.below(6)
+            let bytes = (0..<count).map { _ in random.chance(oneIn: 3) ? alphabet[random.below(8)] : UInt8(0x62) }
             let right = (1...240).contains(bytes.count) && bytes[0] != 0x5F && !bytes.contains { $0 < 0x20 || $0 == 0x7F }
                 && String(validating: bytes, as: UTF8.self) != nil
             let id = try? DocumentID(utf8: bytes)
@@ -91,7 +92,7 @@ import Testing
 
     @Test func randomRevisionsAgreeWithTheRules() {
         let seed = makeSeed("revisionIDs")
-        var random = SeededRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         for _ in 0..<5_000 {
             let text = String((0..<random.below(12)).map { _ in Array("0123456789abcdefA-@ g")[random.below(21)] })
             let right = text.wholeMatch(of: /[1-9][0-9]*-([0-9a-f][0-9a-f])+/) != nil

@@ -1,3 +1,4 @@
+import TestRandomness
 import Testing
 
 @testable import Documents
@@ -29,10 +30,10 @@ import Testing
     }
 
     @Test func whatComesBackIsWhatWasSent() throws {
-        var random = SeededRandom(seed: makeSeed("JSONDelta"))
+        var random = SeededGenerator(seed: makeSeed("JSONDelta"))
         for _ in 0..<2_000 {
             let old = object(&random, depth: 4)
-            var new = random.chance(4) ? object(&random, depth: 4) : old
+            var new = random.chance(oneIn: 4) ? object(&random, depth: 4) : old
             for _ in 0..<random.below(4) { change(&new, &random) }
             let delta = try #require(JSONDelta.make(from: old.serialize(), to: new.serialize()))
             let back = try JSONValue(parsing: JSONDelta.apply(delta, to: old.serialize(), limit: 1 << 20))
@@ -67,16 +68,16 @@ import Testing
         #expect(try apply(many.replacing(":", with: ":1"), to: many).utf8.count > many.utf8.count)
     }
 
-    private func object(_ random: inout SeededRandom, depth: Int) -> JSONValue {
+    private func object(_ random: inout SeededGenerator, depth: Int) -> JSONValue {
         var object = JSONObject()
         for _ in 0..<random.below(depth == 4 ? 14 : 5) { object[["a", "b", "é", "e\u{301}", "0", "1-", "", "x/y"][random.below(8)] + "\(random.below(3))"] = value(&random, depth: depth - 1) }
         return .object(object)
     }
 
-    private func value(_ random: inout SeededRandom, depth: Int) -> JSONValue {
+    private func value(_ random: inout SeededGenerator, depth: Int) -> JSONValue {
         switch random.below(depth > 0 ? 8 : 5) {
         case 0: nil
-        case 1: .bool(random.chance(2))
+        case 1: .bool(random.chance(oneIn: 2))
         case 2: .int(random.below(5))
         case 3: .string("text \(random.below(4))")
         case 4: []
@@ -86,15 +87,15 @@ import Testing
         }
     }
 
-    private func change(_ value: inout JSONValue, _ random: inout SeededRandom) {
+    private func change(_ value: inout JSONValue, _ random: inout SeededGenerator) {
         switch value {
-        case .object(var object) where !object.isEmpty && !random.chance(4):
+        case .object(var object) where !object.isEmpty && !random.chance(oneIn: 4):
             let index = random.below(object.count)
-            if random.chance(4) { object.members.remove(at: index) } else { change(&object.members[index].value, &random) }
+            if random.chance(oneIn: 4) { object.members.remove(at: index) } else { change(&object.members[index].value, &random) }
             value = .object(object)
-        case .array(var items) where !items.isEmpty && !random.chance(4):
+        case .array(var items) where !items.isEmpty && !random.chance(oneIn: 4):
             let index = random.below(items.count)
-            if random.chance(3) { items.remove(at: index) } else { change(&items[index], &random) }
+            if random.chance(oneIn: 3) { items.remove(at: index) } else { change(&items[index], &random) }
             value = .array(items)
         case .object(var object):
             object["new"] = self.value(&random, depth: 2)

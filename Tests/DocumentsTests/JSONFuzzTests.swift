@@ -1,3 +1,4 @@
+import TestRandomness
 import Testing
 
 @testable import Documents
@@ -6,7 +7,7 @@ import Testing
     /// The scanner, the canonical form and the value reader agree with the naive reader, on right and on damaged text.
     @Test func fastReadersAgreeWithTheNaiveOne() throws {
         let seed = makeSeed("JSONFuzzTests")
-        var maker = JSONMaker(random: SeededRandom(seed: seed))
+        var maker = JSONMaker(random: SeededGenerator(seed: seed))
         var accepted = 0
         for round in 0..<2_400 {
             let right = maker.document()

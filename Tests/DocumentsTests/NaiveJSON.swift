@@ -1,3 +1,4 @@
+import TestRandomness
 /// A slow, plain reader of JSON written from RFC 8259 alone, to compare the fast ones with. Strings are bytes.
 indirect enum NaiveJSON: Equatable {
     case word(String)
@@ -159,7 +160,7 @@ indirect enum NaiveJSON: Equatable {
 
 /// Random JSON text, loosely written.
 struct JSONMaker {
-    var random: SeededRandom
+    var random: SeededGenerator
 
     mutating func document(size: Int = 6) -> [UInt8] {
         var out: [UInt8] = []
@@ -170,16 +171,16 @@ struct JSONMaker {
     }
 
     private mutating func space(_ out: inout [UInt8]) {
-        while random.chance(6) { out.append([0x20, 0x0A, 0x0D, 0x09][random.below(4)]) }
+        while random.chance(oneIn: 6) { out.append([0x20, 0x0A, 0x0D, 0x09][random.below(4)]) }
     }
 
     private mutating func object(_ out: inout [UInt8], depth: Int, size: Int) {
         out.append(UInt8(ascii: "{"))
-        let count = random.chance(40) ? 30 + random.below(20) : random.below(size)
+        let count = random.chance(oneIn: 40) ? 30 + random.below(20) : random.below(size)
         for index in 0..<count {
             if index > 0 { out.append(UInt8(ascii: ",")) }
             space(&out)
-            string(&out, key: true, mark: random.chance(20) ? nil : index)
+            string(&out, key: true, mark: random.chance(oneIn: 20) ? nil : index)
             space(&out)
             out.append(UInt8(ascii: ":"))
             space(&out)
@@ -210,14 +211,14 @@ struct JSONMaker {
 
     private mutating func string(_ out: inout [UInt8], key: Bool, mark: Int? = nil) {
         out.append(UInt8(ascii: "\""))
-        if key, random.chance(10) {
+        if key, random.chance(oneIn: 10) {
             out += Array(["@type", "_attachments", "_id", "\\u005fx", "a\\u0062c"][random.below(5)].utf8)
         }
         let pieces = [
             "a", "b", "c", "abcdefgh", "ab", "é", "ß", "€", "😀", "\\n", "\\t", "\\\"", "\\\\", "\\/", "\\b", "\\f", "\\r", "\\u0000", "\\u001F",
             "\\u001f", "\\u0009", "\\u00e9", "\\uD83D\\uDE00", "\\u007f", "\u{7F}", "\u{FFFF}", "\u{10FFFF}", "{", "]", ",", " ",
         ]
-        for _ in 0..<random.below(key ? 4 : 12) { out += Array(pieces[random.chance(3) ? random.below(pieces.count) : random.below(5)].utf8) }
+        for _ in 0..<random.below(key ? 4 : 12) { out += Array(pieces[random.chance(oneIn: 3) ? random.below(pieces.count) : random.below(5)].utf8) }
         // So that most keys of an object differ.
         if let mark { out += Array("\(mark)".utf8) }
         out.append(UInt8(ascii: "\""))

@@ -1,3 +1,4 @@
+import TestRandomness
 import Testing
 
 @testable import Documents
@@ -9,15 +10,15 @@ import Testing
         var deleted: Set<RevisionID> = []
         var order: [RevisionID] = []
 
-        init(_ random: inout SeededRandom) throws {
+        init(_ random: inout SeededGenerator) throws {
             for number in 0..<(2 + random.below(30)) {
-                let parent = order.isEmpty || random.chance(15) ? nil : order[random.chance(2) ? order.count - 1 : random.below(order.count)]
+                let parent = order.isEmpty || random.chance(oneIn: 15) ? nil : order[random.chance(oneIn: 2) ? order.count - 1 : random.below(order.count)]
                 let digits = String(0x100 + number * 7919 % 0xE00, radix: 16)
                 let revision = try RevisionID("\((parent?.generation ?? 0) + 1)-0\(digits)")
                 guard parents[revision] == nil else { continue }
                 parents[revision] = .some(parent)
                 order.append(revision)
-                if random.chance(5) { deleted.insert(revision) }
+                if random.chance(oneIn: 5) { deleted.insert(revision) }
             }
         }
 
@@ -44,7 +45,7 @@ import Testing
 
     @Test func treesDoNotDependOnTheOrderOfInsertion() throws {
         let seed = makeSeed("RevisionTreeFuzzTests.order")
-        var random = SeededRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         for round in 0..<400 {
             let family = try Family(&random)
             let note: Comment = "seed \(seed), round \(round)"
@@ -56,7 +57,7 @@ import Testing
                     let before = tree
                     let again = family.order[random.below(family.order.count)]
                     if tree.contains(again) {
-                        #expect(try tree.insert(again, history: family.history(again), isDeleted: random.chance(2)) == .alreadyPresent, note)
+                        #expect(try tree.insert(again, history: family.history(again), isDeleted: random.chance(oneIn: 2)) == .alreadyPresent, note)
                         #expect(tree == before, note)
                     }
                 }
@@ -89,7 +90,7 @@ import Testing
 
     @Test func pruningNeverDropsLeavesOrKeptRevisions() throws {
         let seed = makeSeed("RevisionTreeFuzzTests.prune")
-        var random = SeededRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         for round in 0..<400 {
             let family = try Family(&random)
             let note: Comment = "seed \(seed), round \(round)"
@@ -124,7 +125,7 @@ import Testing
 
     @Test func damagedEncodingsAreErrorsOrSoundTrees() throws {
         let seed = makeSeed("RevisionTreeFuzzTests.decode")
-        var random = SeededRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var refused = 0
         for round in 0..<5_000 {
             let family = try Family(&random)

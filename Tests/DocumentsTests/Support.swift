@@ -3,23 +3,6 @@ import Testing
 
 @testable import Documents
 
-/// A generator of random numbers that a seed repeats.
-struct SeededRandom: RandomNumberGenerator {
-    private var state: UInt64
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {  // SplitMix64
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-
-    mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &self) }
-    mutating func chance(_ oneIn: Int) -> Bool { below(oneIn) == 0 }
-}
-
 /// A new seed, or the one in NIGHTJAR_SEED to repeat a failure; printed either way.
 func makeSeed(_ test: String) -> UInt64 {
     let given = getenv("NIGHTJAR_SEED").flatMap { UInt64(String(cString: $0)) }

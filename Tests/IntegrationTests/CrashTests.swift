@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import TestRandomness
 import TestSupport
 import Testing
 
@@ -34,7 +35,7 @@ struct CrashTests {
     /// Runs both agents, kills one at random moments, and checks after each restart.
     private func run(killsHub: Bool) async throws {
         let seed = UInt64.random(in: 0 ... .max)
-        var random = SplitMix(seed)
+        var random = SeededGenerator(seed: seed)
         let port = try freePort()
         var hub = try await AgentProcess.start(Configuration.hub(port: port))
         var edge = try await AgentProcess.start(Configuration.edge(to: port, database: "main"))
@@ -84,7 +85,7 @@ struct CrashTests {
     @Test("a revision whose reply came is there after it")
     func acknowledgedRevisions() async throws {
         let seed = UInt64.random(in: 0 ... .max)
-        var random = SplitMix(seed)
+        var random = SeededGenerator(seed: seed)
         let folder = try TemporaryFolder()
         var acknowledged: [String] = []
         for round in 0..<5 {

@@ -1,3 +1,4 @@
+import TestRandomness
 import TestSupport
 import Testing
 
@@ -137,7 +138,7 @@ struct FrameTests {
         let agent = try sharedAgent()
         let bystander = try await Bystander(agent)
         let seed = UInt64.random(in: 0 ... .max)
-        var random = SplitMix(seed)
+        var random = SeededGenerator(seed: seed)
         for round in 0..<60 {
             let socket = try await WebSocketProbe.connect(port: try agent.port("edge"), path: "/main/_blipsync")
             var frames = HandmadeFrames()
@@ -175,20 +176,5 @@ struct FrameTests {
         }
         try await bystander.leave()
         try await eventually("the cut connections are gone") { try await agent.listener("edge")["connections"]?.asInt64 == 0 }
-    }
-}
-
-/// Random numbers that come again with the same seed.
-struct SplitMix: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ mixed >> 31
     }
 }

@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import TestRandomness
 import TestSupport
 
 /// Two serial devices (pseudo-terminals) and a cable between them that loses, changes and invents bytes, from a seed.
@@ -21,7 +22,7 @@ final class NoisyCable: Sendable {
         self.cable = cable
         // The slaves are held open, so that a side that closes its device does not hang up.
         let descriptors = [one.master, other.master, one.slave, other.slave]
-        Task { try await offThread { Self.run(descriptors, SplitMix(seed), rate, cable) } }
+        Task { try await offThread { Self.run(descriptors, SeededGenerator(seed: seed), rate, cable) } }
     }
 
     /// Bytes that did not arrive as they were sent.
@@ -29,7 +30,7 @@ final class NoisyCable: Sendable {
 
     deinit { cable.isOver.store(true, ordering: .relaxed) }
 
-    private static func run(_ descriptors: [Int32], _ random: SplitMix, _ rate: Int, _ cable: Cable) {
+    private static func run(_ descriptors: [Int32], _ random: SeededGenerator, _ rate: Int, _ cable: Cable) {
         var random = random
         defer { for descriptor in descriptors { close(descriptor) } }
         while !cable.isOver.load(ordering: .relaxed) {

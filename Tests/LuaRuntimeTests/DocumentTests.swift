@@ -1,4 +1,5 @@
 import LuaRuntime
+import TestRandomness
 import Testing
 
 @Suite("Documents read lazily")
@@ -104,7 +105,7 @@ struct DocumentTests {
             var generator = SystemRandomNumberGenerator()
             let seed = UInt64.random(in: .min ... .max, using: &generator)
             print("seed \(seed)")
-            var random = SplitMix(state: seed)
+            var random = SeededGenerator(seed: seed)
             let bytes = Array(Self.json.utf8)
             for length in 0..<bytes.count {
                 #expect(try state.filter(String(decoding: bytes[..<length], as: UTF8.self)))
@@ -135,7 +136,7 @@ struct DocumentTests {
     }
 
     /// A value written with random spacing, escapes, brackets and quotes in strings, and nesting.
-    static func randomJSON(_ depth: Int, _ random: inout SplitMix) -> String {
+    static func randomJSON(_ depth: Int, _ random: inout SeededGenerator) -> String {
         func space() -> String { ["", "", "", " ", "\n\t"].randomElement(using: &random) ?? "" }
         func text() -> String {
             let pieces = ["a", "bc", "{", "}", "[", "]", ":", ",", "\\\"", "\\\\", "\\n", "\\u00e9", "é", " ", "key", "\\ud83d\\ude00", "a long run of plain text without anything"]
@@ -163,7 +164,7 @@ struct DocumentTests {
         let seed = UInt64.random(in: .min ... .max)
         print("seed \(seed)")
         try onPluginThread {
-            var random = SplitMix(state: seed)
+            var random = SeededGenerator(seed: seed)
             let state = try makeState("""
                 local function same(lazy, plain)
                   if type(plain) ~= "table" then return lazy == plain and math.type(lazy) == math.type(plain) end
@@ -195,16 +196,5 @@ struct DocumentTests {
             #expect(try state.callFilter(.pullFilter, document: document, use: use), "a deletion is flagged of itself")
             #expect(try !state.callFilter(.pullFilter, document: document, use: use, flags: [.deleted, .accessRemoved]))
         }
-    }
-}
-
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }

@@ -1,5 +1,6 @@
 import Environment
 import LuaRuntime
+import TestRandomness
 import Testing
 
 /// Every case must end, in a failure of the right kind or in a harmless result, with the process alive and the state
@@ -246,7 +247,7 @@ struct HostileTests {
             "pcall(nightjar.json.encode, doc)", "local t = {} for i = 1, 2000 do t[i] = { i } end keep = t", "pcall(next, doc.list, 2)", "coroutine.yield(%s)",
         ]
         try onPluginThread {
-            var generator = SplitMix(state: seed)
+            var generator = SeededGenerator(seed: seed)
             func make(_ depth: Int) -> String {
                 let count = Int.random(in: 1...3, using: &generator)
                 var body = ""

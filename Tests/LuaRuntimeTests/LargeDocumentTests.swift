@@ -1,4 +1,5 @@
 import LuaRuntime
+import TestRandomness
 import Testing
 
 /// Objects that are searched so often in one call that their members are indexed.
@@ -90,7 +91,7 @@ struct LargeDocumentTests {
         let seed = UInt64.random(in: .min ... .max)
         print("seed \(seed)")
         try onPluginThread {
-            var random = SplitMix(state: seed)
+            var random = SeededGenerator(seed: seed)
             let state = try makeState(Self.comparison)
             let limits = Self.patient
             for _ in 0..<40 {
@@ -110,7 +111,7 @@ struct LargeDocumentTests {
         print("seed \(seed)")
         let text = "{" + (0..<260).map { "\"\($0 % 9 == 0 ? "\\u006b" : "k")\($0)\":\($0 % 7 == 0 ? "{\"a\":\"b\\n\"}" : "\"text\"")" }.joined(separator: ",") + "}"
         try onPluginThread {
-            var random = SplitMix(state: seed)
+            var random = SeededGenerator(seed: seed)
             let state = try makeState("""
                 return { push_filter = function(doc)
                   for round = 1, 4 do

@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Replication
+import TestRandomness
 import Testing
 
 /// Documents with blobs.

@@ -1,3 +1,4 @@
+import TestRandomness
 import Testing
 
 @testable import Replication

@@ -3,6 +3,7 @@ import DocumentStore
 import Interfaces
 import Replication
 import Synchronization
+import TestRandomness
 import Testing
 
 /// What is recorded of decided conflicts, whoever decided them, and resolvers that only watch.

@@ -2,6 +2,7 @@ import Documents
 import DocumentStore
 import Interfaces
 import Replication
+import TestRandomness
 import Testing
 import TestSupport
 

@@ -3,6 +3,7 @@ import DocumentStore
 import Interfaces
 import NIOCore
 import Replication
+import TestRandomness
 import Testing
 import Transport
 

@@ -4,6 +4,7 @@ import DocumentStore
 import NIOCore
 import Replication
 import Synchronization
+import TestRandomness
 import Testing
 import Transport
 

@@ -1,5 +1,6 @@
 import Documents
 import Selectors
+import TestRandomness
 import Testing
 
 @Suite("The order of values")

@@ -1,21 +1,14 @@
 import Environment
 import Synchronization
+import TestRandomness
 
-/// SplitMix64: the same numbers for the same seed.
+/// The same numbers for the same seed, for whoever has a reference to it.
 package final class SeededRandom: RandomSource {
-    private let state: Mutex<UInt64>
+    private let generator: Mutex<SeededGenerator>
 
-    package init(seed: UInt64) { state = Mutex(seed) }
+    package init(seed: UInt64) { generator = Mutex(SeededGenerator(seed: seed)) }
 
-    package func next() -> UInt64 {
-        state.withLock { state in
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var z = state
-            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-            return z ^ (z >> 31)
-        }
-    }
+    package func next() -> UInt64 { generator.withLock { $0.next() } }
 }
 
 extension RandomSource {

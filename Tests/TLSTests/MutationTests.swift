@@ -1,23 +1,12 @@
 import TLS
+import TestRandomness
 import TestSupport
 import Testing
 
 /// Files that somebody damaged: an error or a value, never a crash or a hang.
 @Suite struct MutationTests {
-    /// Small and repeatable.
-    private struct Generator: RandomNumberGenerator {
-        var state: UInt64
 
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var value = state
-            value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-            return value ^ (value >> 31)
-        }
-    }
-
-    private static func mutate(_ bytes: [UInt8], _ random: inout Generator) -> [UInt8] {
+    private static func mutate(_ bytes: [UInt8], _ random: inout SeededGenerator) -> [UInt8] {
         var bytes = bytes
         for _ in 0..<Int.random(in: 1...4, using: &random) {
             guard !bytes.isEmpty else { return bytes }
@@ -45,7 +34,7 @@ import Testing
     @Test func damagedFilesAreErrors() async throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed of damagedFilesAreErrors: \(seed)")
-        var random = Generator(state: seed)
+        var random = SeededGenerator(seed: seed)
         let tool = try OpenSSLTool()
         try await tool.selfSigned("a", ["-addext", "subjectAltName=DNS:a.example,IP:10.0.0.1,URI:urn:a,email:a@b"])
         try await tool("pkcs8", "-topk8", "-in", "a.key", "-v2", "aes256", "-iter", "10", "-passout", "pass:p", "-out", "e.key")

@@ -1,5 +1,6 @@
 import Environment
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import Transport

@@ -1,6 +1,7 @@
 import Interfaces
 import NIOCore
 import NIOEmbedded
+import TestRandomness
 import Testing
 
 @testable import Transport

@@ -1,23 +1,9 @@
 import NIOCore
+import TestRandomness
 
 @testable import BLIP
 
-/// Repeatable randomness (SplitMix64). Tests put the seed into their failures.
-struct SeededRandom: RandomNumberGenerator {
-    var state: UInt64
-
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-
-    mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &self) }
-
+extension SeededGenerator {
     /// Text-like bytes (compressible) or noise.
     mutating func body(_ count: Int) -> ByteBuffer {
         if Bool.random(using: &self) { return noise(count) }
@@ -31,7 +17,7 @@ struct SeededRandom: RandomNumberGenerator {
     }
 
     private static let pool: ByteBuffer = {
-        var random = SeededRandom(1)
+        var random = SeededGenerator(seed: 1)
         return ByteBuffer(bytes: (0..<100_000).map { _ in UInt8(truncatingIfNeeded: random.next()) })
     }()
 

@@ -1,4 +1,5 @@
 import Glibc
+import TestRandomness
 import TestSupport
 import Testing
 
@@ -12,7 +13,7 @@ struct MutationTests {
         let seed = getenv("NIGHTJAR_MUTATE_SEED").flatMap { UInt64(String(cString: $0)) } ?? 1
         let seeds = try ReplayTests.inputs(of: target)
         let outcome = try await offThread { () -> Outcome in
-            var random = SplitMix(state: seed)
+            var random = SeededGenerator(seed: seed)
             let end = ContinuousClock.now + .seconds(seconds)
             var count = 0
             while ContinuousClock.now < end {
@@ -31,19 +32,7 @@ struct MutationTests {
         var finding: String?
     }
 
-    private struct SplitMix: RandomNumberGenerator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var bits = state
-            bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            bits = (bits ^ (bits >> 27)) &* 0x94D0_49BB_1331_11EB
-            return bits ^ (bits >> 31)
-        }
-    }
-
-    private static func changed(_ seeds: [[UInt8]], _ random: inout SplitMix) -> [UInt8] {
+    private static func changed(_ seeds: [[UInt8]], _ random: inout SeededGenerator) -> [UInt8] {
         var input = seeds[Int.random(in: 0..<seeds.count, using: &random)]
         for _ in 0...Int.random(in: 0...6, using: &random) {
             let at = Int.random(in: 0...input.count, using: &random)

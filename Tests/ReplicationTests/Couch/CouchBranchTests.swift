@@ -5,6 +5,7 @@ import Interfaces
 import NIOCore
 import Replication
 import Synchronization
+import TestRandomness
 import Testing
 import Transport
 

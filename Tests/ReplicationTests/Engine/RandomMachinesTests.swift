@@ -2,6 +2,7 @@ import DocumentStore
 import Documents
 import Interfaces
 import NIOCore
+import TestRandomness
 import Testing
 
 @testable import Replication

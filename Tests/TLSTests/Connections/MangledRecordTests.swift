@@ -1,23 +1,9 @@
 import NIOCore
 import NIOEmbedded
+import TestRandomness
 import Testing
 
 @testable import TLS
-
-/// Reproducible randomness; the seed is printed by the test that uses it.
-struct TLSTestGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ z >> 30) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ z >> 27) &* 0x94D0_49BB_1331_11EB
-        return z ^ z >> 31
-    }
-}
 
 @Suite struct MangledRecordTests {
     /// Cut, flipped, dropped, doubled and exchanged pieces: never a crash, never a wrong byte.
@@ -30,7 +16,7 @@ struct TLSTestGenerator: RandomNumberGenerator {
         var outcomes = (whole: 0, cut: 0, failed: 0)
         for round in 0..<400 {
             let seed = first &+ UInt64(round)
-            var random = TLSTestGenerator(seed: seed)
+            var random = SeededGenerator(seed: seed)
             let pair = try EmbeddedPair(client: clientContext, server: serverContext)
             let up = (0..<Int.random(in: 1...40000, using: &random)).map { UInt8(truncatingIfNeeded: $0 &* 7) }
             let down = (0..<Int.random(in: 1...40000, using: &random)).map { UInt8(truncatingIfNeeded: $0 &* 13) }
@@ -80,7 +66,7 @@ struct TLSTestGenerator: RandomNumberGenerator {
         let clientContext = try servers.clientContext()
         let seed = UInt64.random(in: 0...UInt64.max)
         print("rubbish instead of TLS: seed \(seed)")
-        var random = TLSTestGenerator(seed: seed)
+        var random = SeededGenerator(seed: seed)
         for round in 0..<400 {
             let pair = try EmbeddedPair(client: clientContext, server: serverContext)
             var bytes = (0..<Int.random(in: 5...3000, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
