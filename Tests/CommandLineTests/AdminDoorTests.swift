@@ -33,6 +33,38 @@ struct AdminDoorTests {
             method, path, headers: token.map { [("Authorization", "Bearer \($0)")] } ?? [], body: body.map { Array($0.utf8) })
     }
 
+    @Test("a port without a token in the configuration asks for one that the agent made, and keeps it")
+    func madeToken() async throws {
+        let folder = try TemporaryFolder()
+        let configuration = "data: data\nadmin: { port: 0 }\nlisteners: []\ndatabases: { main: {} }\n"
+        let file = folder.path("data/admin.token")
+        var token = ""
+        for start in 1...2 {
+            let agent = try await AgentProcess.start(configuration, in: folder)
+            let probe = HTTPProbe.tcp(port: try agent.port("admin"))
+            let refused = try await probe.get("/api/status")
+            #expect(refused.status == 401 && refused.text.contains("DATA/admin.token"), "\(refused)")
+            let written = try folder.text("data/admin.token").replacing("\n", with: "")
+            #expect(written.utf8.count == 64)
+            if start == 2 { #expect(written == token) }
+            token = written
+            #expect(try await probe.get("/api/status", headers: [("Authorization", "Bearer \(token)")]).status == 200)
+            var facts = stat()
+            #expect(stat(file, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
+            _ = try await agent.stop()
+        }
+        // Who else can read it could do everything.
+        chmod(file, 0o644)
+        try folder.write("nightjar.yaml", configuration)
+        let loose = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"))
+        #expect(loose.status == 78 && loose.errors.contains("admin.token") && loose.errors.contains("chmod 600"), "\(loose)")
+        chmod(file, 0o600)
+        try folder.write("data/admin.token", "short\n")
+        chmod(file, 0o600)
+        let short = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"))
+        #expect(short.status == 78 && short.errors.contains("take the file away"), "\(short)")
+    }
+
     @Test("each role may do what it is for, and is told what it lacks")
     func roles() async throws {
         let agent = try await Self.start()

@@ -20,7 +20,7 @@ struct DeploymentTests {
         let edge = try await AgentProcess.start("""
             data: data
             plugins: plugins
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             databases: { main: {} }
             listeners:
               - { name: tls, databases: [ main ], port: 0, interface: 127.0.0.1 }

@@ -5,7 +5,7 @@ import TestSupport
 enum Configuration {
     static let plain = """
         data: data
-        admin: { port: 0 }
+        admin: { port: 0, open: true }
         databases:
           main: { collections: [ _default, plant.readings ] }
         listeners:

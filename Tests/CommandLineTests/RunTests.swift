@@ -64,7 +64,7 @@ import Testing
         let folder = try TemporaryFolder()
         for (text, word) in [
             (Configuration.plain.replacing("port: 0, interface", with: "port: \(taken.port), interface"), "listener \"edge\""),
-            (Configuration.plain.replacing("admin: { port: 0 }", with: "admin: { port: \(taken.port) }"), "admin"),
+            (Configuration.plain.replacing("admin: { port: 0, open: true }", with: "admin: { port: \(taken.port) }"), "admin"),
         ] {
             try folder.write("nightjar.yaml", text)
             let outcome = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"))

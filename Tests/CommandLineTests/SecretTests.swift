@@ -73,7 +73,7 @@ import Testing
         let folder = try TemporaryFolder()
         try folder.write("credentials/token", "credential-hunter-3\n")
         let agent = try await AgentProcess.start(
-            Configuration.plain.replacing("admin: { port: 0 }", with: "admin: { port: 0, token: \"${credential:token}\" }"), in: folder,
+            Configuration.plain.replacing("admin: { port: 0, open: true }", with: "admin: { port: 0, token: \"${credential:token}\" }"), in: folder,
             environment: ["CREDENTIALS_DIRECTORY": folder.path("credentials")])
         let admin = HTTPProbe.tcp(port: try agent.port("admin"))
         #expect(try await admin.get("/api/status").status == 401)

@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func commandsNeedNoAdminPortAndNoToken() async throws {
-        let agent = try await AgentProcess.start(Configuration.plain.replacing("admin: { port: 0 }\n", with: ""))
+        let agent = try await AgentProcess.start(Configuration.plain.replacing("admin: { port: 0, open: true }\n", with: ""))
         // The socket is all there is: nothing else of this process listens but the peers' port.
         #expect(agent.addresses.map(\.name).sorted() == ["admin", "edge"])
         #expect(agent.addresses.allSatisfy { $0.name == "edge" || $0.address == "unix:\(agent.folder.path("data/admin.sock"))" })

@@ -18,7 +18,7 @@ import Testing
                 + "log: \(log)\n", in: folder)
         let target = "ws://127.0.0.1:\(try hub.port("edge"))/main"
         let edge = try await AgentProcess.start(
-            Configuration.plain.replacing("admin: { port: 0 }", with: "admin: { port: 0, token: \(Self.adminToken) }")
+            Configuration.plain.replacing("admin: { port: 0, open: true }", with: "admin: { port: 0, token: \(Self.adminToken) }")
                 + "log: \(log)\nreplicators:\n"
                 + Configuration.replicator("hub", to: target, more: "authenticator: { username: ann, password: \(Self.password) }"))
         #expect(try await edge.command("doc", "put", "main", "visible", #"{"body":"inside of the document"}"#).status == 0)

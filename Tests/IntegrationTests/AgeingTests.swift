@@ -9,7 +9,7 @@ struct AgeingTests {
         let hub = try await AgentProcess.start(Configuration.hub(database: "{ collections: [ keep.all ] }"))
         let agent = try await AgentProcess.start("""
             data: data
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             databases: { main: { collections: [ keep.all ], ttl: { _default: 2 } } }
             replicators:
               - { name: hub, database: main, target: "ws://127.0.0.1:\(try hub.port("edge"))/main", type: push, continuous: true }
@@ -37,7 +37,7 @@ struct AgeingTests {
         let folder = try TemporaryFolder()
         let agent = try await AgentProcess.start("""
             data: data
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             databases: { main: { ttl: { _default: 1 }, tombstone_age: 1 }, free: { ttl: { _default: 1 } } }
             replicators:
               - { name: hub, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, max_attempt_wait_time: 1 }

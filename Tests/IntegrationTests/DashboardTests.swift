@@ -15,7 +15,7 @@ private enum Browser {
         """
         data: data
         plugins: plugins
-        admin: { port: 0 }
+        admin: { port: 0, open: true }
         databases: { main: { conflict_resolver: newest }, copy: {} }
         listeners: [ { name: edge, databases: [ main ], port: 0, interface: 127.0.0.1, disable_tls: true, authenticator: none } ]
         replicators: [ { name: local, database: main, target: "local:copy", type: push, continuous: true } ]

@@ -9,7 +9,7 @@ import Testing
         try await AgentProcess.start(
             """
             data: data
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             databases: { main: {} }
             listeners:
               - { name: edge, databases: [ main ], \(listener) }
@@ -20,7 +20,7 @@ import Testing
         try await AgentProcess.start(
             """
             data: data
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             databases: { main: {}, other: {} }
             replicators:
               - { name: hub, database: main, target: "\(target)", continuous: true, max_attempt_wait_time: 1\(more) }
@@ -72,7 +72,7 @@ import Testing
         let hub = try await AgentProcess.start(
             """
             data: data
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             plugins: plugins
             databases: { main: {} }
             listeners:

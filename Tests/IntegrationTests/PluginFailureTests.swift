@@ -84,7 +84,7 @@ struct PluginFailureTests {
             """
             data: data
             plugins: plugins
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             databases: { main: {}, side: {}, fed: {} }
             replicators:
               - { name: out, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, collections: { _default: { push_filter: gate } } }

@@ -207,7 +207,7 @@ struct RestartTests {
         let edge = try await AgentProcess.start(
             """
             data: data
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             databases: { main: {} }
             replicators:
               - { name: wrong, database: main, target: "ws://127.0.0.1:\(port)/main", type: push, continuous: true, authenticator: { username: ada, password: guess }, collections: { _default: { channels: [ x ] } } }

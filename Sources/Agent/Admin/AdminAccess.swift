@@ -27,9 +27,10 @@ struct AdminAccess: Sendable {
     /// One of them is needed, if there are any.
     let tokens: [Token]
 
-    init(_ settings: AdminSettings) {
+    /// - Parameter made: the token that the agent made, since the configuration names none.
+    init(_ settings: AdminSettings, made: Secret? = nil) {
         address = settings.address.value
-        tokens = (settings.token.map { [Token(name: "admin", secret: $0.value.revealed, role: .edit)] } ?? [])
+        tokens = ((settings.token?.value ?? made).map { [Token(name: "admin", secret: $0.revealed, role: .edit)] } ?? [])
             + settings.tokens.map { Token(name: $0.name.value, secret: $0.token.value.revealed, role: $0.role) }
     }
 
@@ -65,7 +66,7 @@ struct AdminAccess: Sendable {
         throw HTTPError(
             401,
             "\(request.headers.first("Authorization") == nil ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" with admin.token of the agent's "
-                + "configuration; the agent's own user needs none on DATA/admin.sock",
+                + "configuration, or what is in DATA/admin.token where it names none; the agent's own user needs none on DATA/admin.sock",
             headers: ["WWW-Authenticate": "Bearer"])
     }
 

@@ -55,14 +55,16 @@ public struct AdminServer: Sendable {
             await onReady("unix:\(path)")
         }
         guard let admin = settings.admin else { return [history, local] }
-        let access = AdminAccess(admin)
+        let made = admin.makesToken ? try AdminTokenFile.secret(data: settings.data.value, agent.environment.random) : nil
+        let access = AdminAccess(admin, made: made)
         let tcp = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: access)) {
             try await ListenAddresses.resolve(interface: admin.address.value, port: admin.port.value)
         } onBound: { listener in
             let address = listener.boundAddresses.first
-            if admin.isOpen {
-                logger.warning(
-                    "the admin port has no token: every user of this machine may read and change everything; set admin.token, or take the port out")
+            if admin.isOpen.value {
+                logger.warning("the admin port is open: every user of this machine may read and change everything; take open: true out")
+            } else if made != nil {
+                logger.info("the admin port asks for the token in \(AdminTokenFile.path(data: settings.data.value)); admin.token sets another")
             }
             await onReady("\(address?.ipAddress ?? admin.address.value):\(address?.port ?? admin.port.value)")
         }

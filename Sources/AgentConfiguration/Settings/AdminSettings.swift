@@ -5,16 +5,21 @@ public struct AdminSettings: Sendable, ConfigurationSection {
     public var address = Located("127.0.0.1")
     /// 0: any free port. Default 4985.
     public var port = Located(4985)
-    /// What clients must present as `Authorization: Bearer …`; its holder may do everything. Default: none, and loopback only.
+    /// What clients must present as `Authorization: Bearer …`; its holder may do everything. Default: the one in `DATA/admin.token`, which the
+    /// agent makes, and loopback only.
     public var token: Located<Secret>?
     /// Further tokens, each with what its holder may do.
     public var tokens: [AdminTokenSettings] = []
+    /// Nobody needs a token.
+    public var isOpen = Located(false)
     public internal(set) var position = SourcePosition.none
 
     public init() {}
 
-    /// Requests need none.
-    public var isOpen: Bool { token == nil && tokens.isEmpty }
+    /// The configuration names no token.
+    public var hasNoToken: Bool { token == nil && tokens.isEmpty }
+    /// The agent makes a token, since the configuration names none.
+    public var makesToken: Bool { hasNoToken && !isOpen.value }
 
     static let sectionName = "admin"
     static let keys: [Key<AdminSettings>] = [
@@ -22,19 +27,24 @@ public struct AdminSettings: Sendable, ConfigurationSection {
         Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one."),
         Key("token", optional: \.token, Form<Secret>.secret.located,
             "Bearer token whose holder may do everything; one is needed for all but whether /health is 200. Without any token: loopback addresses "
-                + "only, where every user of this machine may read and change everything."),
+                + "only, and the agent makes one, in DATA/admin.token."),
         Key("tokens", \.tokens, Form<AdminTokenSettings>.section.list(of: "tokens"), "Further tokens, each with a name and what its holder may do."),
+        Key("open", \.isOpen, Form<Bool>.boolean.located,
+            "Whether no token is needed: every user of this machine may then read and change everything. Loopback addresses only."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
-        if isOpen, !Address.isLoopback(address.value) {
+        if hasNoToken, !Address.isLoopback(address.value) {
             reading.within(key: "address") {
                 $0.report(
                     at: address.position,
                     "\(Quoting.quoted(address.value)) is not a loopback address, which needs a token; set admin.token or use 127.0.0.1")
             }
+        }
+        if isOpen.value, !hasNoToken {
+            reading.within(key: "open") { $0.report(at: isOpen.position, "with open: true nobody needs a token, and there is one: take either out") }
         }
         var seen: [Secret] = token.map { [$0.value] } ?? []
         var names: Set<String> = ["admin"]

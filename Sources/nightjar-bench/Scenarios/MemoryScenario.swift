@@ -38,7 +38,7 @@ struct MemoryScenario {
             """
             data: \(folder)/data
             plugins: plugins
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             log: { level: warning }
             databases:
               plant: {}
@@ -61,7 +61,7 @@ struct MemoryScenario {
         try Files.write(
             """
             data: \(folder)/hub
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             log: { level: warning }
             databases:
               plant: {}
@@ -78,7 +78,7 @@ struct MemoryScenario {
         try Files.write(
             """
             data: \(folder)/gateway
-            admin: { port: 0 }
+            admin: { port: 0, open: true }
             log: { level: warning }
             databases:
               plant: {}

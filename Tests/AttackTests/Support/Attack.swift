@@ -43,7 +43,7 @@ struct Attack: Sendable, CustomTestStringConvertible {
     static func hub(_ listener: String = "", plugins: Bool = false) -> String {
         """
         data: data
-        admin: { port: 0 }
+        admin: { port: 0, open: true }
         \(plugins ? "plugins: plugins\n" : "")databases: { main: {} }
         listeners:
           - name: edge

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What strangers can do to the TCP side of the admin API.
-@Suite("The admin port", .serialized, .agent("data: data\nadmin: { port: 0 }\nlisteners: []\ndatabases: { main: {} }\n"))
+@Suite("The admin port", .serialized, .agent("data: data\nadmin: { port: 0, open: true }\nlisteners: []\ndatabases: { main: {} }\n"))
 struct AdminPortTests {
     private func answer(_ request: String, _ headers: [String]) async throws -> HTTPProbe.Answer {
         let probe = HTTPProbe.tcp(port: try sharedAgent().port("admin"))

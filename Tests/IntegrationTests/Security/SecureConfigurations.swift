@@ -6,7 +6,7 @@ extension Configuration {
     static func secureHub(
         _ listeners: [(name: String, more: String)], database: String = "{}", plugins: Bool = false, log: String = "info"
     ) -> String {
-        var text = "data: data\nadmin: { port: 0 }\nlog: { level: \(log) }\n\(plugins ? "plugins: plugins\n" : "")"
+        var text = "data: data\nadmin: { port: 0, open: true }\nlog: { level: \(log) }\n\(plugins ? "plugins: plugins\n" : "")"
         text += "databases: { main: \(database) }\nlisteners:\n"
         for listener in listeners {
             text += "  - { name: \(listener.name), databases: [ main ], interface: 127.0.0.1, port: 0"
@@ -23,7 +23,7 @@ extension Configuration {
         let databases = replicators.indices.map { index in
             replicators[..<index].contains { $0.target == replicators[index].target } ? "main\(index)" : "main"
         }
-        var text = "data: data\nadmin: { port: 0 }\nlog: { level: \(log) }\ndatabases:\n"
+        var text = "data: data\nadmin: { port: 0, open: true }\nlog: { level: \(log) }\ndatabases:\n"
         for name in Set(databases).sorted() { text += "  \(name): \(database)\n" }
         text += "replicators:\n"
         for (replicator, name) in zip(replicators, databases) {

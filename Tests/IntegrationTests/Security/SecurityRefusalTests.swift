@@ -22,7 +22,7 @@ struct SecurityRefusalTests {
     ])
     func refused(_ section: String, _ words: [String]) async throws {
         let folder = try TemporaryFolder()
-        try folder.write("nightjar.yaml", "data: data\nadmin: { port: 0 }\ndatabases: { main: {} }\n\(section)\n")
+        try folder.write("nightjar.yaml", "data: data\nadmin: { port: 0, open: true }\ndatabases: { main: {} }\n\(section)\n")
         for command in ["check", "run"] {
             let outcome = try await NightjarExecutable.run(command, "--config", folder.path("nightjar.yaml"), folder: folder.path)
             #expect(outcome.status == 78 && outcome.errors.contains("nightjar.yaml:5:"), "\(outcome)")

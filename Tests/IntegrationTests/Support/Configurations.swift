@@ -10,7 +10,7 @@ enum Configuration {
     ) -> String {
         """
         data: data
-        admin: { port: 0 }
+        admin: { port: 0, open: true }
         \(plugins ? "plugins: plugins\n" : "")databases:
         \(databases.map { "  \($0): \(database)\n" }.joined())listeners:
           - name: edge
@@ -29,7 +29,7 @@ enum Configuration {
     ) -> String {
         """
         data: data
-        admin: { port: 0 }
+        admin: { port: 0, open: true }
         \(plugins ? "plugins: plugins\n" : "")databases:
           main: {}
         replicators:
