@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test func aTokenIsForTheAdminPortAndNotForTheSocket() async throws {
-        let agent = try await AgentProcess.start(Configuration.plain.replacing("{ port: 0 }", with: "{ port: 0, token: open-sesame }"))
+        let agent = try await AgentProcess.start(Configuration.plain.replacing("{ port: 0, open: true }", with: "{ port: 0, token: open-sesame }"))
         #expect(try await NightjarExecutable.run("status", "--data", agent.folder.path("data")).status == 0)
         let port = HTTPProbe.tcp(port: try agent.port("admin"))
         for path in ["/api/status", "/metrics", "/api/databases/main/export", "/nothing"] {
@@ -134,7 +134,7 @@ import Testing
     @Test func withoutTheTokenHealthTellsWhetherAndNotWhy() async throws {
         let folder = try TemporaryFolder()
         let agent = try await AgentProcess.start(
-            Configuration.plain.replacing("{ port: 0 }", with: "{ port: 0, token: open-sesame }") + "replicators:\n"
+            Configuration.plain.replacing("{ port: 0, open: true }", with: "{ port: 0, token: open-sesame }") + "replicators:\n"
                 + Configuration.replicator("gone", to: "ws://127.0.0.1:1/main", continuous: false, more: "max_attempts: 1"), in: folder)
         let port = HTTPProbe.tcp(port: try agent.port("admin"))
         try await eventually("the replicator has given up") { try await port.get("/health").status == 503 }
