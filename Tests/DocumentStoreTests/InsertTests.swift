@@ -156,6 +156,49 @@ import Testing
         #expect(try await store.get("a")?.revision == rev("2-bb"))
     }
 
+    /// What a device created on a tombstone came here by way of the remote. Then the remote deleted it too, and has the elder tombstone again.
+    @Test func aRemoteThatTurnsToATombstoneThatIsHereIsFollowed() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "3-ac", ["2-aa", "1-aa"], deleted: true, remote: remote)
+        #expect(try await store.insert("a", "1-bb", body: #"{"n":1}"#, remote: remote) == .inserted(sequence: 2))
+        let c = try store.c
+        let offer = RevisionOffer(id: doc("a"), revision: rev("3-ac"), isDeletion: true)
+        let needs = try await store.database.read { try $0.missing(c, [offer], from: remote) }
+        guard case .need(_, .had(rev("1-bb")))? = needs.first else { Issue.record("\(needs)"); return }
+        // A peer that keeps every leaf offers the elder one beside the other.
+        #expect(try await store.database.read { try $0.missing(c, [offer], from: remote, hasOne: false) } == [.have])
+        #expect(try await store.insert("a", "3-ac", ["2-aa", "1-aa"], deleted: true, remote: remote) == .inserted(sequence: 3))
+        #expect(try await store.get("a")?.isDeleted == true)
+        #expect(try await store.conflict("a") == nil)
+    }
+
+    /// An edit made here since is not given up for it, and a remote that lags behind with it brings nothing new.
+    @Test func aTombstoneThatIsHereChangesNothingWhereTheRemoteDidNotHaveTheCurrentRevision() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "3-ac", ["2-aa", "1-aa"], deleted: true, remote: remote)
+        _ = try await store.insert("a", "1-bb", body: #"{"n":1}"#)
+        #expect(try await store.insert("a", "3-ac", ["2-aa", "1-aa"], deleted: true, remote: remote) == .alreadyPresent)
+        #expect(try await store.get("a")?.revision == rev("1-bb"))
+    }
+
+    /// Somebody who never had the document created it at the remote, where it was deleted: an acknowledged write, not a conflict.
+    @Test func whatWasCreatedOnASyncedTombstoneReplacesIt() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "3-ac", ["2-aa", "1-aa"], deleted: true, remote: remote)
+        #expect(try await store.insert("a", "1-bb", body: #"{"n":1}"#, remote: remote, peerHad: .unknown) == .inserted(sequence: 2))
+        #expect(try await store.get("a")?.isDeleted == false)
+        // A deletion made here, which the remote has not seen, is a decision for somebody.
+        _ = try await store.insert("b", "1-aa", remote: remote)
+        _ = try await store.save("b", "{}", deleted: true, parent: rev("1-aa"))
+        guard case .insertedConflict = try await store.insert("b", "1-bb", body: #"{"n":1}"#, remote: remote) else {
+            Issue.record("no conflict")
+            return
+        }
+    }
+
     @Test func failedJobDoesNotTouchOthers() async throws {
         struct Stop: Error {}
         let store = try Store()

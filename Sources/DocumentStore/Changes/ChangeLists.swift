@@ -108,10 +108,11 @@ extension ReadTransaction {
     /// - Parameters:
     ///   - skipsDeletions: deletions of documents that are not here are not wanted.
     ///   - peer: who offers them, if it is remembered.
+    ///   - hasOne: the peer has one revision of each document: what it offers is what it has now.
     ///   - isBounded: the peer is not to learn which revisions we hold beside those that it is known to have.
     public final func missing(
         _ collection: Collection, _ offers: [RevisionOffer], maxAncestors: Int = 10, skipsDeletions: Bool = false,
-        from peer: RemoteID? = nil, onlyKnown isBounded: Bool = false
+        from peer: RemoteID? = nil, hasOne: Bool = true, onlyKnown isBounded: Bool = false
     ) throws(StoreError) -> [RevisionNeed] {
         let tables = try tables(collection)
         let find = try tables.find()
@@ -125,13 +126,13 @@ extension ReadTransaction {
             }
             defer { find.reset() }
             needs.append(
-                columnEquals(find, 1, offer.revision) ? .have : try need(collection, offer, row(find, place, offer.id), maxAncestors, peer, isBounded))
+                columnEquals(find, 1, offer.revision) ? .have : try need(collection, offer, row(find, place, offer.id), maxAncestors, peer, hasOne, isBounded))
         }
         return needs
     }
 
     private func need(
-        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ maxAncestors: Int, _ peer: RemoteID?, _ isBounded: Bool
+        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ maxAncestors: Int, _ peer: RemoteID?, _ hasOne: Bool, _ isBounded: Bool
     ) throws(StoreError) -> RevisionNeed {
         let revision = offer.revision
         let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == revision }
@@ -149,7 +150,8 @@ extension ReadTransaction {
             guard case .documentDamaged = error else { throw error }
             return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: state)
         }
-        if tree.contains(revision) || isKnown && tree.mayHavePruned(revision) { return .have }
+        let hasTurned = hasOne && peer.map { row.isLeft(by: $0, for: revision, in: tree) } == true
+        if tree.contains(revision) && !hasTurned || isKnown && tree.mayHavePruned(revision) { return .have }
         // The current revision first: its body is certainly stored, so it is the best base.
         var ancestors: [RevisionID] = []
         let ends = !isBounded ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)

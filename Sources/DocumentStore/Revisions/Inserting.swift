@@ -9,8 +9,9 @@ extension WriteTransaction {
     /// is accepted only if the document is a tombstone with which it has no history in common, or if it is a tombstone
     /// that ends another branch. With `.storePushed` (passive side with a resolver) it becomes a branch of its own where
     /// `.refuse` would refuse it, and a conflict is recorded. With `.store` (active side) it becomes a branch of its own and a conflict is recorded,
-    /// except when the local document is what the remote had before (the remote switched branches: ours follows), or
-    /// when both sides are deleted (the remote tombstone replaces ours). What the remote has left since it offered it is not stored.
+    /// except when the local document is what the remote had before (the remote switched branches: ours follows, also to a tombstone that is
+    /// here already, or from a tombstone to what was created on it), or when both sides are deleted (the remote tombstone replaces ours). What
+    /// the remote has left since it offered it is not stored.
     ///
     /// - Throws: `StoreError.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`, `.historyInvalid`, `.tooManyBranches`.
     public func insert(
@@ -82,13 +83,19 @@ extension WriteTransaction {
         }
         // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
         var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
-        if tree.contains(new.revision) {
+        let isHere = tree.contains(new.revision)
+        if isHere {
             // It is beside what is current here since, and its sender does not know of that yet.
             if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
-            if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
-            return .alreadyPresent
+            guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),
+                incoming.leaves(row, for: new.revision, isHere: true)
+            else {
+                if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
+                return .alreadyPresent
+            }
+        } else {
+            try checkGeneration(incoming)
         }
-        try checkGeneration(incoming)
         if new.isDeleted, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
         let ancestor = incoming.history.first { tree.contains($0) }
         let descends = ancestor == row.revision
@@ -106,18 +113,16 @@ extension WriteTransaction {
         if let remote = incoming.remote, !remotes.set(remote, new.revision) {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
         }
-        try add(new, history: incoming.history, to: &tree, id)
+        if !isHere { try add(new, history: incoming.history, to: &tree, id) }
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
         var record = previous?.settled(&tree, remotes, newest: new.revision, kept: incoming.peerLeaves)
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
-            // The remote left the branch that it had with us, and nothing was edited here: we follow. Only upwards, though:
-            // in a ring of agents, following downwards as well would let two revisions chase each other for ever. And only where it had
-            // that branch when it offered this one. What the remote ended there cannot come back, so that we may follow from it in either
-            // direction.
-            let switched = remoteBefore == row.revision && !row.isConflicted && !incoming.peerLeaves.contains(row.revision)
-                && (incoming.peerHad != .unknown && incoming.wasOffered(after: row.revision) && row.revision < new.revision || incoming.endedLeaves.contains(row.revision))
-            if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
+            let isSynced = remoteBefore == row.revision && !row.isConflicted
+            let switched = isSynced && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
+            if isSynced && row.isDeleted && !new.isDeleted && ancestor == nil {
+                // Somebody who never had the document created it on the tombstone, which stays beside it as it does at the remote.
+            } else if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
             } else if record == nil {
                 record = ConflictRecord(
@@ -127,7 +132,7 @@ extension WriteTransaction {
             }
         }
         let sequence = try place(
-            collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
+            collection, id, row, &tree, isHere ? nil : new, remotes: remotes, record: record, previous: previous)
         if isRebuilt { session.problems.forget(collection.name, id) }
         if let sides = record?.sides(tree, remotes) {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
@@ -161,5 +166,23 @@ extension WriteTransaction {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
         }
         return .inserted(sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+}
+
+extension ReadTransaction.Row {
+    /// The remote was known to have the current revision, and offers another leaf that is here: it has turned to that one.
+    func isLeft(by remote: RemoteID, for leaf: RevisionID, in tree: RevisionTree) -> Bool {
+        !isDeleted && !isConflicted && remotes.revision(remote, current: revision) == revision && tree.isLeaf(leaf)
+    }
+}
+
+extension IncomingRevision {
+    /// The remote left the branch that it had with us, and nothing was edited here: we follow. Only upwards, though: in a ring of agents,
+    /// following downwards as well would let two revisions chase each other for ever. And only where it had that branch when it offered this
+    /// one. What the remote ended there cannot come back, so that we may follow from it in either direction; and so we may to a tombstone that
+    /// was beside it all the time.
+    fileprivate func leaves(_ row: ReadTransaction.Row, for new: RevisionID, isHere: Bool) -> Bool {
+        if endedLeaves.contains(row.revision) { return true }
+        return peerHad != .unknown && wasOffered(after: row.revision) && (row.revision < new || isHere && isDeleted)
     }
 }

@@ -135,7 +135,7 @@ extension ReplicationSession {
             endOrphans(offers.map(\.id), link)
             let skipsDeletions = link.pull.settings.skipsDeletions
             read {
-                try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, onlyKnown: isBounded)
+                try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded)
             } then: { session, needs in
                 let needs = zip(needs, acknowledged).map { $0.knowing($1, hasOne) }
                 // Known to the store when what is asked for comes to it.
