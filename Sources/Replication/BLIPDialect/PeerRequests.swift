@@ -88,7 +88,15 @@ extension BLIPDialect {
         case Profile.rev: acceptRevision(request, slot, handle, &events)
         case Profile.norev:
             let sequence = (properties[Property.sequence] ?? properties["seq"]).map { RemoteSequence(json: $0) }
-            events.append(.pull(slot: slot, .withdrawn(sequence)))
+            let code = properties[Property.error].flatMap { Int($0) } ?? 404
+            if isPassive || code < 500 && code != 429 {
+                events.append(.pull(slot: slot, .withdrawn(sequence)))
+            } else {
+                // It cannot be had now, which is not to say that it is gone.
+                let why = properties[Property.reason] ?? "the peer could not send the document"
+                let error = ReplicationError(domain: .http, code: code, message: why)
+                events.append(.pull(slot: slot, .arrivalRefused(sequence, properties[Property.id].flatMap { try? DocumentID($0) }, error, isFinal: false)))
+            }
             reply(handle)
         case Profile.getAttachment, Profile.proveAttachment:
             guard let handle else { return }

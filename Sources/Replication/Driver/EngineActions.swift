@@ -55,6 +55,15 @@ extension ReplicationSession {
                 try $0.unexclude(source.collection, remote: remote, direction: .push, ids: ids)
                 refusals.forget()
             } then: { _, _ in }
+        case .unlistSettled(let ids):
+            guard let remote = link.remote else { return }
+            let refusals = link.refusals
+            write {
+                let settled = try source.settled($0, ids)
+                if settled.isEmpty { return }
+                try $0.unexclude(source.collection, remote: remote, direction: .push, ids: settled)
+                refusals.forget()
+            } then: { _, _ in }
         case .offer(let list, let documents): dialect.offer(slot, list, documents)
         case .compare(let questions):
             read { transaction in
@@ -202,7 +211,7 @@ extension ReplicationSession {
             read { try decider.conflicted($0, after: after, limit: 200) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
         case .tellPush(let revisions): if link.push != nil { tell(link, push: .pulled(revisions)) }
         case .tellPushOfRefusal(let revisions): if link.push != nil { tell(link, push: .met(revisions)) }
-        case .tellPushOfDecision: if link.push != nil { tell(link, push: .decided) }
+        case .tellPushOfDecision(let ids): if link.push != nil { tell(link, push: .decided(ids)) }
         case .startFlushTimer:
             later(milliseconds: limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
         case .comeBackLater:

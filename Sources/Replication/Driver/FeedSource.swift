@@ -112,6 +112,19 @@ struct FeedSource: Sendable {
         return page
     }
 
+    /// Those of the documents that were kept back and of which the peer has the current revision by now, or of which nothing is left.
+    func settled(_ transaction: ReadTransaction, _ ids: [DocumentID]) throws(StoreError) -> [DocumentID] {
+        guard let remote else { return [] }
+        var settled: [DocumentID] = []
+        for id in ids where try transaction.exclusion(collection, remote: remote, direction: .push, id: id) != nil {
+            guard let row = try transaction.row(collection, id, remote: remote), row.remoteRevision != row.revision else {
+                settled.append(id)
+                continue
+            }
+        }
+        return settled
+    }
+
     /// How our revision of a document stands to the one that the peer named.
     func compare(
         _ transaction: ReadTransaction, _ id: DocumentID, _ version: Version, with current: Version

@@ -160,6 +160,7 @@ extension ReplicationSession {
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
             documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: limits)
         settings.asksOnly = active.asksOnlySince != nil
+        settings.takesOnlyWhatWasAskedFor = couch == nil
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
             source: FeedSource(collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions, documentIDs: wanted.documentIDs))
@@ -240,7 +241,7 @@ extension ReplicationSession {
         for changes in link.pushFilter?.allVersionChanges() ?? [] {
             watch(changes, link) { if $1.push != nil { $0.tell($1, push: .filterChanged) } }
         }
-        tell(link, push: .decided)
+        tell(link, push: .decided([]))
     }
 
     /// A pull filter or resolver that changed is asked again about what its old version kept back.

@@ -51,6 +51,17 @@ struct ReceivedRevision: Sendable {
     var branches: PeerBranches?
 }
 
+extension ReceivedRevision {
+    mutating func wasAsked(_ row: AskedRow) { (peerHad, offeredBefore) = (row.peerHad, row.offeredBefore) }
+}
+
+extension ReplicationError {
+    /// A revision that comes by itself passed none of the questions that an offer does, such as whether the document is wanted here.
+    static func nobodyAsked(for id: DocumentID) -> Self {
+        ReplicationError(domain: .http, code: 400, message: "nobody asked for document \(id) under this sequence")
+    }
+}
+
 /// The leaves of a document at a peer that keeps all of them, as CouchDB does.
 struct PeerBranches: Sendable {
     /// Another leaf is the peer's current revision.

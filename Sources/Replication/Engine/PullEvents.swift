@@ -24,6 +24,8 @@ struct PullSettings: Sendable {
     var skipsDeletions = false
     /// Nothing is taken; what is not here is counted as rejected.
     var asksOnly = false
+    /// A revision that was not asked for is refused. Peers of CouchDB's kind send the leaves of a document under one sequence.
+    var takesOnlyWhatWasAskedFor = false
     var limits: ReplicationLimits
 
     var isPassive: Bool { if case .passive = role { true } else { false } }
@@ -91,7 +93,7 @@ enum PullAction: Sendable {
     /// them itself.
     case tellPushOfRefusal([(DocumentID, Version)])
     /// Something was decided: it may be to push.
-    case tellPushOfDecision
+    case tellPushOfDecision([DocumentID])
     /// A document could not be had or stored: the peer has to offer it again, on another connection after a while.
     case comeBackLater
     case startFlushTimer

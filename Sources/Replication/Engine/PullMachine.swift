@@ -16,8 +16,7 @@ struct PullMachine {
 
     private var lists: WaitingLists
     /// Rows whose revision was asked for and has not come.
-    private var asked: [RemoteSequence: AskedRow] = [:]
-    private var underWay = RevisionsUnderWay()
+    private var asked = AskedRows()
     /// Passive: revisions that the peer was told to send. A hint only: it may drop what changed meanwhile.
     private var expected = 0
     private var insertion: InsertionMachine
@@ -79,12 +78,11 @@ struct PullMachine {
         case .listFailed(let error):
             actions.append(.refuseList(lists.finish()?.handle, .busy))
             if !settings.isPassive { actions.append(.fail(error)) }
-        case .arrived(let revision): accept(revision)
+        case .arrived(let revision): accept(revision, &actions)
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
         case .withdrawn(let sequence):
             // What came all the same is done when it is stored, and not before.
-            if let row = arrived(sequence) {
-                underWay.end(row.id, row.revision)
+            if giveUp(sequence) {
                 complete(sequence)
                 counts.completed += 1
             }
@@ -112,8 +110,6 @@ struct PullMachine {
         advance(&actions)
     }
 
-    // MARK: - The next step
-
     private mutating func advance(_ actions: inout [PullAction]) {
         insertion.advance(expectsMore: !asked.isEmpty || expected > 0, &actions)
         takeAway(&actions)
@@ -140,7 +136,7 @@ struct PullMachine {
         guard !removals.isEmpty else { return }
         var free: [Removal] = []
         removals.removeAll { removal in
-            guard settings.limits.has(.overtakingPurge) || !asked.values.contains(where: { $0.id == removal.id }) && !insertion.holds(removal.id) else { return false }
+            guard settings.limits.has(.overtakingPurge) || !asked.contains(removal.id) && !insertion.holds(removal.id) else { return false }
             free.append(removal)
             return true
         }
@@ -215,9 +211,9 @@ struct PullMachine {
                 if settings.asksOnly {
                     complete(row.sequence)
                     counts.rejected += 1
-                } else if asked[row.sequence] == nil {
+                } else if !asked.contains(row.sequence) {
                     // The same row twice is asked for once.
-                    asked[row.sequence] = AskedRow(id: row.id, revision: row.revision, peerHad: known, offeredBefore: underWay.begin(row.id, row.revision))
+                    asked.ask(row.sequence, row.id, row.revision, peerHad: known)
                     answers.append(.wanted(ancestors: ancestors))
                     continue
                 }
@@ -257,52 +253,59 @@ struct PullMachine {
         if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
     }
 
-    // MARK: - Arrivals
-
-    /// A revision came, or will not come. Nil for one that nobody asked for and nobody counted.
+    /// A revision came. Nil for one that nobody asked for and nobody counted.
     private mutating func arrived(_ sequence: RemoteSequence?) -> AskedRow? {
-        if settings.isPassive {
-            expected = max(0, expected - 1)
-            return nil
-        }
-        return sequence.flatMap { asked.removeValue(forKey: $0) }
+        guard settings.isPassive else { return asked.arrived(sequence) }
+        expected = max(0, expected - 1)
+        return nil
+    }
+
+    /// A revision will not come. False for one that nobody asked for and nobody counted.
+    private mutating func giveUp(_ sequence: RemoteSequence?) -> Bool {
+        guard settings.isPassive else { return asked.giveUp(sequence) != nil }
+        expected = max(0, expected - 1)
+        return false
     }
 
     private mutating func complete(_ sequence: RemoteSequence?) {
         if let sequence { tracker?.complete(sequence) }
     }
 
-    private mutating func accept(_ revision: ReceivedRevision) {
-        var revision = revision
-        if let row = arrived(revision.sequence) {
-            (revision.peerHad, revision.offeredBefore) = (row.peerHad, row.offeredBefore)
-        } else {
-            counts.total += 1
+    private mutating func accept(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
+        if settings.takesOnlyWhatWasAskedFor, !asked.expect(revision) {
+            actions.append(.warn("a revision was refused: nobody asked for document \(revision.id) under this sequence"))
+            if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.nobodyAsked(for: revision.id)))) }
+            return
         }
+        var revision = revision
+        if let row = arrived(revision.sequence) { revision.wasAsked(row) } else { counts.total += 1 }
         insertion.add(revision)
     }
 
     private mutating func refuse(
         _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PullAction]
     ) {
-        if let row = arrived(sequence) {
-            underWay.end(row.id, row.revision)
-            if isFinal { complete(sequence) }
-        } else {
-            counts.total += 1
-        }
+        let wasAsked = giveUp(sequence)
+        if wasAsked, isFinal { complete(sequence) }
+        if !wasAsked { counts.total += 1 }
         counts.failed += 1
         counts.completed += 1
         report(id, error, &actions)
+        if wasAsked, !isFinal { comeBack(&actions) }
     }
 
-    // MARK: - Ends
+    /// The peer offers it again on another connection only.
+    private mutating func comeBack(_ actions: inout [PullAction]) {
+        if settings.isPassive || willComeBack { return }
+        willComeBack = true
+        actions.append(.comeBackLater)
+    }
 
     private mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
         var came: [(DocumentID, Version)] = []
         var met: [(DocumentID, Version)] = []
         for each in ended {
-            underWay.end(each.id, each.version)
+            asked.end(each.id, each.version)
             var settlement = Settlement.stored
             switch each.end {
             case .stored(.alreadyPresent): settlement = .alreadyHere
@@ -342,11 +345,7 @@ struct PullMachine {
             if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
             counts.completed += 1
             switch each.end {
-            case .postponed:
-                // The peer offers it again on another connection only.
-                if settings.isPassive || willComeBack { break }
-                willComeBack = true
-                actions.append(.comeBackLater)
+            case .postponed: comeBack(&actions)
             case .stored, .keptBack(_, _, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))
@@ -374,10 +373,7 @@ struct PullMachine {
         if page.isAny { insertion.mayHaveHeld = true }
         let again = insertion.add(again: page.revisions, &actions)
         counts.total += UInt64(again.count)
-        for revision in again where !underWay.begin(revision.id, revision.revision).isEmpty {
-            // What is asked for already was offered later.
-            for (sequence, row) in asked where row.id == revision.id { asked[sequence]?.offeredBefore.append(revision.revision) }
-        }
+        for revision in again { asked.takenUpAgain(revision) }
     }
 
     private mutating func accept(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {
@@ -389,7 +385,7 @@ struct PullMachine {
                 outcome.failure.map { ReplicationError(domain: .plugin, code: 409, message: "conflict pending: \($0.kind): \($0.message)") },
                 &actions)
         }
-        actions.append(.tellPushOfDecision)
+        actions.append(.tellPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
     }
 
     private func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, _ actions: inout [PullAction]) {

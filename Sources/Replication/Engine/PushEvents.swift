@@ -25,8 +25,8 @@ struct PushSettings: Sendable {
 /// Something that happened to a push.
 enum PushEvent: Sendable {
     case storeChanged(newest: SequenceNumber)
-    /// A conflict was decided: what came of it may be to push, even before the store tells of it.
-    case decided
+    /// Conflicts were decided: what came of them may be to push, even before the store tells of it.
+    case decided([DocumentID])
     /// Another version of the filter is in force.
     case filterChanged
     /// What the peer refused is to be offered again.
@@ -78,6 +78,8 @@ enum PushAction: Sendable {
     case list([KeptBack])
     /// Takes documents off that list.
     case unlist([DocumentID])
+    /// Those of them that the peer has as they are here are taken off the list.
+    case unlistSettled([DocumentID])
     case offer(ListID, [OutgoingDocument])
     case compare([(OutgoingDocument, Version)])
     case send(OutgoingDocument)

@@ -11,6 +11,11 @@ extension PushMachine {
         if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
     }
 
+    /// A subscription that is over gets nothing more: the next one begins before them.
+    mutating func askAgainAboutHeld() {
+        if isOver { held = HeldDocuments(limit: settings.limits.heldDocuments) } else { ledger.callBack(held.ids) }
+    }
+
     mutating func report(undecided: Judgement.Undecided, _ actions: inout [PushAction]) {
         ledger.count { $0.held += 1 }
         report(undecided.document, ReplicationError(undecided.stall.failure), &actions)

@@ -58,7 +58,7 @@ struct PushMachine {
     }
 
     /// A peer's one-shot subscription ends with the marker; what changes later is for the next one.
-    private var isOver: Bool { settings.style == .announce && !settings.isContinuous && announcedCaughtUp }
+    var isOver: Bool { settings.style == .announce && !settings.isContinuous && announcedCaughtUp }
 
     private var isFull: Bool {
         lists.count >= settings.limits.changeListsInFlight || ledger.inFlight + ledger.wantedCount >= settings.limits.revisionsInFlight
@@ -68,10 +68,12 @@ struct PushMachine {
     mutating func handle(_ event: PushEvent, _ actions: inout [PushAction]) {
         switch event {
         case .storeChanged(let sequence): feed.storeChanged(sequence)
-        case .decided: feed.lookAgain()
+        case .decided(let ids):
+            feed.lookAgain()
+            if hasKeptBack, !ids.isEmpty { actions.append(.unlistSettled(ids)) }
         case .filterChanged:
             feed.goOn()
-            if !isOver { ledger.callBack(held.ids) }
+            askAgainAboutHeld()
             if settings.style == .propose { review.restart() }
             judging?.isStale = true
         case .read(let page): accept(page)
@@ -98,7 +100,7 @@ struct PushMachine {
         case .retryIsDue:
             retry.elapsed()
             ledger.wakeDeferred()
-            if !isOver { ledger.callBack(held.ids) }
+            askAgainAboutHeld()
         }
         advance(&actions)
     }

@@ -16,6 +16,7 @@ extension PushMachine {
         // What was refused is not what is here any more.
         let changed = refused.isEmpty ? [] : revisions.compactMap { refused.remove($0.0) }
         if !changed.isEmpty { actions.append(.unlist(changed)) }
+        if hasKeptBack { actions.append(.unlistSettled(revisions.map(\.0))) }
         for (id, version) in revisions {
             guard settings.style == .propose else { echoes.add(id, version); continue }
             acknowledged.supersede(id, by: version)

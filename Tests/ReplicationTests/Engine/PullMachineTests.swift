@@ -57,6 +57,26 @@ import Testing
         #expect(offeredBefore(received(3, "b")) == ["2-z"])
     }
 
+    /// A server that sends what was not offered gets round the selection of documents, and what it sends under another's sequence round that one.
+    @Test func aRevisionThatNobodyAskedForIsRefused() {
+        var pull = PullRun(documentIDs: [doc("a")], takesOnlyWhatWasAskedFor: true)
+        pull.offer(row(1, "a"))
+        #expect(pull.on(.arrived(received(7, "evil"))).contains { $0.hasPrefix("settle 7") })
+        #expect(pull.on(.arrived(received(1, "evil"))).contains { $0.hasPrefix("settle 1") })
+        #expect(pull.machine.bufferedBytes == 0 && pull.counts.total == 1 && pull.through == nil)
+        pull.arrive(received(1, "a"))
+        #expect(pull.machine.bufferedBytes > 0)
+    }
+
+    /// A peer that cannot send a document now has not lost it: the checkpoint stays before it, and a connection later it is asked for again.
+    @Test func whatThePeerCannotSendNowIsAskedForAgain() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"), row(2, "b"))
+        #expect(pull.on(.arrivalRefused(RemoteSequence(json: "1"), doc("a"), http(503), isFinal: false)).contains("come back"))
+        pull.on(.withdrawn(RemoteSequence(json: "2")))
+        #expect(pull.through == nil && pull.counts.failed == 1)
+    }
+
     @Test func theCheckpointWaitsForTheEarliestRow() {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))

@@ -12,15 +12,16 @@ struct PullRun {
 
     init(
         passive: Bool = false, filter: Bool = false, sync: Bool = false, resolver: Bool = true, refusesPush: Bool = false,
-        documentIDs: Set<DocumentID>? = nil, _ change: (inout ReplicationLimits) -> Void = { _ in }
+        documentIDs: Set<DocumentID>? = nil, takesOnlyWhatWasAskedFor: Bool = false, _ change: (inout ReplicationLimits) -> Void = { _ in }
     ) {
         var limits = ReplicationLimits()
         change(&limits)
-        machine = PullMachine(
-            PullSettings(
-                collection: .default, role: passive ? .passive(refusesPush: refusesPush) : .active,
-                hasFilter: filter, hasSyncFunction: sync, hasResolver: resolver, keepsLists: !passive, documentIDs: documentIDs,
-                limits: limits))
+        var settings = PullSettings(
+            collection: .default, role: passive ? .passive(refusesPush: refusesPush) : .active,
+            hasFilter: filter, hasSyncFunction: sync, hasResolver: resolver, keepsLists: !passive, documentIDs: documentIDs,
+            limits: limits)
+        settings.takesOnlyWhatWasAskedFor = takesOnlyWhatWasAskedFor
+        machine = PullMachine(settings)
         if !passive { machine.subscribe(since: nil) }
     }
 

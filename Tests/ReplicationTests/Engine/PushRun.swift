@@ -64,6 +64,7 @@ extension PushAction {
         case .readKeptBack(let after): "kept back\(after.map { " \($0)" } ?? "")"
         case .judge(let documents): "judge \(documents.names)"
         case .list(let kept): "list \(kept.map(\.document).names)"
+        case .unlistSettled(let ids): "unlist settled \(ids.map(\.text).joined(separator: " "))"
         case .unlist(let ids): "unlist \(ids.map(\.text).joined(separator: " "))"
         case .offer(_, let documents): "offer \(documents.names)"
         case .compare(let questions): "compare \(questions.map { "\($0.0.id) \($0.0.version) \($0.1)" }.joined(separator: " "))"

@@ -67,7 +67,7 @@ import Testing
                     collection: .default, role: .active, hasFilter: true, hasSyncFunction: false,
                     hasResolver: true, keepsLists: true, documentIDs: nil, limits: limits))
             pull.subscribe(since: nil)
-            due = [.push(.decided), .pull(.started)]
+            due = [.push(.decided([])), .pull(.started)]
         }
 
         mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
@@ -200,7 +200,7 @@ import Testing
             case .note(let batch): due.append(.push(.noted(batch)))
             case .startRetryTimer: due.append(.push(.retryIsDue))
             case .tellPull(let id, let version): due.append(.pull(.pushed(id, version)))
-            case .unlist, .announceCaughtUp, .report: break
+            case .unlist, .unlistSettled, .announceCaughtUp, .report: break
             }
         }
 
@@ -270,7 +270,7 @@ import Testing
             case .readConflicts: due.append(.pull(.conflictsRead(ConflictDecider.Page(ids: []))))
             case .tellPush(let revisions): due.append(.push(.pulled(revisions)))
             case .tellPushOfRefusal(let revisions): due.append(.push(.met(revisions)))
-            case .tellPushOfDecision: due.append(.push(.decided))
+            case .tellPushOfDecision(let ids): due.append(.push(.decided(ids)))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"
             case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .comeBackLater: break

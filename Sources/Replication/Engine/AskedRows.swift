@@ -1,0 +1,53 @@
+import DocumentStore
+import Documents
+
+/// Rows of the peer's changes whose revision was asked for, and what of each document is on its way from the question until it is stored or
+/// given up: what is offered next was offered after it.
+struct AskedRows {
+    private var rows: [RemoteSequence: AskedRow] = [:]
+    private var underWay: [DocumentID: [Version]] = [:]
+
+    var isEmpty: Bool { rows.isEmpty }
+    var count: Int { rows.count }
+
+    func contains(_ sequence: RemoteSequence) -> Bool { rows[sequence] != nil }
+    func contains(_ id: DocumentID) -> Bool { rows.values.contains { $0.id == id } }
+
+    /// The peer is to send this revision under the row's sequence, and was not asked before.
+    func expect(_ revision: ReceivedRevision) -> Bool { revision.sequence.flatMap { rows[$0] }?.id == revision.id }
+
+    mutating func ask(_ sequence: RemoteSequence, _ id: DocumentID, _ revision: Version, peerHad: PeerRevision) {
+        rows[sequence] = AskedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: begin(id, revision))
+    }
+
+    /// The revision is here; it goes on its way into the store.
+    mutating func arrived(_ sequence: RemoteSequence?) -> AskedRow? { sequence.flatMap { rows.removeValue(forKey: $0) } }
+
+    /// The revision does not come, or is not taken.
+    mutating func giveUp(_ sequence: RemoteSequence?) -> AskedRow? {
+        let row = arrived(sequence)
+        if let row { end(row.id, row.revision) }
+        return row
+    }
+
+    /// From the list of what was kept back: what is asked for already was offered later.
+    mutating func takenUpAgain(_ revision: CheckedRevision) {
+        if begin(revision.id, revision.revision).isEmpty { return }
+        for (sequence, row) in rows where row.id == revision.id { rows[sequence]?.offeredBefore.append(revision.revision) }
+    }
+
+    /// It is stored, or it will not be.
+    mutating func end(_ id: DocumentID, _ version: Version) {
+        guard var versions = underWay.removeValue(forKey: id), versions.count > 1 else { return }
+        // One may be under way twice: taken up again from the list of what was kept back, and offered anew.
+        if let index = versions.firstIndex(of: version) { versions.remove(at: index) }
+        underWay[id] = versions
+    }
+
+    /// - Returns: those that began before it.
+    private mutating func begin(_ id: DocumentID, _ version: Version) -> [Version] {
+        guard let earlier = underWay.updateValue([version], forKey: id) else { return [] }
+        underWay[id] = earlier + [version]
+        return earlier
+    }
+}
