@@ -251,6 +251,28 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         }
     }
 
+    @Test("requests to databases of CouchDB leave by the chosen interface as well")
+    func theLocalAddressOfRequestsCanBeChosen() async throws {
+        let seen = Mutex<[String]>([])
+        let server = try await RawServer.start { socket in
+            seen.withLock { $0.append(socket.channel.remoteAddress?.ipAddress ?? "none") }
+            _ = try await socket.readHeader()
+            try await socket.send("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"db_name\":\"db\"}")
+        }
+        let port = server.port
+        func connect(by interface: String?) async throws {
+            var configuration = WebSocketClient.Configuration(url: try EndpointURL("http://127.0.0.1:\(port)/db"))
+            configuration.networkInterface = interface
+            _ = try await DatabaseClient(configuration, group: testGroup, environment: .system).connect()
+        }
+        try await connect(by: "127.0.0.2")
+        #expect(seen.withLock { $0 } == ["127.0.0.2"])
+        try await connect(by: NetworkInterfaces.all().first { $0.isLoopback }?.interface)
+        let error = await #expect(throws: ReplicationError.self) { try await connect(by: "nosuch0") }
+        #expect(error?.code == 27 && error?.message.contains("nosuch0") == true)
+        await server.stop()
+    }
+
     @Test func namesResolve() async throws {
         try await withListener { listener, _ in
             let transport = try await WebSocketClient(.init(url: try EndpointURL("ws://localhost:\(listener.port)/db")), group: testGroup, environment: .system).connect()

@@ -118,7 +118,7 @@ package enum ReplicatorBuilding {
     ) throws -> any TransportConnector {
         var connector = DatabaseClient(try client(settings, security, environment), group: group, environment: environment)
         connector.createsTarget = settings.createTarget.value
-        return connector
+        return security?.watching(connector) ?? connector
     }
 
     private static func client(

@@ -99,17 +99,25 @@ package final class ReplicatorSecurity: Sendable {
     /// Notes whom the connector meets.
     func watching(_ connector: WebSocketClient) -> any TransportConnector { Watching(connector: connector, security: self) }
 
+    /// Notes whom the connector's requests meet.
+    func watching(_ connector: DatabaseClient) -> DatabaseClient {
+        var connector = connector
+        connector.configuration.onSecurePeer = { [weak self] in self?.note($0) }
+        return connector
+    }
+
+    private func note(_ peer: SecurePeer) {
+        guard let leaf = peer.certificates.first, let certificate = try? Certificate(der: leaf) else { return }
+        met.withLock { $0 = Server(certificate: certificate, summary: peer.summary) }
+    }
+
     private struct Watching: TransportConnector {
         let connector: WebSocketClient
         let security: ReplicatorSecurity
 
         func connect() async throws -> any MessageTransport {
             let transport = try await connector.connect()
-            if let peer = (transport as? WebSocketConnection)?.securePeer, let leaf = peer.certificates.first,
-                let certificate = try? Certificate(der: leaf)
-            {
-                security.met.withLock { $0 = Server(certificate: certificate, summary: peer.summary) }
-            }
+            if let peer = (transport as? WebSocketConnection)?.securePeer { security.note(peer) }
             return transport
         }
     }

@@ -36,7 +36,8 @@ public struct WebSocketClient: TransportConnector {
         public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
         /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
         public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
-
+        /// Told of the server that TLS has accepted, for each connection of a ``DatabaseClient``. A ``WebSocketConnection`` tells it itself.
+        public var onSecurePeer: (@Sendable (SecurePeer) -> Void)?
         /// Called before each connection: brings in credentials as they are then. May read files.
         public var refresh: (@Sendable (inout Configuration) -> Void)?
 

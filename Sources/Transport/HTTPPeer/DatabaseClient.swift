@@ -13,7 +13,7 @@ public struct DatabaseClient: TransportConnector {
     private let group: any EventLoopGroup
     private let environment: Environment
 
-    /// - Parameter configuration: of these the address, credentials, headers, TLS and limits count.
+    /// - Parameter configuration: of these the heartbeat and the offered protocols do not count.
     public init(_ configuration: WebSocketClient.Configuration, group: any EventLoopGroup, environment: Environment) {
         self.configuration = configuration
         self.group = group
@@ -25,6 +25,7 @@ public struct DatabaseClient: TransportConnector {
     /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, network or tls for what lies below.
     public func connect() async throws -> any MessageTransport {
         var configuration = configuration
+        configuration.refresh?(&configuration)
         if configuration.sessions == nil { configuration.sessions = SessionCookies(time: environment.time) }
         var hops = 0
         while true {
