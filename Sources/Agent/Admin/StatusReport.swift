@@ -207,6 +207,9 @@ extension Agent {
             ]),
             "tls": security.map { report($0) } ?? .null,
             "error": status.error.map { report($0) } ?? .null,
+            // What the peer does not let us do while the rest goes on: it takes nothing of us, or keeps no checkpoint of ours.
+            "push_refused": status.refusals.push.map { report($0) } ?? .null,
+            "checkpoint_refused": status.refusals.checkpoint.map { report($0) } ?? .null,
         ])
     }
 

@@ -41,6 +41,12 @@ extension Agent {
                     remedy: "nightjar replicator \(name) refused says which and why; once that is mended there: nightjar replicator \(name) retry-refused"))
         }
         let status = replicator.status
+        if let error = status.refusals.push, status.activity != .stopped {
+            list.append(
+                Attention(
+                    .documentsRefused, subject, since: status.since, "the peer takes nothing of us: \(error.cause)",
+                    remedy: "let this login write there, or set type: pull; it is tried again by itself, at once with nightjar replicator \(name) retry-refused"))
+        }
         let last = max(status.lastSuccess ?? 0, startedAt)
         if !isKeptStopped, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
             let pending = try? await replicator.pendingEstimate(), pending.count > 0

@@ -153,6 +153,8 @@ public struct ReplicatorStatus: Sendable {
     public var counts: ReplicationCounts
     /// The last run's error; nil while all is well.
     public var error: ReplicationError?
+    /// What the peer does not let us do, as far as the present connection, or the last one, has shown.
+    public var refusals = PeerRefusals()
     /// What both sides call the present connection, or the one that ended last, in their logs; nil where none was made, or the peer was not told.
     public var correlationID: String?
     /// An operator suspended it.
