@@ -197,6 +197,10 @@ extension Agent {
             "lag_seconds": status.lag(now: now).map { JSONOutput.number($0) } ?? .null,
             "bytes_sent": JSONOutput.number(status.counts.bytesSent),
             "bytes_received": JSONOutput.number(status.counts.bytesReceived),
+            "blob_bytes_sent": JSONOutput.number(status.counts.blobBytesSent),
+            "blob_bytes_received": JSONOutput.number(status.counts.blobBytesReceived),
+            // Those of which bytes have come or gone, and that are not complete.
+            "blobs_under_way": .array(status.blobs.map { report($0) }),
             // Of all runs, those before a restart included.
             "lifetime": ReplicatorRecord.report(replicator.lifetime),
             "delta": report(status.counts.deltas),
@@ -210,6 +214,13 @@ extension Agent {
             // What the peer does not let us do while the rest goes on: it takes nothing of us, or keeps no checkpoint of ours.
             "push_refused": status.refusals.push.map { report($0) } ?? .null,
             "checkpoint_refused": status.refusals.checkpoint.map { report($0) } ?? .null,
+        ])
+    }
+
+    private static func report(_ blob: BlobUnderWay) -> JSONValue {
+        JSONOutput.object([
+            "direction": .string(blob.direction.rawValue), "id": JSONOutput.text(blob.document?.text), "blob": .string(blob.name),
+            "bytes": JSONOutput.number(blob.bytes), "size": blob.size.map { JSONOutput.number($0) } ?? .null,
         ])
     }
 

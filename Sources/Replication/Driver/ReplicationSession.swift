@@ -104,7 +104,7 @@ public actor ReplicationSession: MessageReceiver {
             pushesHere = false
         }
         let wire = role.wireLog(transport)
-        couch = CouchDialect(transport, role, environment, wire)
+        couch = CouchDialect(transport, role, environment, wire, counters)
         if let couch {
             dialect = couch
         } else {
@@ -380,6 +380,7 @@ public actor ReplicationSession: MessageReceiver {
         if let closeCode { transport.close(code: closeCode, reason: String(reason.prefix(100))) }
         dialect.end()
         files.end()
+        counters.blobs.endAll()
         share?.giveUp()
         share = nil
         for link in links {

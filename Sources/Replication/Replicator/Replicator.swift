@@ -37,6 +37,7 @@ public actor Replicator {
         var current: ReplicatorStatus {
             var status = status
             status.counts = counters.snapshot
+            status.blobs = counters.blobs.underWay
             // Counts of several documents at once are taken between two of them.
             status.counts.total = max(status.counts.total, status.counts.completed)
             return status
