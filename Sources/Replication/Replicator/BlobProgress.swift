@@ -1,4 +1,5 @@
 import Documents
+import Interfaces
 import Synchronization
 
 /// A blob on its way to or from the peer.
