@@ -239,23 +239,6 @@ public actor Agent {
         shared.withLock { PolicySource(settings: $0.settings, plugins: $0.plugins) }
     }
 
-    func startListener(_ settings: ListenerSettings) async throws {
-        let listener = try makeListener(settings, policies())
-        try await bind(listener)
-        guard !isStopping else {
-            await listener.stop(code: 4001)
-            return
-        }
-        shared.withLock { $0.listeners.append(listener) }
-        listener.open()
-    }
-
-    func bind(_ listener: PeerListener) async throws {
-        do { try await listener.start(group: group) } catch {
-            throw AgentError(.failed, "listener \"\(listener.settings.name.value)\": \(error)")
-        }
-    }
-
     /// Not bound yet.
     nonisolated func makeListener(_ settings: ListenerSettings, _ source: PolicySource) throws -> PeerListener {
         let name = "listener \(settings.name.value)"

@@ -97,8 +97,13 @@ extension Agent {
         let peers = listener.peers
         let refused = listener.refusedByPeers
         let names = listener.settings.databases.map(\.value)
+        let activity = listener.binding.condition
         return JSONOutput.object([
             "name": .string(listener.settings.name.value),
+            "activity": .string(activity.word),
+            // Why it does not listen, and when that is tried again.
+            "error": activity.error.map { Self.report($0) } ?? .null,
+            "next_attempt_at": JSONOutput.text(activity.nextAttempt.map { Timestamp.format($0) }),
             "urls": .array(
                 listener.addresses.flatMap { address in
                     listener.settings.endpoint != nil ? [JSONValue.string(address)] : names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") }

@@ -97,6 +97,13 @@ extension Agent {
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
                 remedy: "mend the cause that is named; the peers keep them and offer them again")
         }
+        if case .waiting(let error, let since, _) = listener.binding.condition {
+            list.append(
+                Attention(
+                    .listenerWaiting, subject, since: since, error.message,
+                    remedy: "free the port (ss -ltnp says who has it), or bring the interface up; it is tried again by itself, at once with "
+                        + "nightjar listener \(listener.settings.name.value) start"))
+        }
         let held = listener.heldDocuments
         if let first = held.first {
             list.append(

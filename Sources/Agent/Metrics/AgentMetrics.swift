@@ -13,6 +13,9 @@ extension Agent {
         for listener in listeners {
             let labels = [("listener", listener.settings.name.value)]
             let peers = listener.peers
+            text.add(
+                .gauge, "nightjar_listener_up", "1 while it listens; 0 while it waits for its port, or an operator stopped it.", labels,
+                listener.binding.condition.word == "listening" ? 1 : 0)
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
             text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sent or send something.", labels, peers.count { $0.isActive })
             text.add(
