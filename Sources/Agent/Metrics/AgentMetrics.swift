@@ -94,13 +94,12 @@ extension Agent {
         text.add(.counter, "nightjar_replicator_received_bytes_total", "Bytes of messages received, in all runs.", labels, lifetime.bytesReceived)
         text.add(.counter, "nightjar_replicator_sent_blob_bytes_total", "Bytes of blobs sent, in all runs.", labels, lifetime.blobBytesSent)
         text.add(.counter, "nightjar_replicator_received_blob_bytes_total", "Bytes of blobs received, in all runs.", labels, lifetime.blobBytesReceived)
-        for direction in [Direction.push, .pull] {
-            let blobs = status.blobs.filter { $0.direction == direction }
-            let labels = labels + [("direction", direction.rawValue)]
+        for direction in ["push", "pull"] {
+            let blobs = status.blobs.filter { $0.direction.rawValue == direction }
+            let left: UInt64 = blobs.reduce(0) { $0 + $1.bytesLeft }
+            let labels = labels + [("direction", direction)]
             text.add(.gauge, "nightjar_replicator_blobs_under_way", "Blobs that are being sent or received.", labels, blobs.count)
-            text.add(
-                .gauge, "nightjar_replicator_blob_bytes_left", "What is missing of them, where their size is known.", labels,
-                blobs.reduce(0) { $0 + (($1.size ?? 0) > $1.bytes ? ($1.size ?? 0) - $1.bytes : 0) })
+            text.add(.gauge, "nightjar_replicator_blob_bytes_left", "What is missing of them, where their size is known.", labels, left)
         }
         text.add(
             .gauge, "nightjar_replicator_pending", "Changes that wait to be pushed; counted up to 10000 (pending_limit) in each collection.", labels,

@@ -13,6 +13,8 @@ public struct BlobUnderWay: Sendable, Equatable {
     public var bytes: UInt64 = 0
     /// Nil where nobody said so.
     public var size: UInt64?
+    /// 0 where the size is not known.
+    public var bytesLeft: UInt64 { size.map { $0 > bytes ? $0 - bytes : 0 } ?? 0 }
 
     init(_ direction: Direction, _ document: DocumentID?, _ name: String, size: UInt64?) {
         (self.direction, self.document, self.name, self.size) = (direction, document, name, size)
