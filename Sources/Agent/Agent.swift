@@ -3,6 +3,7 @@ import Documents
 import DocumentStore
 import Environment
 import Glibc
+import Interfaces
 import Logging
 import NIOCore
 import NIOPosix
@@ -36,6 +37,8 @@ public actor Agent {
         var replicatorSecrets: [String: ReplicatorSecrets] = [:]
         var plugins: PluginHost?
         var conflictPolicies: [String: ConflictPolicy] = [:]
+        /// By the database's name: who may refuse what is written here.
+        var validations: [String: any SyncFunction] = [:]
         var isReady = false
         /// Why the last reload changed nothing, and since when that is so; nil when it went well.
         var refusedReload: (text: String, since: Int64)?
