@@ -109,17 +109,17 @@ public struct WebSocketClient: TransportConnector {
                     hops += 1
                     guard hops <= configuration.limits.redirects else {
                         throw ReplicationError(
-                            domain: .http, code: response.status,
+                            network: .tooManyRedirects,
                             message: "\(configuration.url): more than \(configuration.limits.redirects) redirects (redirects)")
                     }
                     guard let location = response.headers.first("Location"), let next = url.redirected(to: location) else {
                         throw ReplicationError(
-                            domain: .http, code: response.status,
-                            message: "\(url): redirect without a usable Location: \(response.headers.first("Location") ?? "none")")
+                            network: .invalidRedirect,
+                            message: "\(url): HTTP \(response.status), redirect without a usable Location: \(response.headers.first("Location") ?? "none")")
                     }
                     if url.isSecure && !next.isSecure {
                         throw ReplicationError(
-                            domain: .http, code: response.status,
+                            network: .invalidRedirect,
                             message: "\(url): redirect from a secure to an unprotected connection, \(next)")
                     }
                     if !HeaderList.sameName(next.host, configuration.url.host) { isTrustedHost = false }

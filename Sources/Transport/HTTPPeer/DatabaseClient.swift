@@ -42,12 +42,17 @@ public struct DatabaseClient: TransportConnector {
                 return peer
             case 301, 302, 307, 308:
                 hops += 1
-                guard hops <= configuration.limits.redirects, let location = answer.header("location"),
+                guard hops <= configuration.limits.redirects else {
+                    throw ReplicationError(
+                        network: .tooManyRedirects,
+                        message: "\(configuration.url): more than \(configuration.limits.redirects) redirects (redirects)")
+                }
+                guard let location = answer.header("location"),
                     let next = configuration.url.redirected(to: location), next.isSecure || !configuration.url.isSecure
                 else {
                     throw ReplicationError(
-                        domain: .http, code: answer.status,
-                        message: "\(configuration.url): redirect without a usable Location: \(answer.header("location") ?? "none")")
+                        network: .invalidRedirect,
+                        message: "\(configuration.url): HTTP \(answer.status), redirect without a usable Location: \(answer.header("location") ?? "none")")
                 }
                 if !HeaderList.sameName(next.host, configuration.url.host) {
                     // Another host gets nothing that may be a secret.
