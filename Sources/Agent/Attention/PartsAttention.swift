@@ -44,7 +44,7 @@ extension Agent {
         if let error = status.refusals.push, status.activity != .stopped {
             list.append(
                 Attention(
-                    .documentsRefused, subject, since: status.since, "the peer takes nothing of us: \(error.cause)",
+                    .documentsRefused, subject, "the peer takes nothing of us: \(error.cause)",
                     remedy: "let this login write there, or set type: pull; it is tried again by itself, at once with nightjar replicator \(name) retry-refused"))
         }
         let last = max(status.lastSuccess ?? 0, startedAt)
