@@ -22,7 +22,8 @@ struct ListenerSteeringTests {
         let stopped = try await agent.command("listener", "one", "stop")
         #expect(stopped.status == 0 && stopped.output == "one: stopped\n", "\(stopped)")
         try await edge.waits("offline") { $0["activity"]?.asString == "offline" && $0["error"]?.isNull == false }
-        #expect(try await agent.listener("one")["activity"]?.asString == "stopped" && agent.listener("one")["urls"]?.asArray?.isEmpty == true)
+        let listener = try await agent.listener("one")
+        #expect(listener["activity"]?.asString == "stopped" && listener["urls"]?.asArray?.isEmpty == true)
         #expect(try await agent.metrics().contains("nightjar_listener_up{listener=\"one\"} 0\n"))
         // Who stopped it knows of it.
         #expect(try await agent.admin.get("/health").status == 200)
