@@ -3,6 +3,7 @@ import Documents
 import DocumentStore
 import Environment
 import Glibc
+import Interfaces
 import Logging
 import NIOCore
 import NIOPosix
@@ -36,6 +37,8 @@ public actor Agent {
         var replicatorSecrets: [String: ReplicatorSecrets] = [:]
         var plugins: PluginHost?
         var conflictPolicies: [String: ConflictPolicy] = [:]
+        /// By the database's name: who may refuse what is written here.
+        var validations: [String: any SyncFunction] = [:]
         var isReady = false
         /// Why the last reload changed nothing, and since when that is so; nil when it went well.
         var refusedReload: (text: String, since: Int64)?
@@ -237,23 +240,6 @@ public actor Agent {
 
     func policies() -> PolicySource {
         shared.withLock { PolicySource(settings: $0.settings, plugins: $0.plugins) }
-    }
-
-    func startListener(_ settings: ListenerSettings) async throws {
-        let listener = try makeListener(settings, policies())
-        try await bind(listener)
-        guard !isStopping else {
-            await listener.stop(code: 4001)
-            return
-        }
-        shared.withLock { $0.listeners.append(listener) }
-        listener.open()
-    }
-
-    func bind(_ listener: PeerListener) async throws {
-        do { try await listener.start(group: group) } catch {
-            throw AgentError(.failed, "listener \"\(listener.settings.name.value)\": \(error)")
-        }
     }
 
     /// Not bound yet.

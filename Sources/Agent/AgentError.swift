@@ -9,6 +9,10 @@ public struct AgentError: Error, Sendable, CustomStringConvertible {
         case conflict
         /// The request makes no sense.
         case invalid
+        /// A plugin refuses it.
+        case forbidden
+        /// It cannot be judged for the moment.
+        case notNow
         /// The request is larger than a limit.
         case tooLarge
         /// The disk is full. What was to be stored was not, and can be once there is room.

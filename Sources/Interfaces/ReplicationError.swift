@@ -9,6 +9,7 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     /// The network domain's numbers, as LiteCore numbers them.
     public enum NetworkCode: Int, Sendable {
         case dnsFailure = 1, unknownHost = 2, timeout = 3
+        case invalidURL = 4, tooManyRedirects = 5, invalidRedirect = 12
         case reset = 16, aborted = 17, connectionReset = 18, refused = 19
         case networkDown = 20, networkUnreachable = 21, notConnected = 22, hostDown = 23, hostUnreachable = 24
         case addressNotAvailable = 25, brokenPipe = 26, unknownInterface = 27
@@ -84,7 +85,7 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         case .websocket where [1001, 1006, 1012, 1013, 4001, 408, 429, 502, 503, 504].contains(code): .transient
         case .websocket where [1002, 403].contains(code): .needsAction
         case .network where [1, 2, 3].contains(code) || (16...26).contains(code): .transient
-        case .network where code == NetworkCode.unknownInterface.rawValue: .needsAction
+        case .network where [4, 5, 12, 27].contains(code): .needsAction
         case .tls: .needsAction
         case .http, .websocket, .network, .blip, .litecore, .plugin, .store: .permanent
         }
@@ -110,7 +111,8 @@ extension ReplicationError {
         case (.http, 403): return "have the account let into this database by whoever runs the peer"
         case (.http, 404): return "check the database's name at the end of target, and whether the peer has it"
         case (.http, 407): return "the proxy on the way wants a login"
-        case (.http, _), (.websocket, 1002):
+        case (.network, 4): return "check target"
+        case (.http, _), (.websocket, 1002), (.network, 5), (.network, 12):
             return "something else than a replication endpoint answered: check target, or log in to this network if it has a captive portal"
         case (.websocket, _): return "the peer speaks another replication protocol: check target and the peer's version"
         case (.tls, 7), (.tls, 8): return "have the peer's certificate renewed, and check the clock of this machine"

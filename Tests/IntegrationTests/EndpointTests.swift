@@ -156,6 +156,15 @@ import Testing
         try await eventually("both have all") { try await agent.revisions().count == 50 ? agent.revisions("other").count == 50 : false }
         #expect(try await agent.revisions() == agent.revisions("other"))
         try await agent.isSettled()
+        // A delta would save nothing there.
+        let text = String(repeating: "wind and weather ", count: 600)
+        let revision = try await agent.save("long", "{\"n\":0,\"text\":\"\(text)\"}")
+        try await eventually("it is there") { try await agent.has("long", in: "other") }
+        try await agent.isSettled()
+        try await agent.save("long", "{\"_rev\":\"\(revision)\",\"n\":1,\"text\":\"\(text)\"}")
+        try await eventually("the change is there") { try await agent.field("n", of: "long", in: "other")?.asInt64 == 1 }
+        try await agent.isSettled()
+        #expect(try await agent.replicator("hub")["delta"]?["sent"]?.asInt64 == 0)
     }
 
     @Test("What an endpoint needs is said by check", arguments: [

@@ -40,6 +40,37 @@ struct ProxyTests {
         }
     }
 
+    @Test("databases of CouchDB are reached through it as well, each request; the server's certificate is in the status", arguments: [TestProxy.Kind.http, .socks5])
+    func databases(_ kind: TestProxy.Kind) async throws {
+        let proxy = try TestProxy(kind, login: ("gateway", "proxy-hunter-1"))
+        let scheme = kind == .http ? "http" : "socks5"
+        let hub = try await AgentProcess.start(Configuration.secureHub([("anonymous", ""), ("clear", "disable_tls: true")]))
+        let (port, clear, pin) = (try hub.port("anonymous"), try hub.port("clear"), try await hub.pin("anonymous"))
+        func through(_ password: String) -> String {
+            "proxy: { url: \"\(scheme)://127.0.0.1:\(proxy.port)\", username: gateway, password: \(password) }"
+        }
+        let target = "https://hub.invalid:\(port)/main"
+        let edge = try await AgentProcess.start(Configuration.secureEdge([
+            ("good", target, "pinned_server_certificate: \(pin), \(through("proxy-hunter-1"))"),
+            ("clear", "http://hub.invalid:\(clear)/main", through("proxy-hunter-1")),
+            ("locked-out", target, "pinned_server_certificate: \(pin), \(through("proxy-hunter-2"))"),
+        ]))
+        try await edge.connects("good")
+        try await edge.connects("clear")
+        try await edge.save("there", "{}")
+        try await eventually("the document is there") { try await hub.has("there") }
+        try await hub.save("back", "{}")
+        try await eventually("the document is here") { try await edge.has("back") }
+        #expect(Set(proxy.requests) == ["hub.invalid:\(port)", "hub.invalid:\(clear)"])
+        let shown = try await edge.replicator("good")["tls"]?["server_certificate"]
+        #expect(try await shown?["sha256"]?.asString == hub.listener("anonymous")["tls"]?["sha256"]?.asString && shown != nil)
+        #expect(try await edge.metrics().contains("nightjar_replicator_server_certificate_expires_seconds{replicator=\"good\"}"))
+        let refused = try await edge.refusal("locked-out")
+        #expect(refused["public_code"]?.asInt64 == 10407 && refused["remedy"]?.asString == "check proxy.username and proxy.password", "\(refused.text)")
+        let status = try await edge.status().text
+        for text in [status, edge.process.errors] { #expect(!text.contains("proxy-hunter")) }
+    }
+
     @Test("clear-text targets go through it as well; while nobody is there, the replicator comes back by itself")
     func clearText() async throws {
         let proxy = try TestProxy(.http)

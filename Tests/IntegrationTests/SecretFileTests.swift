@@ -9,8 +9,9 @@ struct SecretFileTests {
         return { authenticate_password = function(name, password) return name == "ada" and password == "second-hunter" end }
         """
 
-    @Test("a file of a password that changes is read anew, at once and without a reload; an unreadable one changes nothing")
-    func changes() async throws {
+    @Test("a file of a password that changes is read anew, at once and without a reload; an unreadable one changes nothing",
+        arguments: ["ws", "http"])
+    func changes(_ scheme: String) async throws {
         let hubFolder = try TemporaryFolder()
         hubFolder.makeFolder("plugins")
         try hubFolder.write("plugins/door.lua", Self.door)
@@ -21,7 +22,8 @@ struct SecretFileTests {
         let edge = try await AgentProcess.start(
             Configuration.edge(
                 to: try hub.port("edge"),
-                replicator: "authenticator: { username: ada, password: \"${file:hub.secret}\" }\n    blocked_wait_time: 7200\n    max_blocked_wait_time: 7200"),
+                replicator: "authenticator: { username: ada, password: \"${file:hub.secret}\" }\n    blocked_wait_time: 7200\n    max_blocked_wait_time: 7200",
+                scheme: scheme),
             in: folder)
         let refused = try await edge.refusal("hub")
         #expect(refused["public_code"]?.asInt64 == 10401, "\(refused.text)")

@@ -31,6 +31,7 @@ struct BlobTests {
         try await b.put("zeros", body(zeros, 3 << 20, type: "text/plain"))
         let status = await replicate(a, Hub(b))
         #expect(status.error == nil && status.counts.pushed == 1 && status.counts.pulled == 2)
+        #expect(status.counts.blobBytesSent == 1 << 20 && status.counts.blobBytesReceived == 4 << 20 && status.blobs.isEmpty)
         #expect(try await has(b, there))
         #expect(try await has(a, back))
         #expect(try await has(a, zeros))

@@ -291,7 +291,7 @@ import Testing
         let everywhere = try await WebSocketListener.bind(.init(port: 0), delegate: delegate, group: testGroup, logger: logger)
         #expect(everywhere.boundDescriptions.first == "0.0.0.0:\(everywhere.port)")
         let taken = await bindError(.init(interface: "127.0.0.1", port: everywhere.port), delegate)
-        #expect(taken?.message.contains("in use") == true)
+        #expect(taken?.message.contains("in use") == true && taken?.code == 25)
         await everywhere.stop()
         let unknown = await bindError(.init(interface: "nosuch0.invalid", port: 0), delegate)
         #expect(unknown?.domain == .network)

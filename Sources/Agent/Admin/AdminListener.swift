@@ -55,6 +55,8 @@ struct AdminListener: Service {
             case .conflict: HTTPError(409, error.message)
             case .invalid: HTTPError(400, error.message)
             case .configuration: HTTPError(400, error.message, error: "configuration")
+            case .forbidden: HTTPError(403, error.message)
+            case .notNow: HTTPError(503, error.message)
             case .tooLarge: HTTPError(413, error.message)
             case .noRoom: HTTPError(507, error.message, error: "insufficient_storage")
             case .failed: HTTPError(500, error.message, error: "failed")

@@ -63,6 +63,7 @@ struct DocumentRoutes: Sendable {
         guard let database = agent.database(name) else { throw AgentError(.notFound, "there is no database \"\(name)\"") }
         var access = try DocumentAccess(database, collection: collection)
         access.saves = agent.saveDecider(database, access.collection)
+        access.validation = agent.validation(database, access.collection)
         return access
     }
 

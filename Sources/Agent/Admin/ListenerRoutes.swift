@@ -22,6 +22,16 @@ struct ListenerRoutes: Sendable {
                             ])
                         }))
             },
+            .post("api/listeners/:name/start") { request in
+                let name = try request.parameters.require("name")
+                try await agent.startListener(named: name)
+                return Answer.json(agent.report(try agent.listener(name)))
+            },
+            .post("api/listeners/:name/stop") { request in
+                let name = try request.parameters.require("name")
+                try await agent.stopListener(named: name)
+                return Answer.json(agent.report(try agent.listener(name)))
+            },
             .post("api/listeners/:name/disconnect/:who") { request in
                 let (listener, who) = (try listener(request), try request.parameters.require("who"))
                 return Answer.json(JSONOutput.object(["disconnected": JSONOutput.number(await listener.disconnect(who))]))
@@ -36,13 +46,5 @@ struct ListenerRoutes: Sendable {
         ]
     }
 
-    private func listener(_ request: HTTPRequest) throws -> PeerListener {
-        let name = try request.parameters.require("name")
-        guard let found = agent.listeners.first(where: { $0.settings.name.value.utf8.elementsEqual(name.utf8) }) else {
-            let names = agent.listeners.map(\.settings.name.value)
-            throw AgentError(
-                .notFound, "there is no listener \"\(name)\"; there \(names.isEmpty ? "are none" : "is \(names.joined(separator: ", "))")")
-        }
-        return found
-    }
+    private func listener(_ request: HTTPRequest) throws -> PeerListener { try agent.listener(try request.parameters.require("name")) }
 }

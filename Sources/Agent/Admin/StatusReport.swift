@@ -97,8 +97,13 @@ extension Agent {
         let peers = listener.peers
         let refused = listener.refusedByPeers
         let names = listener.settings.databases.map(\.value)
+        let activity = listener.binding.condition
         return JSONOutput.object([
             "name": .string(listener.settings.name.value),
+            "activity": .string(activity.word),
+            // Why it does not listen, and when that is tried again.
+            "error": activity.error.map { Self.report($0) } ?? .null,
+            "next_attempt_at": JSONOutput.text(activity.nextAttempt.map { Timestamp.format($0) }),
             "urls": .array(
                 listener.addresses.flatMap { address in
                     listener.settings.endpoint != nil ? [JSONValue.string(address)] : names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") }
@@ -197,6 +202,10 @@ extension Agent {
             "lag_seconds": status.lag(now: now).map { JSONOutput.number($0) } ?? .null,
             "bytes_sent": JSONOutput.number(status.counts.bytesSent),
             "bytes_received": JSONOutput.number(status.counts.bytesReceived),
+            "blob_bytes_sent": JSONOutput.number(status.counts.blobBytesSent),
+            "blob_bytes_received": JSONOutput.number(status.counts.blobBytesReceived),
+            // Those of which bytes have come or gone, and that are not complete.
+            "blobs_under_way": .array(status.blobs.map { report($0) }),
             // Of all runs, those before a restart included.
             "lifetime": ReplicatorRecord.report(replicator.lifetime),
             "delta": report(status.counts.deltas),
@@ -207,6 +216,16 @@ extension Agent {
             ]),
             "tls": security.map { report($0) } ?? .null,
             "error": status.error.map { report($0) } ?? .null,
+            // What the peer does not let us do while the rest goes on: it takes nothing of us, or keeps no checkpoint of ours.
+            "push_refused": status.refusals.push.map { report($0) } ?? .null,
+            "checkpoint_refused": status.refusals.checkpoint.map { report($0) } ?? .null,
+        ])
+    }
+
+    private static func report(_ blob: BlobUnderWay) -> JSONValue {
+        JSONOutput.object([
+            "direction": .string(blob.direction.rawValue), "id": JSONOutput.text(blob.document?.text), "blob": .string(blob.name),
+            "bytes": JSONOutput.number(blob.bytes), "size": blob.size.map { JSONOutput.number($0) } ?? .null,
         ])
     }
 

@@ -16,6 +16,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case documentsNotTaken = "documents_not_taken"
     case documentsUnrouted = "documents_unrouted"
     case conflictsPending = "conflicts_pending"
+    case listenerWaiting = "listener_waiting"
     case replicatorStopped = "replicator_stopped"
     case replicatorFailing = "replicator_failing"
     case replicatorOffline = "replicator_offline"
@@ -39,7 +40,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     var gravity: Gravity {
         switch self {
         case .notReady, .databaseUnreadable, .writesFailing, .writesRefused, .databaseReadOnly, .quotaReached, .documentsDamaged, .documentsHeld, .documentsWaiting, .documentsUnrouted,
-            .replicatorStopped, .replicatorFailing, .replicatorOffline, .breakerOpen, .pluginUnavailable, .pluginFileGone,
+            .listenerWaiting, .replicatorStopped, .replicatorFailing, .replicatorOffline, .breakerOpen, .pluginUnavailable, .pluginFileGone,
             .configurationRefused, .certificateExpired:
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.

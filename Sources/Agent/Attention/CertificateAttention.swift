@@ -10,6 +10,7 @@ extension Agent {
         let subject = "listener \(listener.settings.name.value)"
         var list = Self.attention(of: security.identity, subject, now: now)
         if let failure = security.rootsFailure { list.append(Self.refused(subject, "roots", "\(failure)")) }
+        if let failure = security.revokedFailure { list.append(Self.refused(subject, "crl", "\(failure)")) }
         for root in security.rootCertificates { list += Self.ending(root, "the authority \(root.subject)", subject, now: now, gravely: true) }
         return list
     }

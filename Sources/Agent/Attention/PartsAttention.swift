@@ -41,6 +41,12 @@ extension Agent {
                     remedy: "nightjar replicator \(name) refused says which and why; once that is mended there: nightjar replicator \(name) retry-refused"))
         }
         let status = replicator.status
+        if let error = status.refusals.push, status.activity != .stopped {
+            list.append(
+                Attention(
+                    .documentsRefused, subject, "the peer takes nothing of us: \(error.cause)",
+                    remedy: "let this login write there, or set type: pull; it is tried again by itself, at once with nightjar replicator \(name) retry-refused"))
+        }
         let last = max(status.lastSuccess ?? 0, startedAt)
         if !isKeptStopped, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
             let pending = try? await replicator.pendingEstimate(), pending.count > 0
@@ -90,6 +96,13 @@ extension Agent {
             Attention(
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
                 remedy: "mend the cause that is named; the peers keep them and offer them again")
+        }
+        if case .waiting(let error, let since, _) = listener.binding.condition {
+            list.append(
+                Attention(
+                    .listenerWaiting, subject, since: since, error.message,
+                    remedy: "free the port (ss -ltnp says who has it), or bring the interface up; it is tried again by itself, at once with "
+                        + "nightjar listener \(listener.settings.name.value) start"))
         }
         let held = listener.heldDocuments
         if let first = held.first {

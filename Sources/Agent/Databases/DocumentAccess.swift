@@ -12,6 +12,8 @@ public struct DocumentAccess: Sendable {
     public let collection: Collection
     /// Asked where a save is based on a revision that is no longer current; nil to refuse it.
     package var saves: SaveDecider?
+    /// Asked about each write; nil takes all.
+    package var validation: LocalValidation?
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
     public init(_ database: Database, collection name: CollectionName) throws(AgentError) {
@@ -125,6 +127,7 @@ public struct DocumentAccess: Sendable {
     }
 
     private func save(_ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?) async throws -> SavedRevision {
+        if let refusal = try await validation?.refusals([.init(id: id, isDeleted: isDeleted, body: body)]).first, let refusal { throw refusal }
         do {
             if let saves { return try await saves.save(id: id, body: body, deleted: isDeleted, parent: parent) }
             return try await database.write { [collection] in
@@ -280,6 +283,7 @@ public struct DocumentAccess: Sendable {
                 counts.note(counts.lines, "\(error)".replacing("line 1, column", with: "column"))
             }
         }
+        batch = try await validated(batch, &counts)
         let work = batch
         let results = try await database.write { [collection] transaction in
             try work.map { try Self.store($0, collection, transaction) }
@@ -308,6 +312,18 @@ public struct DocumentAccess: Sendable {
                 counts.failed += 1
                 counts.note(line.number, why)
             }
+        }
+    }
+
+    /// Those that a plugin lets pass.
+    private func validated(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws -> [ImportLine] {
+        guard let validation, !lines.isEmpty else { return lines }
+        let refusals = try await validation.refusals(lines.map { .init(id: $0.id, isDeleted: $0.isDeleted, body: $0.body) })
+        return zip(lines, refusals).compactMap { line, refusal in
+            guard let refusal else { return line }
+            counts.failed += 1
+            counts.note(line.number, refusal.message)
+            return nil
         }
     }
 

@@ -78,6 +78,7 @@ public final class PeerListener: ListenerDelegate {
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
     private let authentication: PeerAuthentication
+    let binding = ListenerBinding()
     private let loginCache: LoginCache?
     let sessions: PeerSessions
     let environment: Environment
@@ -175,6 +176,7 @@ public final class PeerListener: ListenerDelegate {
 
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
     public func stop(code: UInt16) async {
+        binding.giveUp()
         let bound = socket.withLock { $0 }
         state.withLock { state in
             state.isStopping = true
@@ -191,7 +193,6 @@ public final class PeerListener: ListenerDelegate {
         socket.withLock { $0 = nil }
     }
 
-    // MARK: - Status
     var time: any TimeSource { environment.time }
 
     /// Connections that it takes.
@@ -220,8 +221,6 @@ public final class PeerListener: ListenerDelegate {
         let now = environment.time.wallSeconds()
         state.withLock { $0.refused.note(events, peer: peer, database: database, now: now) }
     }
-
-    // MARK: - Connections
 
     public func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
         let (isOpen, generation) = state.withLock { ($0.isOpen, $0.generation) }

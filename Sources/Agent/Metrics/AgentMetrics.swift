@@ -13,6 +13,9 @@ extension Agent {
         for listener in listeners {
             let labels = [("listener", listener.settings.name.value)]
             let peers = listener.peers
+            text.add(
+                .gauge, "nightjar_listener_up", "1 while it listens; 0 while it waits for its port, or an operator stopped it.", labels,
+                listener.binding.condition.word == "listening" ? 1 : 0)
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
             text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sent or send something.", labels, peers.count { $0.isActive })
             text.add(
@@ -89,6 +92,18 @@ extension Agent {
             status.silence.reconnects)
         text.add(.counter, "nightjar_replicator_sent_bytes_total", "Bytes of messages sent, in all runs.", labels, lifetime.bytesSent)
         text.add(.counter, "nightjar_replicator_received_bytes_total", "Bytes of messages received, in all runs.", labels, lifetime.bytesReceived)
+        text.add(.counter, "nightjar_replicator_sent_blob_bytes_total", "Bytes of blobs sent, in all runs.", labels, lifetime.blobBytesSent)
+        text.add(.counter, "nightjar_replicator_received_blob_bytes_total", "Bytes of blobs received, in all runs.", labels, lifetime.blobBytesReceived)
+        for direction in ["push", "pull"] {
+            let blobs = status.blobs.filter { $0.direction.rawValue == direction }
+            let left: UInt64 = blobs.reduce(0) { $0 + $1.bytesLeft }
+            let labels = labels + [("direction", direction)]
+            text.add(.gauge, "nightjar_replicator_blobs_under_way", "Blobs that are being sent or received.", labels, blobs.count)
+            text.add(.gauge, "nightjar_replicator_blob_bytes_left", "What is missing of them, where their size is known.", labels, left)
+        }
+        text.add(
+            .gauge, "nightjar_replicator_pending", "Changes that wait to be pushed; counted up to 10000 (pending_limit) in each collection.", labels,
+            (try? await replicator.pendingEstimate())?.count ?? 0)
         text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)
         text.add(.counter, "nightjar_replicator_pulled_total", "Documents received, in all runs.", labels, lifetime.pulled)
         text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter here said no to, in all runs.", labels, lifetime.rejected)

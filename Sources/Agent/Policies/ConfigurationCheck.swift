@@ -77,6 +77,7 @@ public enum ConfigurationCheck {
         var uses: [(PluginReference, LuaHook, String)] = []
         for database in settings.databases {
             if let resolver = database.conflictResolver { uses += resolvers(resolver, "database \(database.name.value)") }
+            if let reference = database.validate { uses.append((reference, .sync, "database \(database.name.value) validate")) }
         }
         for listener in settings.listeners {
             let name = "listener \(listener.name.value)"

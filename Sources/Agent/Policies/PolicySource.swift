@@ -67,7 +67,7 @@ package struct PolicySource: Sendable {
         }
     }
 
-    func syncFunction(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any SyncFunction {
+    package func syncFunction(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any SyncFunction {
         try at(reference) { host, params throws(PluginError) in
             try host.syncFunction(plugin: reference.plugin.value, params: params, usedBy: usedBy)
         }

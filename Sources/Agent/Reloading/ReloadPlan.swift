@@ -30,7 +30,7 @@ struct ReloadPlan {
         self.new = new
         closedDatabases = Set(
             change.databases.removed
-                + change.databases.changed.filter { !Set($0.keys).isSubset(of: ["collections", "conflict_resolver"]) }.map(\.name))
+                + change.databases.changed.filter { !Set($0.keys).isSubset(of: ["collections", "conflict_resolver", "validate"]) }.map(\.name))
         touchedResolvers = closedDatabases.union(change.databases.changed.filter { $0.keys.contains("conflict_resolver") }.map(\.name))
         let touchedDatabases = Set(change.databases.removed + change.databases.changed.map(\.name))
         var replicators = Set(change.replicators.removed + change.replicators.changed.map(\.name))

@@ -24,7 +24,13 @@ extension Agent {
             }
         }
         let made = policies
-        shared.withLock { $0.conflictPolicies = made }
+        var validations: [String: any SyncFunction] = [:]
+        for wanted in settings.databases {
+            guard let reference = wanted.validate else { continue }
+            validations[wanted.name.value] = try source.syncFunction(reference, usedBy: "database \(wanted.name.value) validate")
+        }
+        let functions = validations
+        shared.withLock { ($0.conflictPolicies, $0.validations) = (made, functions) }
         for (name, policy) in before where changed.contains(name) || made[name] == nil { policy.shadow?.stop() }
     }
 
@@ -82,6 +88,10 @@ extension Agent {
     nonisolated var conflictObserver: ConflictObserver { { [conflicts] in conflicts.publish($0) } }
 
     /// Who decides when a document is saved on top of a revision that is no longer current; nil where such a save is refused.
+    nonisolated func validation(_ database: Database, _ collection: Collection) -> LocalValidation? {
+        shared.withLock { $0.validations[database.name] }.map { LocalValidation(database, collection, $0) }
+    }
+
     nonisolated func saveDecider(_ database: Database, _ collection: Collection) -> SaveDecider? {
         let policy = conflictPolicy(database.name)
         guard policy.resolver != nil else { return nil }

@@ -62,7 +62,8 @@ package enum ReplicatorBuilding {
         configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
         // A device has room for one connection, and a command may cost something.
         if target.scheme != .serial, target.scheme != .exec { configuration.silenceIntervalSeconds = settings.silenceInterval.value }
-        configuration.usesDeltas = settings.deltaSync && policies.settings.usesDeltas(settings.database.value)
+        // Between databases of one agent nothing crosses a wire: a delta would only cost the work of making it.
+        configuration.usesDeltas = target.scheme != .local && settings.deltaSync && policies.settings.usesDeltas(settings.database.value)
         let connector: any TransportConnector =
             if target.scheme == .local {
                 LocalConnector(
@@ -118,7 +119,7 @@ package enum ReplicatorBuilding {
     ) throws -> any TransportConnector {
         var connector = DatabaseClient(try client(settings, security, environment), group: group, environment: environment)
         connector.createsTarget = settings.createTarget.value
-        return connector
+        return security?.watching(connector) ?? connector
     }
 
     private static func client(

@@ -19,6 +19,7 @@ struct ReplicatorRecord: Sendable, Equatable {
     private static let counters: [(String, any WritableKeyPath<ReplicationCounts, UInt64> & Sendable)] = [
         ("pushed", \.pushed), ("pulled", \.pulled), ("rejected", \.rejected), ("failed", \.failed), ("held", \.held), ("resolved", \.resolved),
         ("bytes_sent", \.bytesSent), ("bytes_received", \.bytesReceived),
+        ("blob_bytes_sent", \.blobBytesSent), ("blob_bytes_received", \.blobBytesReceived),
         ("deltas_requested", \.deltas.requested), ("deltas_sent", \.deltas.sent), ("deltas_received", \.deltas.received),
         ("deltas_applied", \.deltas.applied), ("deltas_failed", \.deltas.failed), ("delta_bytes_saved", \.deltas.bytesSaved),
         ("deltas_without_base", \.deltas.withoutBase), ("deltas_not_open", \.deltas.notOpen), ("deltas_not_smaller", \.deltas.notSmaller),

@@ -2,7 +2,7 @@ import Logging
 import Replication
 import Transport
 
-/// What has replicators try again before their time.
+/// What has replicators, and listeners that wait for their port, try again before their time.
 extension Agent {
     /// Replicators that wait for their next attempt make it when the machine gets a network, or another one.
     func watchNetwork() -> NetworkWatch? {
@@ -17,6 +17,7 @@ extension Agent {
 
     nonisolated func retryAllNow(_ reason: String) {
         for replicator in replicators { replicator.retryNow(reason) }
+        for listener in listeners { listener.binding.retryNow() }
     }
 
     /// The files of one replicator's passwords and tokens changed.

@@ -7,6 +7,7 @@ import Transport
 final class ListenerSecurity: Sendable {
     let identity: IdentitySource
     private let roots: ReloadableFiles<[Certificate]>?
+    private let revoked: ReloadableFiles<[RevocationList]>?
     private let mode: ClientCertificates.Mode
     private let context: CurrentContext
 
@@ -19,6 +20,9 @@ final class ListenerSecurity: Sendable {
         do throws(TLSFileError) {
             roots = settings.roots.isEmpty ? nil : try .certificates(settings.roots.map(\.value))
         } catch { throw ConfigurationProblem(at: settings.roots.first?.position ?? position, "\(name) roots: \(error)") }
+        do throws(TLSFileError) {
+            revoked = settings.revocationLists.isEmpty ? nil : try .revocationLists(settings.revocationLists.map(\.value))
+        } catch { throw ConfigurationProblem(at: settings.revocationLists.first?.position ?? position, "\(name) crl: \(error)") }
         mode =
             switch settings.clientCertificates.value {
             case .none: .none
@@ -26,12 +30,12 @@ final class ListenerSecurity: Sendable {
             case .require: .require
             }
         do throws(TLSError) {
-            context = CurrentContext(try Self.context(identity.current, mode, roots?.current))
+            context = CurrentContext(try Self.context(identity.current, ClientCertificates(mode, roots, revoked)))
         } catch { throw ConfigurationProblem(at: position, "\(name): \(error)") }
     }
 
     /// Whether the authorities as they are now vouch for a chain that a client has shown; true where there are none.
-    func accepts(_ chain: [Certificate]) -> Bool { ClientCertificates(mode: mode, roots: roots?.current).accepts(chain) }
+    func accepts(_ chain: [Certificate]) -> Bool { ClientCertificates(mode, roots, revoked).accepts(chain) }
 
     /// Whether authorities have judged a certificate that a client shows.
     var checksClients: Bool { roots != nil }
@@ -43,29 +47,36 @@ final class ListenerSecurity: Sendable {
 
     /// What is wrong with their files now.
     var rootsFailure: TLSFileError? { roots?.failure }
+    var revokedFailure: TLSFileError? { revoked?.failure }
 
     /// Takes in files that changed; broken ones are reported and change nothing.
     ///
-    /// - Returns: true if the authorities are others: clients that were let in may not be any more.
+    /// - Returns: true if the authorities, or what they revoke, are others: clients that were let in may not be any more.
     func refresh(_ logger: Logger) -> Bool {
         do {
             let hasIdentity = try identity.reload()
             let hasRoots = try roots?.reload() ?? false
-            guard hasIdentity || hasRoots else { return false }
-            context.replace(with: try Self.context(identity.current, mode, roots?.current))
+            let hasRevoked = try revoked?.reload() ?? false
+            guard hasIdentity || hasRoots || hasRevoked else { return false }
+            context.replace(with: try Self.context(identity.current, ClientCertificates(mode, roots, revoked)))
             logger.notice("new connections use the TLS files as they are now", metadata: ["identity": "\(identity.current)"])
-            return hasRoots
+            return hasRoots || hasRevoked
         } catch {
             logger.error("TLS goes on as before: \(error)")
             return false
         }
     }
 
-    private static func context(
-        _ identity: Identity, _ mode: ClientCertificates.Mode, _ roots: [Certificate]?
-    ) throws(TLSError) -> TLSContext {
+    private static func context(_ identity: Identity, _ clients: ClientCertificates) throws(TLSError) -> TLSContext {
         var options = TLSServerOptions(identity: identity)
-        options.clientCertificates = ClientCertificates(mode: mode, roots: roots)
+        options.clientCertificates = clients
         return try TLSContext(server: options)
+    }
+}
+
+extension ClientCertificates {
+    /// By the files as they are now.
+    fileprivate init(_ mode: Mode, _ roots: ReloadableFiles<[Certificate]>?, _ revoked: ReloadableFiles<[RevocationList]>?) {
+        self.init(mode: mode, roots: roots?.current, revocationLists: revoked?.current ?? [])
     }
 }

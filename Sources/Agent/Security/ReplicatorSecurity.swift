@@ -17,6 +17,7 @@ package final class ReplicatorSecurity: Sendable {
 
     private let pinFiles: ReloadableFiles<[Certificate]>?
     private let roots: ReloadableFiles<[Certificate]>?
+    private let revoked: ReloadableFiles<[RevocationList]>?
     private let publicKeys: [CertificatePin]
     private let acceptsOnlySelfSigned: Bool
     /// `unsafe_skip_server_certificate_verification`.
@@ -50,6 +51,9 @@ package final class ReplicatorSecurity: Sendable {
             throw ConfigurationProblem(at: settings.roots.first?.position ?? settings.position, "\(name) roots: \(error)")
         }
         do throws(TLSFileError) {
+            revoked = settings.revocationLists.isEmpty ? nil : try .revocationLists(settings.revocationLists.map(\.value))
+        } catch { throw ConfigurationProblem(at: settings.revocationLists.first?.position ?? settings.position, "\(name) crl: \(error)") }
+        do throws(TLSFileError) {
             identity = try settings.authenticator?.identity.map { reference throws(TLSFileError) in
                 try IdentitySource(try IdentitySetting(reference), store: store)
             }
@@ -59,7 +63,7 @@ package final class ReplicatorSecurity: Sendable {
         do throws(TLSError) {
             context = CurrentContext(
                 try Self.context(
-                    publicKeys, pinFiles?.current, roots?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
+                    publicKeys, pinFiles?.current, roots?.current, revoked?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
         } catch { throw ConfigurationProblem(at: settings.target.position, "\(name): \(error)") }
     }
 
@@ -70,7 +74,7 @@ package final class ReplicatorSecurity: Sendable {
 
     /// What is wrong with files now, each with the setting that names them.
     var fileFailures: [(String, TLSFileError)] {
-        [("roots", roots?.failure), ("pinned_server_certificate", pinFiles?.failure)].compactMap { name, failure in failure.map { (name, $0) } }
+        [("roots", roots?.failure), ("crl", revoked?.failure), ("pinned_server_certificate", pinFiles?.failure)].compactMap { name, failure in failure.map { (name, $0) } }
     }
 
     /// The server of the last connection; nil before the first.
@@ -84,10 +88,12 @@ package final class ReplicatorSecurity: Sendable {
         do {
             var isChanged = try pinFiles?.reload() ?? false
             isChanged = try roots?.reload() ?? false || isChanged
+            isChanged = try revoked?.reload() ?? false || isChanged
             isChanged = try identity?.reload() ?? false || isChanged
             guard isChanged else { return false }
             context.replace(
-                with: try Self.context(publicKeys, pinFiles?.current, roots?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
+                with: try Self.context(
+                    publicKeys, pinFiles?.current, roots?.current, revoked?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
             logger.notice("the next connection uses the TLS files as they are now")
             return true
         } catch {
@@ -99,26 +105,36 @@ package final class ReplicatorSecurity: Sendable {
     /// Notes whom the connector meets.
     func watching(_ connector: WebSocketClient) -> any TransportConnector { Watching(connector: connector, security: self) }
 
+    /// Notes whom the connector's requests meet.
+    func watching(_ connector: DatabaseClient) -> DatabaseClient {
+        var connector = connector
+        connector.configuration.onSecurePeer = { [weak self] in self?.note($0) }
+        return connector
+    }
+
+    private func note(_ peer: SecurePeer) {
+        guard let leaf = peer.certificates.first, let certificate = try? Certificate(der: leaf) else { return }
+        met.withLock { $0 = Server(certificate: certificate, summary: peer.summary) }
+    }
+
     private struct Watching: TransportConnector {
         let connector: WebSocketClient
         let security: ReplicatorSecurity
 
         func connect() async throws -> any MessageTransport {
             let transport = try await connector.connect()
-            if let peer = (transport as? WebSocketConnection)?.securePeer, let leaf = peer.certificates.first,
-                let certificate = try? Certificate(der: leaf)
-            {
-                security.met.withLock { $0 = Server(certificate: certificate, summary: peer.summary) }
-            }
+            if let peer = (transport as? WebSocketConnection)?.securePeer { security.note(peer) }
             return transport
         }
     }
 
     private static func context(
-        _ keys: [CertificatePin], _ pinned: [Certificate]?, _ roots: [Certificate]?, _ selfSigned: Bool, _ isUnsafe: Bool, _ identity: Identity?
+        _ keys: [CertificatePin], _ pinned: [Certificate]?, _ roots: [Certificate]?, _ revoked: [RevocationList]?,
+        _ selfSigned: Bool, _ isUnsafe: Bool, _ identity: Identity?
     ) throws(TLSError) -> TLSContext {
         let authentication = ServerAuthentication(
             pins: keys + (pinned ?? []).map { .certificate($0) }, acceptsOnlySelfSigned: selfSigned, extraRoots: roots ?? [],
+            revocationLists: revoked ?? [],
             unsafelySkipsVerification: isUnsafe)
         return try TLSContext(client: TLSClientOptions(serverAuthentication: authentication, identity: identity))
     }

@@ -8,6 +8,8 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
     public var deltaSync = DeltaSyncSettings()
     /// Decides conflicts where the replicator's collection names no other. Default: nil, the built-in policy.
     public var conflictResolver: PluginReference?
+    /// May refuse what is written here. Default: nil, everything is taken.
+    public var validate: PluginReference?
     public var history = HistorySettings()
     /// Whether documents may have empty keys and keys with NUL. Default false: Couchbase Lite cannot store them.
     public var unusualKeys = false
@@ -30,6 +32,8 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
             "delta_sync", \.deltaSync, .deltaSync,
             "Whether changes travel as deltas, for which replaced bodies are kept for a while; or how much of them is kept."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the built-in policy."),
+        Key("validate", optional: \.validate, .plugin,
+            "Plugin whose sync function may refuse what is written here: by the admin API, doc put and rm, and import. Absent: everything is taken."),
         Key(
             "unusual_keys", \.unusualKeys, .boolean,
             "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so that they are refused without this."),

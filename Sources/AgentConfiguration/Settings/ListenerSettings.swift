@@ -28,6 +28,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var clientCertificates = Located(ClientCertificates.none)
     /// PEM files of the authorities that client certificates must come from. Absolute paths.
     public var roots: [Located<String>] = []
+    /// PEM files of revocation lists of these authorities. Absolute paths.
+    public var revocationLists: [Located<String>] = []
     /// Peers may not write. Default false.
     public var readOnly = false
     /// Offers deltas to peers, where the database keeps bases. Default true.
@@ -78,6 +80,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
             "Plugin that decides who may connect, or none for everybody; absent only on loopback or with required client certificates."),
         Key("client_certificates", \.clientCertificates, Form<ClientCertificates>.choice.located, "Whether clients must show a certificate."),
         Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of the authorities of client certificates."),
+        Key("crl", \.revocationLists, Form<String>.path.located.list(of: "PEM files"),
+            "PEM files of revocation lists of the authorities in roots; read again when they change."),
         Key("read_only", \.readOnly, .boolean, "Peers may not write."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas to and from peers that take them, where the database has them on."),
         Key("couchdb", \.couchDB, .boolean, "Whether the port also speaks CouchDB's HTTP API, for PouchDB, CouchDB and their clients (default true)."),
@@ -113,6 +117,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
             if let root = roots.first, clientCertificates.value == .none {
                 reading.report(at: root.position, "\"roots\" has no effect while client_certificates is none; set it to request or require")
             }
+            if let list = revocationLists.first, roots.isEmpty { reading.report(at: list.position, "\"crl\" has no effect without \"roots\"") }
             return
         }
         let place = disableTLS.position
@@ -120,5 +125,6 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         if let identity { reading.report(at: identity.position, "\"identity\" \(why)") }
         if clientCertificates.value != .none { reading.report(at: clientCertificates.position, "\"client_certificates\" \(why)") }
         if let root = roots.first { reading.report(at: root.position, "\"roots\" \(why)") }
+        if let list = revocationLists.first { reading.report(at: list.position, "\"crl\" \(why)") }
     }
 }

@@ -33,6 +33,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var pinnedServerCertificates: [PinnedCertificate] = []
     /// PEM files (absolute paths) of authorities that are trusted beside the system's. Default: none.
     public var roots: [Located<String>] = []
+    /// Revocation lists. Absolute paths.
+    public var revocationLists: [Located<String>] = []
     /// Takes any certificate, so that anybody on the way can read and change everything. For tests only. Default false.
     public var unsafeSkipServerCertificateVerification = Located(false)
     /// Name or address of the interface that connections leave by. Default: nil, the system's choice.
@@ -79,6 +81,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("pinned_server_certificate", \.pinnedServerCertificates, .pins,
             "PEM file, or sha256/BASE64 of a public key, or a list of them; one must match a certificate of the chain. Wins over every other check."),
         Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of authorities that are trusted beside the system's."),
+        Key("crl", \.revocationLists, Form<String>.path.located.list(of: "PEM files"),
+            "PEM files of revocation lists of the servers' authorities; read again when they change."),
         Key("unsafe_skip_server_certificate_verification", \.unsafeSkipServerCertificateVerification, Form<Bool>.boolean.located,
             "Takes any server certificate: anybody on the way can read and change everything. For tests only."),
         Key(
@@ -111,6 +115,14 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         return roots.first.map { ("roots", $0.position) }
     }
 
+    /// A key by which no authority is asked, with its place.
+    private var judgedWithoutAuthority: (String, SourcePosition)? {
+        if unsafeSkipServerCertificateVerification.value {
+            return ("unsafe_skip_server_certificate_verification", unsafeSkipServerCertificateVerification.position)
+        }
+        return verification.flatMap { $0.0 == "roots" ? nil : $0 }
+    }
+
     func check(_ reading: inout Reading) {
         let scheme = target.value.scheme
         func refuse(_ key: String, at position: SourcePosition, _ why: String, _ reading: inout Reading) {
@@ -121,6 +133,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
                 refuse("pinned_server_certificate", at: pin.position, "needs TLS (wss or https)", &reading)
             }
             if let root = roots.first { refuse("roots", at: root.position, "needs TLS (wss or https)", &reading) }
+            if let list = revocationLists.first { refuse("crl", at: list.position, "needs TLS (wss or https)", &reading) }
             if unsafeSkipServerCertificateVerification.value {
                 refuse("unsafe_skip_server_certificate_verification", at: unsafeSkipServerCertificateVerification.position,
                     "needs TLS (wss or https)", &reading)
@@ -138,6 +151,11 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
                 $0.report(
                     at: unsafeSkipServerCertificateVerification.position,
                     "contradicts \"\(key)\" (line \(position.line), column \(position.column)): remove one of them")
+            }
+        }
+        if let list = revocationLists.first, let (key, position) = judgedWithoutAuthority {
+            reading.within(key: "crl") {
+                $0.report(at: list.position, "has no effect with \"\(key)\" (line \(position.line), column \(position.column)): remove one of them")
             }
         }
         let isDatabase = scheme == .http || scheme == .https

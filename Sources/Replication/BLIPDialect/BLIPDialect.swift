@@ -155,7 +155,11 @@ struct BLIPDialect: ~Copyable {
         switch waiting {
         case .caller(let continuation): continuation.resume(returning: reply)
         case .proposals(let slot, let list, let rows):
-            if let error = reply.error { return fail(error, Profile.proposeChanges, &events) }
+            if let error = reply.error {
+                let refusal = ReplicationError(reply: error, to: Profile.proposeChanges)
+                guard refusal.forbidsWriting else { return fail(error, Profile.proposeChanges, &events) }
+                return events.append(.push(slot: slot, .forbidden(list, [], refusal)))
+            }
             note(slot, reply.properties)
             let body = reply.body
             readInline(body, &events) {

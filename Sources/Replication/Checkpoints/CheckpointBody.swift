@@ -48,6 +48,16 @@ public struct CheckpointBody: Equatable, Sendable {
         return Array((text + "}").utf8)
     }
 
+    /// The text of a checkpoint that the peer does not keep as well.
+    static func hereOnly(_ text: [UInt8]) -> [UInt8] {
+        guard case .object(var object)? = try? JSONValue(parsing: text) else { return text }
+        object["here_only"] = true
+        return JSONValue.object(object).serialize()
+    }
+
+    /// Whether the peer refused to keep it as well, so that its copy says nothing.
+    static func isHereOnly(_ text: [UInt8]) -> Bool { (try? JSONValue(parsing: text))?["here_only"]?.asBool == true }
+
     /// What both sides agree on, after the peer's copy was fetched.
     public struct Agreement: Equatable, Sendable {
         public var local: UInt64

@@ -85,6 +85,7 @@ extension CouchDialect {
                 try writer.append(bytes)
                 return try writer.finish()
             }
+            counters.moved(.pull, by: bytes.count)
             return BlobReference(digest: digest, length: UInt64(bytes.count), contentType: type)
         }
         let names = name.split(separator: "/", omittingEmptySubsequences: false).map { PercentEncoding.encode(String($0)) }.joined(separator: "/")
@@ -93,8 +94,11 @@ extension CouchDialect {
         request.patience = Portions.patience
         let received = Received()
         let (blobs, limit) = (database.blobs, UInt64(limits.maximumBlobBytes))
+        let ticket = counters.blobs.begin(BlobUnderWay(.pull, document.id, name, size: entry["length"]?.asUInt64))
+        defer { counters.blobs.end(ticket) }
         let answer = try await peer.download(request) { piece in
             guard received.add(piece.readableBytes) <= limit else { throw self.tooLarge(name, received.bytes, document) }
+            self.counters.moved(ticket, by: piece.readableBytes)
             try await blobs.perform { _ in try piece.withUnsafeReadableBytes { try writer.append($0) } }
         }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
@@ -137,6 +141,7 @@ extension CouchDialect {
             let bytes = try await database.blobs.perform { try $0.read(digest) }
             var sent = Self.couch(entry)
             sent["data"] = .string(Base64.encode(bytes))
+            counters.moved(.push, by: bytes.count)
             inline.members.append(.init(key: member.key, value: .object(sent)))
         }
         return try document.couchText(body, attachments: inline)
@@ -163,7 +168,10 @@ extension CouchDialect {
         var request = PeerRequest("PUT", "/\(PercentEncoding.encode(document.id.text))?new_edits=false")
         request.headers = [("Accept", "application/json"), ("Content-Type", "multipart/related; boundary=\"\(boundary)\"")]
         let (blobs, piece) = (database.blobs, limits.blobPieceBytes)
-        request.body = .pieces(length: multipart.length) { write in try await multipart.send(blobs, piece: piece, write) }
+        let counters = counters
+        request.body = .pieces(length: multipart.length) { write in
+            try await multipart.send(blobs, piece: piece, for: document.id, counters, write)
+        }
         let answer = try await ask(request)
         guard answer.status != 401 else { throw ReplicationError(answer, to: "PUT \(request.path)") }
         self.answer(document, answer.isGood ? nil : ReplicationError(answer, to: "PUT \(request.path)"))
@@ -217,11 +225,15 @@ struct MultipartDocument: Sendable {
         parts.reduce(head.utf8.count + json.count + tail.utf8.count) { $0 + head($1).utf8.count + Int(clamping: $1.reader.size) }
     }
 
-    func send(_ blobs: BlobStore, piece: Int, _ write: (ByteBuffer) async throws -> Void) async throws {
+    func send(
+        _ blobs: BlobStore, piece: Int, for document: DocumentID, _ counters: ReplicationCounters, _ write: (ByteBuffer) async throws -> Void
+    ) async throws {
         try await write(ByteBuffer(string: head))
         try await write(ByteBuffer(bytes: json))
         for part in parts {
             try await write(ByteBuffer(string: head(part)))
+            let ticket = counters.blobs.begin(BlobUnderWay(.push, document, part.name, size: part.reader.size))
+            defer { counters.blobs.end(ticket) }
             var offset: UInt64 = 0
             while offset < part.reader.size {
                 let (reader, from) = (part.reader, offset)
@@ -229,6 +241,7 @@ struct MultipartDocument: Sendable {
                 guard !bytes.isEmpty else { throw ReplicationError(domain: .store, code: 500, message: "the blob \(part.name) ends early") }
                 offset += UInt64(bytes.count)
                 try await write(ByteBuffer(bytes: bytes))
+                counters.moved(ticket, by: bytes.count)
             }
         }
         try await write(ByteBuffer(string: tail))

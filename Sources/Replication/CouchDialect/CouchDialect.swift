@@ -99,14 +99,16 @@ final class CouchDialect: RequestingDialect, Sendable {
     /// The peer's branches come here and are decided here, so that ours wait for them.
     let pulls: Bool
     let pushes: Bool
+    let counters: ReplicationCounters
     let state = Mutex(State())
     private let deliver = Mutex<@Sendable ([DialectEvent]) -> Void> { _ in }
 
     /// Nil where the transport carries messages.
-    init?(_ transport: any MessageTransport, _ role: SessionRole, _ environment: Environment, _ wire: WireLog?) {
+    init?(_ transport: any MessageTransport, _ role: SessionRole, _ environment: Environment, _ wire: WireLog?, _ counters: ReplicationCounters) {
         guard let peer = transport as? any HTTPPeer, case .active(let active) = role else { return nil }
         self.peer = peer
         self.wire = wire
+        self.counters = counters
         self.environment = environment
         limits = active.replicator.limits
         database = active.replicator.database

@@ -7,8 +7,12 @@ import NIOCore
 extension CouchDialect {
     func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
         run { dialect in
-            let answers = try await dialect.differences(documents)
-            dialect.tell([.push(slot: slot, .answered(list, answers))])
+            do {
+                let answers = try await dialect.differences(documents)
+                dialect.tell([.push(slot: slot, .answered(list, answers))])
+            } catch let error as ReplicationError where error.forbidsWriting {
+                dialect.tell([.push(slot: slot, .forbidden(list, [], error))])
+            }
         }
     }
 
@@ -106,6 +110,8 @@ extension CouchDialect {
     private func write(_ documents: ArraySlice<OutgoingDocument>, _ texts: ArraySlice<[UInt8]>) async throws {
         do {
             try await writeAtOnce(documents, texts)
+        } catch let error as ReplicationError where error.forbidsWriting {
+            tell([.push(slot: 0, .forbidden(nil, documents.map(\.id), error))])
         } catch let error as ReplicationError where error.mayBeOneDocument {
             guard documents.count > 1 else { return answer(documents[documents.startIndex], error) }
             let middle = documents.startIndex + documents.count / 2

@@ -8,6 +8,7 @@ struct BlobFiles {
     /// A blob on its way in. Pieces are written one after the other: the blob workers keep no order among jobs.
     struct Written {
         let writer: BlobWriter
+        var ticket: BlobProgress.Ticket?
         var waiting: [ByteBuffer] = []
         var isWriting = false
     }
@@ -15,6 +16,7 @@ struct BlobFiles {
     /// A blob on its way out.
     struct Served {
         let reader: BlobReader
+        let ticket: BlobProgress.Ticket
         var offset: UInt64 = 0
     }
 
@@ -62,24 +64,33 @@ extension ReplicationSession {
                 session.tell(blobs: .writerOpened(transfer))
             } failed: { $0.fail(transfer, $1) }
         case .request(let transfer, let slot, let document, let compresses):
+            files.written[transfer]?.ticket = counters.blobs.begin(
+                BlobUnderWay(.pull, document, transfer.digest.text, size: blobs.size(of: transfer)))
             dialect.requestBlob(transfer, slot, for: document, compresses: compresses)
         case .write(let transfer, let bytes):
             files.written[transfer]?.waiting.append(bytes)
+            counters.moved(files.written[transfer]?.ticket, by: bytes.readableBytes)
             writeNext(transfer)
         case .consumed(let transfer, let bytes): dialect.consumed(transfer, bytes: bytes)
         case .install(let transfer):
             dialect.forget(transfer)
-            guard let writer = files.written.removeValue(forKey: transfer)?.writer else { return }
+            guard let writer = endWriting(transfer)?.writer else { return }
             work { _ in try writer.finish(expecting: transfer.digest) } then: { session, _ in
                 session.tell(blobs: .installed(transfer))
             } failed: { $0.fail(transfer, $1) }
         case .abandon(let transfer):
             dialect.abandon(transfer)
-            files.written[transfer] = nil
+            _ = endWriting(transfer)
             files.nonces[transfer] = nil
         case .tell(let waiter, let error): tell(links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
         case .serve(let request): serve(request)
         }
+    }
+
+    private func endWriting(_ transfer: BlobTransfer) -> BlobFiles.Written? {
+        let written = files.written.removeValue(forKey: transfer)
+        if let ticket = written?.ticket { counters.blobs.end(ticket) }
+        return written
     }
 
     private func writeNext(_ transfer: BlobTransfer) {
@@ -170,7 +181,8 @@ extension ReplicationSession {
         }
         work { try $0.reader(digest) } then: { session, reader in
             guard session.dialect.beginBlob(handle, compresses: request.compresses) else { return session.tell(blobs: .served(handle)) }
-            session.files.served[handle] = BlobFiles.Served(reader: reader)
+            let ticket = session.counters.blobs.begin(BlobUnderWay(.push, request.document, digest.text, size: reader.size))
+            session.files.served[handle] = BlobFiles.Served(reader: reader, ticket: ticket)
         } failed: { $0.refuse(handle, digest, $1) }
     }
 
@@ -193,7 +205,9 @@ extension ReplicationSession {
             let end = offset + UInt64(bytes.readableBytes)
             let isLast = end >= reader.size
             session.dialect.supply(handle, bytes, isLast: isLast)
+            session.counters.moved(served.ticket, by: bytes.readableBytes)
             if isLast {
+                session.counters.blobs.end(served.ticket)
                 session.files.served[handle] = nil
                 session.tell(blobs: .served(handle))
             } else {

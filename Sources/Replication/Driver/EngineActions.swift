@@ -19,6 +19,7 @@ extension ReplicationSession {
         case .withdraw(let document): dialect.withdraw(link.slot, document, .wasDropped)
         case .report(let event): report(event)
         case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
+        case .fail(let error): fail(error)
         default: performInLists(action, link)
         }
     }
@@ -81,7 +82,7 @@ extension ReplicationSession {
             }
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
-        case .send, .withdraw, .report, .tellPull: break
+        case .send, .withdraw, .report, .tellPull, .fail: break
         }
     }
 
@@ -307,14 +308,18 @@ extension ReplicationSession {
             link.checkpointBytes = dialect.checkpointText(body, time: environment.time.wallSeconds())
             dialect.saveCheckpoint(slot, id: id, body: link.checkpointBytes, token: token)
         case .fetchToken: dialect.fetchCheckpoint(slot, id: id)
-        case .saveHere:
-            let bytes = link.checkpointBytes
-            let collection = link.collection
-            write { _ = try $0.setCheckpoint(id: id, collection: collection, body: bytes) } then: { session, _ in
-                session.tell(session.links[slot], checkpoint: .savedHere)
-            }
+        case .saveHere: saveHere(link.checkpointBytes, id, link)
+        case .saveHereOnly(let body):
+            saveHere(CheckpointBody.hereOnly(dialect.checkpointText(body, time: environment.time.wallSeconds())), id, link)
         case .warn(let message): logger.warning("\(message)")
         case .fail(let error): fail(error)
+        }
+    }
+
+    private func saveHere(_ bytes: [UInt8], _ id: String, _ link: CollectionLink) {
+        let (slot, collection) = (link.slot, link.collection)
+        write { _ = try $0.setCheckpoint(id: id, collection: collection, body: bytes) } then: { session, _ in
+            session.tell(session.links[slot], checkpoint: .savedHere)
         }
     }
 

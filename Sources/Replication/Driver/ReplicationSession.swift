@@ -66,6 +66,7 @@ public actor ReplicationSession: MessageReceiver {
     var picksHere = false
     private var activity = ActivityLevel.busy
     var documentEvents: [DocumentEvent] = []
+    var refusals = PeerRefusals()
 
     private enum Event {
         case push(CollectionLink, PushEvent)
@@ -103,7 +104,7 @@ public actor ReplicationSession: MessageReceiver {
             pushesHere = false
         }
         let wire = role.wireLog(transport)
-        couch = CouchDialect(transport, role, environment, wire)
+        couch = CouchDialect(transport, role, environment, wire, counters)
         if let couch {
             dialect = couch
         } else {
@@ -292,10 +293,12 @@ public actor ReplicationSession: MessageReceiver {
             drain()
             pump()
         }
+        reportRefusals()
         if isRunning, !hasEnded, !isBusy {
             saveCheckpoints()
             if case .active(let active) = role, !active.replicator.isContinuous, !isBusy, links.allSatisfy({ $0.push?.isFinished ?? true }) {
-                return finish(error: nil, closeCode: 1000, reason: "")
+                reportRefusals()
+                return finish(error: refusals.push, closeCode: 1000, reason: "")
             }
         }
         guard !hasEnded else { return }
@@ -377,6 +380,7 @@ public actor ReplicationSession: MessageReceiver {
         if let closeCode { transport.close(code: closeCode, reason: String(reason.prefix(100))) }
         dialect.end()
         files.end()
+        counters.blobs.endAll()
         share?.giveUp()
         share = nil
         for link in links {

@@ -89,19 +89,32 @@ public enum SessionRole: Sendable {
     case passive(PassiveConfiguration)
 }
 
+/// What a peer does not let us do, while the rest goes on.
+public struct PeerRefusals: Sendable, Equatable {
+    /// It takes nothing of us.
+    public var push: ReplicationError?
+    /// It keeps no checkpoint of ours, so that it is kept here only.
+    public var checkpoint: ReplicationError?
+
+    public init() {}
+}
+
 /// What a session tells its owner. The closures are called on the event loop and must return at once.
 public struct SessionObserver: Sendable {
     public var activityChanged: @Sendable (ActivityLevel) -> Void
     public var documents: @Sendable ([DocumentEvent]) -> Void
+    public var refusals: @Sendable (PeerRefusals) -> Void
     public var ended: @Sendable (SessionEnd) -> Void
 
     public init(
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in },
         documents: @escaping @Sendable ([DocumentEvent]) -> Void = { _ in },
+        refusals: @escaping @Sendable (PeerRefusals) -> Void = { _ in },
         ended: @escaping @Sendable (SessionEnd) -> Void = { _ in }
     ) {
         self.activityChanged = activityChanged
         self.documents = documents
+        self.refusals = refusals
         self.ended = ended
     }
 }

@@ -19,6 +19,20 @@ extension ReplicationSession {
         }
     }
 
+    /// Says what the peer does not let us do, where that changed.
+    func reportRefusals() {
+        guard !isPassive else { return }
+        var now = PeerRefusals()
+        for link in links {
+            now.push = now.push ?? link.push?.barrier.refusal
+            now.checkpoint = now.checkpoint ?? link.checkpoint?.refusal
+        }
+        guard now != refusals else { return }
+        if let error = now.push, refusals.push == nil { logger.warning("the peer lets us push nothing, what it has is pulled: \(error.sentence)") }
+        refusals = now
+        observer.refusals(now)
+    }
+
     func report(_ event: DocumentEvent) {
         documentEvents.append(noted(event))
         if documentEvents.count >= 100 { flushDocumentEvents() }

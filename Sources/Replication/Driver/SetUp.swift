@@ -12,6 +12,8 @@ extension ReplicationSession {
     private struct Start {
         var own: CheckpointBody?
         var ownText: [UInt8] = []
+        /// The peer kept no copy of it, and what it has is older.
+        var isHereOnly: Bool { CheckpointBody.isHereOnly(ownText) }
         var peer: CheckpointBody?
         var peerRevision = ""
     }
@@ -90,7 +92,7 @@ extension ReplicationSession {
         starts[0].peerRevision = peer.token
         guard starts[0].own != nil || !peer.body.isEmpty else { return }
         let own = ReplicationLog(parsing: starts[0].ownText)
-        (starts[0].own, starts[0].peer) = couch.agree(own, ReplicationLog(parsing: peer.body))
+        (starts[0].own, starts[0].peer) = couch.agree(own, starts[0].isHereOnly ? own : ReplicationLog(parsing: peer.body))
     }
 
     private func readOwn(_ ids: [String], _ collections: [Collection], resets: Bool) async throws -> [Start] {
@@ -195,7 +197,7 @@ extension ReplicationSession {
             touch(link)
             return dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
-        let agreed = CheckpointBody.agree(own: start.own, peer: start.peer)
+        let agreed = CheckpointBody.agree(own: start.own, peer: start.isHereOnly ? start.own : start.peer)
         if active.savesCheckpoint {
             link.checkpoint = CheckpointMachine(
                 id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision)

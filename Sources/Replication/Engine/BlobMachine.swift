@@ -45,6 +45,7 @@ struct BlobMachine {
         let slot: Int
         let document: DocumentID
         let compresses: Bool
+        let size: UInt64?
     }
 
     private let limits: ReplicationLimits
@@ -69,6 +70,8 @@ struct BlobMachine {
     /// Blobs, or proofs, are asked of the peer.
     var isFetching: Bool { !blobs.isEmpty }
     var waitingRequests: Int { requests.count }
+    /// How large it is, as the first document says that named it.
+    func size(of transfer: BlobTransfer) -> UInt64? { blobs[transfer.digest]?.size }
 
     mutating func handle(_ event: BlobEvent, _ actions: inout [BlobAction]) {
         switch event {
@@ -163,7 +166,8 @@ struct BlobMachine {
                 lastNumber += 1
                 let transfer = BlobTransfer(digest: digest, number: lastNumber)
                 blobs[digest] = Blob(
-                    transfer: transfer, waiting: [waiting], slot: waiter.slot, document: document, compresses: reference.isCompressible)
+                    transfer: transfer, waiting: [waiting], slot: waiter.slot, document: document, compresses: reference.isCompressible,
+                    size: reference.length)
                 actions.append(.look(transfer))
             }
             wanted.insert(digest)

@@ -1,7 +1,7 @@
 import Interfaces
 
 /// Saves one collection's checkpoint: at the peer first, and here only after its success, so that ours is never ahead. Before
-/// that, what the checkpoint claims is noted in the store.
+/// that, what the checkpoint claims is noted in the store. A peer that lets us only read keeps none: then ours has to do.
 struct CheckpointMachine {
     enum Event: Sendable {
         /// Something advanced.
@@ -27,6 +27,8 @@ struct CheckpointMachine {
         case saveAtPeer(CheckpointBody, token: String)
         case fetchToken
         case saveHere(CheckpointBody)
+        /// The peer keeps none; the copy says so.
+        case saveHereOnly(CheckpointBody)
         case warn(String)
         /// The peer refuses for a reason that concerns the whole connection.
         case fail(ReplicationError)
@@ -51,6 +53,8 @@ struct CheckpointMachine {
     private(set) var saved: CheckpointBody
     private var state = State.idle
     private var timerRuns = false
+    /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
+    private(set) var refusal: ReplicationError?
 
     private static let attempts = 3
 
@@ -83,6 +87,7 @@ struct CheckpointMachine {
             timerRuns = false
             begin(current, &actions)
         case (.saveNow, _): begin(current, &actions)
+        case (.noted, .noting(let body)) where refusal != nil: saveHereOnly(body, &actions)
         case (.noted, .noting(let body)):
             state = .savingAtPeer(body, attempt: 1)
             actions.append(.saveAtPeer(body, token: token))
@@ -100,9 +105,14 @@ struct CheckpointMachine {
             token = new
             state = .savingAtPeer(body, attempt: attempt + 1)
             actions.append(.saveAtPeer(body, token: token))
+        case (.peerRefused(let error), .savingAtPeer(let body, _)) where error.forbidsWriting,
+            (.peerRefused(let error), .fetchingToken(let body, _)) where error.forbidsWriting:
+            refusal = error
+            actions.append(.warn("the peer keeps no checkpoint of ours, so it is kept here only: \(error)"))
+            saveHereOnly(body, &actions)
         case (.peerRefused(let error), .savingAtPeer), (.peerRefused(let error), .fetchingToken):
             state = .broken
-            if error.domain == .http, error.code == 503 || error.code == 403 {
+            if error.domain == .http, error.code == 503 {
                 actions.append(.fail(error))
             } else {
                 actions.append(.warn("the peer did not save the checkpoint: \(error)"))
@@ -113,6 +123,11 @@ struct CheckpointMachine {
             handle(.progressed, current, &actions)
         default: break
         }
+    }
+
+    private mutating func saveHereOnly(_ body: CheckpointBody, _ actions: inout [Action]) {
+        state = .savingHere(body)
+        actions.append(.saveHereOnly(body))
     }
 
     private mutating func begin(_ current: CheckpointBody, _ actions: inout [Action]) {

@@ -21,6 +21,12 @@ struct OfferedLists {
 
     mutating func append(_ document: OutgoingDocument) { ready.append(document) }
 
+    /// What is not to be offered after all.
+    mutating func takeReady() -> [DocumentID] {
+        defer { ready = [] }
+        return ready.map(\.id)
+    }
+
     /// The next list, if there is room for it.
     mutating func begin(_ limits: ReplicationLimits) -> (ListID, [OutgoingDocument])? {
         guard !ready.isEmpty, lists.count < limits.changeListsInFlight else { return nil }

@@ -45,6 +45,8 @@ enum PushEvent: Sendable {
     case answered(ListID, [OfferAnswer])
     /// The peer refused a whole list of announced changes.
     case listRefused(ListID)
+    /// The peer takes nothing of us: neither this list, nor these that were on their way, nor others.
+    case forbidden(ListID?, [DocumentID], ReplicationError)
     /// Answers ``PushAction/compare(_:)``.
     case compared([(DocumentID, Comparison)])
     case acknowledged(DocumentID)
@@ -92,6 +94,8 @@ enum PushAction: Sendable {
     /// The peer has this revision of ours, or is being sent it: it need not be fetched when the peer offers it. A peer's changes may
     /// overtake its acknowledgement, and by then the revision may have been pruned here.
     case tellPull(DocumentID, Version)
+    /// There is nothing left that this connection is for.
+    case fail(ReplicationError)
 }
 
 extension ReplicationError {

@@ -13,7 +13,7 @@ struct PushMachine {
     private(set) var feed: FeedReader
     /// Of a peer that pulls: what the filter fails on.
     var held: HeldDocuments
-    private var lists: OfferedLists
+    var lists: OfferedLists
     var acknowledged = AcknowledgedVersions()
     var retry: RetryDelay
     var echoes: EchoMemory
@@ -25,6 +25,7 @@ struct PushMachine {
     var hasKeptBack = false
     /// Put on the list on this connection because the peer refused them.
     var refused: Set<DocumentID> = []
+    var barrier = PushBarrier()
     private var isPullComplete: Bool
     private var isThrottled = false
 
@@ -45,7 +46,7 @@ struct PushMachine {
 
     /// The feed was read to its end, as far as it can be.
     var isCaughtUp: Bool {
-        judging == nil && feed.reading == .nothing && nextPage == nil && !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver)
+        judging == nil && feed.reading == .nothing && nextPage == nil && (barrier.isUp || !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver))
     }
 
     /// Nobody works on a document. Some may wait for their time.
@@ -82,11 +83,12 @@ struct PushMachine {
         case .judged(let verdicts): accept(verdicts, &actions)
         case .retryRefused:
             if settings.style == .propose { review.restart() }
-            ledger.wakeDeferred()
+            tryAgain()
         // What the peer refused may be on its way again already.
         case .listed(let ids): for id in ids { if case .listing? = ledger.phase(of: id) { ledger.finish(id) } }
         case .answered(let list, let answers): accept(answers, to: list, &actions)
         case .listRefused(let list): for id in lists.take(list) { ledger.finish(id) }
+        case .forbidden(let list, let ids, let error): forbid((list.map { lists.take($0) } ?? []) + ids, error, &actions)
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
         case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }
         case .acknowledged(let id): acknowledge(id, &actions)
@@ -99,7 +101,7 @@ struct PushMachine {
         case .throttled(let isShort): isThrottled = isShort
         case .retryIsDue:
             retry.elapsed()
-            ledger.wakeDeferred()
+            tryAgain()
             askAgainAboutHeld()
         }
         advance(&actions)
@@ -134,7 +136,7 @@ struct PushMachine {
 
     private mutating func read(_ actions: inout [PushAction]) {
         // A page may be read while the filter looks at another.
-        guard feed.reading == .nothing, nextPage == nil, lists.ready.isEmpty, !isFull else { return }
+        guard feed.reading == .nothing, nextPage == nil, lists.ready.isEmpty, !isFull, !barrier.isUp else { return }
         if ledger.hasDue {
             feed.reading = .again
             let due = ledger.takeDue(limit: settings.limits.rowsReadAgain)
@@ -151,6 +153,7 @@ struct PushMachine {
     }
 
     private mutating func offer(_ actions: inout [PushAction]) {
+        if barrier.isUp { return park(lists.takeReady()) }
         guard !lists.ready.isEmpty, let (list, documents) = lists.begin(settings.limits) else { return }
         for document in documents { ledger.move(document.id, to: .offered(document)) }
         actions.append(.offer(list, documents))
@@ -358,6 +361,7 @@ struct PushMachine {
     }
 
     private mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
+        barrier.refusal = nil
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { echoes.answered(document.id) }
         if settings.pulls { actions.append(.tellPull(document.id, document.version)) }

@@ -1,6 +1,19 @@
 import Documents
 import Interfaces
 
+/// Whether a peer takes anything of us.
+struct PushBarrier {
+    /// Nothing is offered for now.
+    var isUp = false
+    /// Why; it stands until the peer has taken something.
+    var refusal: ReplicationError?
+}
+
+extension ReplicationError {
+    /// The peer lets us read and not write, or has no such request at all.
+    var forbidsWriting: Bool { domain == .http && (code == 403 || code == 405) }
+}
+
 // What the peer refused, what it brings of the same documents, and what it gets no more.
 extension PushMachine {
     /// Puts a document on the list of what was kept back, because the peer refused it.
@@ -59,6 +72,23 @@ extension PushMachine {
                 _ = ledger.mayBegin(&document)
             }
         }
+    }
+
+    /// The peer takes nothing of us. What is pulled goes on; what was to be pushed waits, and is offered again now and then.
+    mutating func forbid(_ ids: [DocumentID], _ error: ReplicationError, _ actions: inout [PushAction]) {
+        guard settings.pulls else { return actions.append(.fail(error)) }
+        barrier = PushBarrier(isUp: true, refusal: error)
+        park(ids)
+        if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
+    }
+
+    mutating func tryAgain() {
+        barrier.isUp = false
+        ledger.wakeDeferred()
+    }
+
+    mutating func park(_ ids: [DocumentID]) {
+        for id in ids where ledger.phase(of: id)?.document != nil { ledger.park(id, { .deferred($0) }) }
     }
 
     /// - Parameter isFinal: the document is given up; else its sequence stays open, and it is offered again later.

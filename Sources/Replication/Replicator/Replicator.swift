@@ -37,6 +37,7 @@ public actor Replicator {
         var current: ReplicatorStatus {
             var status = status
             status.counts = counters.snapshot
+            status.blobs = counters.blobs.underWay
             // Counts of several documents at once are taken between two of them.
             status.counts.total = max(status.counts.total, status.counts.completed)
             return status
@@ -311,7 +312,7 @@ public actor Replicator {
         shared.withLock { ($0.hasFlowed, $0.status.correlationID) = (false, correlation) }
         // A peer that accepts and drops is no news each time.
         runLogger.log(level: retry.retries == 0 ? .info : .debug, "connected", metadata: ["peer": "\(transport.peerDescription)"])
-        update { $0.error = nil }
+        update { ($0.error, $0.refusals) = (nil, PeerRefusals()) }
         update { $0.activity = .busy }
         let end = await replicate(
             over: transport, ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere),
@@ -326,6 +327,8 @@ public actor Replicator {
                 $0.activity = level
                 if level == .idle { $0.lastSuccess = environment.time.wallSeconds() }
             }
+        } refused: { [weak self] refusals in
+            self?.update { $0.refusals = refusals }
         }
         if shared.withLock({ $0.hasFlowed }) { retry.flowed() }
         return end
@@ -352,11 +355,11 @@ public actor Replicator {
     func replicate(
         over transport: any MessageTransport, _ active: ActiveConfiguration, _ counters: ReplicationCounters, correlation: String?,
         watchesForSilence: Bool = false,
-        activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }
+        activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }, refused: @escaping @Sendable (PeerRefusals) -> Void = { _ in }
     ) async -> SessionEnd {
         let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
         let observer = SessionObserver(
-            activityChanged: activityChanged, documents: { [weak self] in self?.tell($0, correlation) },
+            activityChanged: activityChanged, documents: { [weak self] in self?.tell($0, correlation) }, refusals: refused,
             ended: {
                 continuation.yield($0)
                 continuation.finish()

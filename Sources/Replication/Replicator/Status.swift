@@ -56,6 +56,9 @@ public struct ReplicationCounts: Sendable, Equatable {
     /// Of the protocol's frames, without WebSocket's and TLS'.
     public var bytesSent: UInt64 = 0
     public var bytesReceived: UInt64 = 0
+    /// Bytes of blobs, as they are stored, those of unfinished ones included.
+    public var blobBytesSent: UInt64 = 0
+    public var blobBytesReceived: UInt64 = 0
 
     public init() {}
 
@@ -72,6 +75,8 @@ public struct ReplicationCounts: Sendable, Equatable {
         sum.total &+= b.total
         sum.bytesSent &+= b.bytesSent
         sum.bytesReceived &+= b.bytesReceived
+        sum.blobBytesSent &+= b.blobBytesSent
+        sum.blobBytesReceived &+= b.blobBytesReceived
         sum.deltas = a.deltas + b.deltas
         return sum
     }
@@ -91,6 +96,8 @@ public struct ReplicationCounts: Sendable, Equatable {
         result.total = 0 &- total
         result.bytesSent = 0 &- bytesSent
         result.bytesReceived = 0 &- bytesReceived
+        result.blobBytesSent = 0 &- blobBytesSent
+        result.blobBytesReceived = 0 &- blobBytesReceived
         result.deltas = deltas.negated
         return result
     }
@@ -107,6 +114,7 @@ public struct Standstill: Sendable, Equatable {
 public final class ReplicationCounters: Sendable {
     private let state = Mutex(ReplicationCounts())
     private let stalls = Mutex([Int: [Standstill]]())
+    let blobs = BlobProgress()
 
     public init() {}
 
@@ -153,6 +161,10 @@ public struct ReplicatorStatus: Sendable {
     public var counts: ReplicationCounts
     /// The last run's error; nil while all is well.
     public var error: ReplicationError?
+    /// Blobs that are on their way.
+    public var blobs: [BlobUnderWay] = []
+    /// What the peer does not let us do, as far as the present connection, or the last one, has shown.
+    public var refusals = PeerRefusals()
     /// What both sides call the present connection, or the one that ended last, in their logs; nil where none was made, or the peer was not told.
     public var correlationID: String?
     /// An operator suspended it.

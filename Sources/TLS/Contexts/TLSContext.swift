@@ -121,6 +121,7 @@ public final class TLSContext: Sendable {
                     reason: OpenSSLErrors.text(otherwise: "no reason given"))
             }
         }
+        try Self.check(Revocation.add(clientCertificates.revocationLists, to: store) ? 1 : 0, "OpenSSL refuses a revocation list")
     }
 }
 
@@ -169,13 +170,14 @@ private func verifyClient(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) 
         X509_STORE_CTX_set_error(store, X509_V_OK)
         return 1
     }
+    if let store { Revocation.watch(store) }
     if X509_verify_cert(store) == 1 { return 1 }
     let subject = (try? Certificate(borrowing: leaf))?.subject ?? "that cannot be read"
     let problem = ChainProblem(code: X509_STORE_CTX_get_error(store), certificate: subject)
     engine.refuseClient(
         TLSError(
             problem.kind.errorKind, "the client's certificate \(subject) is refused: \(problem.words)", certificate: subject, reason: problem.reason,
-            advice: "its root has to be in this listener's roots"))
+            advice: problem.kind == .revoked ? "give it a new one" : "its root has to be in this listener's roots"))
     return 0
 }
 

@@ -39,10 +39,13 @@ public struct ClientCertificates: Sendable, Equatable {
     public var mode: Mode
     /// A shown certificate has to lead to one of these. nil: it is only collected, for an authenticator to judge.
     public var roots: [Certificate]?
+    /// With roots: what counts no more.
+    public var revocationLists: [RevocationList]
 
     public static let none = ClientCertificates(mode: .none, roots: nil)
 
-    public init(mode: Mode, roots: [Certificate]?) {
+    public init(mode: Mode, roots: [Certificate]?, revocationLists: [RevocationList] = []) {
+        self.revocationLists = revocationLists
         self.mode = mode
         self.roots = roots
     }
@@ -50,6 +53,6 @@ public struct ClientCertificates: Sendable, Equatable {
     /// Whether a chain that a client has shown in its handshake, its own certificate first, would be taken now.
     public func accepts(_ chain: [Certificate]) -> Bool {
         guard let roots, !chain.isEmpty else { return true }
-        return ChainVerification.leads(chain, to: roots)
+        return ChainVerification.leads(chain, to: roots, unless: revocationLists)
     }
 }

@@ -36,6 +36,13 @@ public enum TLSFileCheck {
         } catch { return [error] }
     }
 
+    public static func revocationLists(_ path: String) -> [TLSFileError] {
+        do throws(TLSFileError) {
+            _ = try RevocationList.read(path)
+            return []
+        } catch { return [error] }
+    }
+
     /// Pinned certificates: they count by their bytes, so their validity does not matter.
     public static func pins(_ path: String) -> [TLSFileError] {
         do throws(TLSFileError) {

@@ -25,6 +25,12 @@ enum ChainVerification {
             }
         }
 
+        func add(_ lists: [RevocationList]) throws(TLSError) {
+            guard Revocation.add(lists, to: handle) else {
+                throw TLSError(.configuration, "OpenSSL refuses a revocation list", reason: OpenSSLErrors.text(otherwise: "no reason given"))
+            }
+        }
+
         /// The distribution's bundle, or `SSL_CERT_FILE` and `SSL_CERT_DIR`.
         func addSystemRoots(file: String?) throws(TLSError) {
             let isLoaded = if let file { X509_STORE_load_file(handle, file) } else { X509_STORE_set_default_paths(handle) }
@@ -62,7 +68,7 @@ enum ChainVerification {
             nightjar_store_ctx_set_owner(store, Unmanaged.passUnretained(collector).toOpaque())
             // Goes on after each problem, so that all of them are known.
             X509_STORE_CTX_set_verify_cb(store) { isSound, store in
-                if isSound == 0, let owner = nightjar_store_ctx_owner(store) {
+                if isSound == 0, !Revocation.passes(X509_STORE_CTX_get_error(store)), let owner = nightjar_store_ctx_owner(store) {
                     let about = X509_STORE_CTX_get_current_cert(store).flatMap { try? Certificate(borrowing: $0) }
                     Unmanaged<Collector>.fromOpaque(owner).takeUnretainedValue().problems
                         .append(ChainProblem(code: X509_STORE_CTX_get_error(store), certificate: about?.subject ?? ""))
@@ -105,14 +111,18 @@ enum ChainVerification {
         return shownPins.first.map { .shownOnly(subject: $0.subject) } ?? .none
     }
 
-    /// Whether a client's chain, its own certificate first, leads to one of these roots now.
-    static func leads(_ chain: [Certificate], to roots: [Certificate]) -> Bool {
+    /// Whether a client's chain, its own certificate first, leads to one of these roots now, and is not revoked.
+    static func leads(_ chain: [Certificate], to roots: [Certificate], unless revoked: [RevocationList]) -> Bool {
         guard let leaf = chain.first, let anchors = try? Anchors(), let rest = nightjar_chain_new() else { return false }
         defer { nightjar_chain_free(rest) }
         for root in roots { guard (try? anchors.add(root)) != nil else { return false } }
+        guard (try? anchors.add(revoked)) != nil else { return false }
         for certificate in chain.dropFirst() { guard nightjar_chain_push(rest, certificate.handle) > 0 else { return false } }
         return withExtendedLifetime(chain) {
-            verify(leaf, rest, anchors, { store, _ in X509_STORE_CTX_set_default(store, "ssl_client") }, onEnd: { _, _ in })
+            verify(leaf, rest, anchors, { store, _ in
+                X509_STORE_CTX_set_default(store, "ssl_client")
+                Revocation.watch(store)
+            }, onEnd: { _, _ in })
         }
     }
 

@@ -13,6 +13,8 @@ public struct ServerAuthentication: Sendable, Equatable {
     public var trustsSystemRoots: Bool
     /// Trusted beside the system's; an intermediate or a self-signed certificate may stand here too.
     public var extraRoots: [Certificate]
+    /// With rule 3: what counts no more.
+    public var revocationLists: [RevocationList]
     /// Takes the place of rule 3: every server is accepted. Encrypted, but without knowing for whom.
     public var unsafelySkipsVerification: Bool
     /// A file in place of the system's roots, for tests.
@@ -20,12 +22,13 @@ public struct ServerAuthentication: Sendable, Equatable {
 
     public init(
         pins: [CertificatePin] = [], acceptsOnlySelfSigned: Bool = false, trustsSystemRoots: Bool = true, extraRoots: [Certificate] = [],
-        unsafelySkipsVerification: Bool = false
+        revocationLists: [RevocationList] = [], unsafelySkipsVerification: Bool = false
     ) {
         self.pins = pins
         self.acceptsOnlySelfSigned = acceptsOnlySelfSigned
         self.trustsSystemRoots = trustsSystemRoots
         self.extraRoots = extraRoots
+        self.revocationLists = revocationLists
         self.unsafelySkipsVerification = unsafelySkipsVerification
     }
 

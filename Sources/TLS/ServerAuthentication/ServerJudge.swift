@@ -15,6 +15,7 @@ final class ServerJudge: Sendable {
         let anchors = try ChainVerification.Anchors()
         if authentication.trustsSystemRoots { try anchors.addSystemRoots(file: authentication.systemRootsFile) }
         for root in authentication.extraRoots { try anchors.add(root) }
+        try anchors.add(authentication.revocationLists)
         roots = anchors
     }
 

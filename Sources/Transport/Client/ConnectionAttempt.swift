@@ -48,7 +48,8 @@ struct ConnectionAttempt: Sendable {
         guard !url.isSecure || configuration.secureLayer != nil else {
             throw ReplicationError(domain: .tls, code: 6, message: "\(url): no TLS is configured for \(url.scheme):")
         }
-        let local = try localAddress()
+        let first = configuration.proxy.map { ($0.host, $0.port) } ?? (url.host, url.port)
+        let local = try configuration.networkInterface.map { try InterfaceBinding.localAddress(of: $0, toReach: first.0) }
         let remaining = max(deadline - .now(), .milliseconds(1))
         let promise = eventLoop.makePromise(of: Outcome.self)
         let cancellation = Cancellation()
@@ -74,7 +75,6 @@ struct ConnectionAttempt: Sendable {
                 channel.eventLoop.makeCompletedFuture { if configuration.proxy == nil { try addSecureLayer(channel) } }.flatMap { InterfaceBinding.bind(channel, to: configuration.networkInterface) }
             }
         if let local { bootstrap = bootstrap.bind(to: local) }
-        let first = configuration.proxy.map { ($0.host, $0.port) } ?? (url.host, url.port)
         bootstrap.connect(host: first.0, port: first.1).whenComplete { result in
             switch result {
             case .success(let channel):
@@ -135,21 +135,5 @@ struct ConnectionAttempt: Sendable {
         try pipeline.addHandler(HTTPRequestEncoder())
         try pipeline.addHandler(ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: decoderLimits)))
         try pipeline.addHandler(ClientHandshakeHandler(attempt: self, promise: promise))
-    }
-
-    private func localAddress() throws -> SocketAddress? {
-        guard let interface = configuration.networkInterface else { return nil }
-        if let address = try? SocketAddress(ipAddress: interface, port: 0) { return address }
-        guard NetworkInterfaces.exists(interface) else {
-            throw ReplicationError(network: .unknownInterface, message: "\(interface) is no network interface and no address of this machine")
-        }
-        let addresses = NetworkInterfaces.addresses(of: interface)
-        // An IPv6 address as target needs one of the same family on our side.
-        let wanted: NIOBSDSocket.ProtocolFamily = (configuration.proxy?.host ?? url.host).utf8.contains(UInt8(ascii: ":")) ? .inet6 : .inet
-        guard var address = addresses.first(where: { $0.protocol == wanted }) ?? addresses.first else {
-            throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
-        }
-        address.port = 0
-        return address
     }
 }

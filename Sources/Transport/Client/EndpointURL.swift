@@ -26,7 +26,7 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
     public init(_ text: String) throws {
         func wrong(_ why: String) -> ReplicationError {
             ReplicationError(
-                network: .unknownHost,
+                network: .invalidURL,
                 message: "\(Self.withoutPassword(text)) is no URL of a database: \(why); expected is ws://HOST:PORT/DATABASE or wss://…")
         }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {

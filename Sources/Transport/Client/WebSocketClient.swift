@@ -36,7 +36,8 @@ public struct WebSocketClient: TransportConnector {
         public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
         /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
         public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
-
+        /// Told of the server that TLS has accepted, for each connection of a ``DatabaseClient``. A ``WebSocketConnection`` tells it itself.
+        public var onSecurePeer: (@Sendable (SecurePeer) -> Void)?
         /// Called before each connection: brings in credentials as they are then. May read files.
         public var refresh: (@Sendable (inout Configuration) -> Void)?
 
@@ -108,17 +109,17 @@ public struct WebSocketClient: TransportConnector {
                     hops += 1
                     guard hops <= configuration.limits.redirects else {
                         throw ReplicationError(
-                            domain: .http, code: response.status,
+                            network: .tooManyRedirects,
                             message: "\(configuration.url): more than \(configuration.limits.redirects) redirects (redirects)")
                     }
                     guard let location = response.headers.first("Location"), let next = url.redirected(to: location) else {
                         throw ReplicationError(
-                            domain: .http, code: response.status,
-                            message: "\(url): redirect without a usable Location: \(response.headers.first("Location") ?? "none")")
+                            network: .invalidRedirect,
+                            message: "\(url): HTTP \(response.status), redirect without a usable Location: \(response.headers.first("Location") ?? "none")")
                     }
                     if url.isSecure && !next.isSecure {
                         throw ReplicationError(
-                            domain: .http, code: response.status,
+                            network: .invalidRedirect,
                             message: "\(url): redirect from a secure to an unprotected connection, \(next)")
                     }
                     if !HeaderList.sameName(next.host, configuration.url.host) { isTrustedHost = false }

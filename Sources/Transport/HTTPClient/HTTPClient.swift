@@ -5,7 +5,7 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// A small HTTP/1.1 client, one connection a request: for the command line to talk to the admin socket.
+/// A small HTTP/1.1 client, one connection a request: for the command line to talk to the admin socket, and for databases of CouchDB.
 public struct HTTPClient: Sendable {
     public enum Target: Sendable, Equatable, CustomStringConvertible {
         /// A unix domain socket's path.
@@ -48,7 +48,11 @@ public struct HTTPClient: Sendable {
     public var patience: TimeAmount?
     /// A network interface's name or an address of this machine to connect from.
     public var networkInterface: String?
-    private let group: any EventLoopGroup
+    /// The proxy that TCP connections are made through.
+    public var proxy: ProxyServer?
+    /// Told of the server that TLS has accepted, for each request.
+    public var onSecurePeer: (@Sendable (SecurePeer) -> Void)?
+    let group: any EventLoopGroup
 
     public init(_ target: Target, group: any EventLoopGroup) {
         self.target = target
@@ -91,9 +95,9 @@ public struct HTTPClient: Sendable {
         let ready = Ready()
         let channel: NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
         do {
-            channel = try await connect(ready, failure)
+            channel = try await connect(head, ready, failure)
         } catch {
-            throw NetworkErrors.replicationError(error, target: where_)
+            throw connectionError(error)
         }
         let timer = timeout.map { timeout in
             channel.channel.eventLoop.scheduleTask(in: timeout) {
@@ -157,47 +161,6 @@ public struct HTTPClient: Sendable {
         return HTTPRequestHead(version: .http1_1, method: HTTPMethod(rawValue: method), uri: uri, headers: fields)
     }
 
-    private func connect(_ ready: Ready, _ failure: Failure) async throws -> NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart> {
-        let eventLoop = group.next()
-        let bootstrap = ClientBootstrap(group: eventLoop).connectTimeout(connectTime).resolver(SystemResolver(eventLoop: eventLoop, family: nil))
-        let role: SecureLayer.Role
-        switch target {
-        case .unix: role = .client(host: "localhost", port: 0)
-        case .tcp(let host, let port): role = .client(host: host, port: port)
-        }
-        let initializer: @Sendable (any Channel) -> EventLoopFuture<NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>> = { channel in
-            channel.eventLoop.makeCompletedFuture {
-                let pipeline = channel.pipeline.syncOperations
-                if let patience {
-                    try pipeline.addHandlers(IdleStateHandler(allTimeout: patience), PatienceHandler { [target] in
-                        failure.set(
-                            ReplicationError(
-                                network: .timeout, message: "\(target): nothing came or went for \(patience.nanoseconds / 1_000_000) ms (patience)"))
-                    })
-                }
-                if let secureLayer {
-                    try pipeline.addHandlers(secureLayer.makeHandlers(role))
-                    try pipeline.addHandler(ReadyHandler(ready.promise(channel.eventLoop)))
-                } else {
-                    try pipeline.addHandler(
-                        ClearTextGuard(error: ReplicationError(domain: .tls, code: 6, message: "\(target): the server speaks TLS: use https:")))
-                }
-                var decoderLimits = NIOHTTPDecoderLimitConfiguration()
-                decoderLimits.maxHeaderFieldSize = limits.http.headerBytes
-                decoderLimits.maxHeaderListSize = limits.http.headerBytes
-                decoderLimits.maxHeaderFieldCount = limits.http.headerCount
-                try pipeline.addHandler(HTTPRequestEncoder())
-                try pipeline.addHandler(
-                    ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: decoderLimits)))
-                return try NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>(wrappingChannelSynchronously: channel)
-            }.flatMap { channel in InterfaceBinding.bind(channel.channel, to: networkInterface).map { channel } }
-        }
-        switch target {
-        case .unix(let path): return try await bootstrap.connect(unixDomainSocketPath: path, channelInitializer: initializer)
-        case .tcp(let host, let port): return try await bootstrap.connect(host: host, port: port, channelInitializer: initializer)
-        }
-    }
-
     /// A connection that breaks while we write is not an error here: the server may have answered early, and the reading
     /// side finds out. What the producer throws is.
     private static func send(
@@ -225,7 +188,7 @@ public struct HTTPClient: Sendable {
     }
 
     /// The first error that explains why a connection was closed from our side.
-    private final class Failure: Sendable {
+    final class Failure: Sendable {
         private let value: Mutex<(any Error)?> = Mutex(nil)
         var error: (any Error)? { value.withLock { $0 } }
 

@@ -24,13 +24,18 @@ extension HTTPClient {
         typealias InboundIn = ByteBuffer
 
         private var promise: EventLoopPromise<Void>?
+        private let met: (@Sendable (SecurePeer) -> Void)?
 
-        init(_ promise: EventLoopPromise<Void>) {
-            self.promise = promise
+        /// - Parameter met: told of the peer.
+        init(_ promise: EventLoopPromise<Void>, _ met: (@Sendable (SecurePeer) -> Void)?) {
+            (self.promise, self.met) = (promise, met)
         }
 
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-            if event is SecurePeer { done(.success(())) }
+            if let peer = event as? SecurePeer {
+                met?(peer)
+                done(.success(()))
+            }
             context.fireUserInboundEventTriggered(event)
         }
 

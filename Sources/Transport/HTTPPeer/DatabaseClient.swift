@@ -13,7 +13,7 @@ public struct DatabaseClient: TransportConnector {
     private let group: any EventLoopGroup
     private let environment: Environment
 
-    /// - Parameter configuration: of these the address, credentials, headers, TLS and limits count.
+    /// - Parameter configuration: of these the heartbeat and the offered protocols do not count.
     public init(_ configuration: WebSocketClient.Configuration, group: any EventLoopGroup, environment: Environment) {
         self.configuration = configuration
         self.group = group
@@ -25,6 +25,7 @@ public struct DatabaseClient: TransportConnector {
     /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, network or tls for what lies below.
     public func connect() async throws -> any MessageTransport {
         var configuration = configuration
+        configuration.refresh?(&configuration)
         if configuration.sessions == nil { configuration.sessions = SessionCookies(time: environment.time) }
         var hops = 0
         while true {
@@ -41,12 +42,17 @@ public struct DatabaseClient: TransportConnector {
                 return peer
             case 301, 302, 307, 308:
                 hops += 1
-                guard hops <= configuration.limits.redirects, let location = answer.header("location"),
+                guard hops <= configuration.limits.redirects else {
+                    throw ReplicationError(
+                        network: .tooManyRedirects,
+                        message: "\(configuration.url): more than \(configuration.limits.redirects) redirects (redirects)")
+                }
+                guard let location = answer.header("location"),
                     let next = configuration.url.redirected(to: location), next.isSecure || !configuration.url.isSecure
                 else {
                     throw ReplicationError(
-                        domain: .http, code: answer.status,
-                        message: "\(configuration.url): redirect without a usable Location: \(answer.header("location") ?? "none")")
+                        network: .invalidRedirect,
+                        message: "\(configuration.url): HTTP \(answer.status), redirect without a usable Location: \(answer.header("location") ?? "none")")
                 }
                 if !HeaderList.sameName(next.host, configuration.url.host) {
                     // Another host gets nothing that may be a secret.

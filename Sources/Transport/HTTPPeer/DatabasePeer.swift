@@ -125,12 +125,18 @@ final class DatabasePeer: HTTPPeer {
     private func send(
         _ method: String, _ uri: String, _ headers: HeaderList, _ request: PeerRequest, _ take: (@Sendable (ByteBuffer) async throws -> Void)?
     ) async throws -> PeerAnswer {
+        guard !configuration.url.isSecure || configuration.secureLayer != nil else {
+            throw ReplicationError(
+                domain: .tls, code: 6, message: "\(configuration.url): no TLS is configured for https:", remedy: "write https: in target")
+        }
         var client = HTTPClient(.tcp(host: configuration.url.host, port: configuration.url.port), group: context.eventLoop)
         client.limits = configuration.limits
         client.connectTime = configuration.limits.connectTime
         client.secureLayer = configuration.secureLayer
         client.patience = .milliseconds(Int64(request.patience))
         client.networkInterface = configuration.networkInterface
+        client.proxy = configuration.proxy
+        client.onSecurePeer = configuration.onSecurePeer
         let body: HTTPClient.RequestBody
         switch request.body {
         case .none: body = .none

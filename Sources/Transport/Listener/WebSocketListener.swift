@@ -62,7 +62,7 @@ public final class WebSocketListener: Sendable {
     /// Binds and begins to accept.
     ///
     /// - Throws: ``ReplicationError`` of the network domain: 27 for an unknown interface, 25 for an address that is not this
-    ///   machine's, 1 or 2 for names, 17 with the system's words for a port in use or forbidden.
+    ///   machine's or is in use, 1 or 2 for names, 17 with the system's words for a port that is forbidden.
     public static func bind(
         _ configuration: Configuration, delegate: any ListenerDelegate, group: any EventLoopGroup, logger: Logger
     ) async throws -> WebSocketListener {

@@ -10,6 +10,22 @@ enum InterfaceBinding {
     /// Linux: SO_BINDTODEVICE.
     private static let bindToDevice = NIOBSDSocket.Option(rawValue: 25)
 
+    /// The address that a connection comes from which has to use an interface, given by its name or by an address of it.
+    static func localAddress(of interface: String, toReach host: String) throws -> SocketAddress {
+        if let address = try? SocketAddress(ipAddress: interface, port: 0) { return address }
+        guard NetworkInterfaces.exists(interface) else {
+            throw ReplicationError(network: .unknownInterface, message: "\(interface) is no network interface and no address of this machine")
+        }
+        let addresses = NetworkInterfaces.addresses(of: interface)
+        // An IPv6 address as target needs one of the same family on our side.
+        let wanted: NIOBSDSocket.ProtocolFamily = host.utf8.contains(UInt8(ascii: ":")) ? .inet6 : .inet
+        guard var address = addresses.first(where: { $0.protocol == wanted }) ?? addresses.first else {
+            throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
+        }
+        address.port = 0
+        return address
+    }
+
     /// Before the socket is connected. An address instead of a name is bound by the caller. Where the system forbids it (before Linux
     /// 5.7 it takes CAP_NET_RAW), the address of the interface has to do, which the caller binds as well.
     static func bind(_ channel: any Channel, to interface: String?) -> EventLoopFuture<Void> {

@@ -18,7 +18,7 @@ enum NetworkErrors {
         case ETIMEDOUT: .timeout
         case EHOSTDOWN: .hostDown
         case EHOSTUNREACH: .hostUnreachable
-        case EADDRNOTAVAIL: .addressNotAvailable
+        case EADDRNOTAVAIL, EADDRINUSE: .addressNotAvailable
         case EPIPE: .brokenPipe
         // A unix domain socket that is not there.
         case ENOENT: .refused

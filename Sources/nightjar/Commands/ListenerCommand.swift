@@ -4,29 +4,33 @@ import Encodings
 
 struct ListenerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "listener", abstract: "Shows who is at a listener of a running agent, and puts them off.",
+        commandName: "listener", abstract: "Starts and stops a listener of a running agent, shows who is there, and puts them off.",
         usage: """
+            nightjar listener NAME start
+            nightjar listener NAME stop
             nightjar listener NAME peers
             nightjar listener NAME sessions
             nightjar listener NAME disconnect USER|ADDRESS
             nightjar listener NAME revoke USER
             """,
         discussion: """
-            peers: connections. sessions: logins that a cookie stands for (POST /DATABASE/_session), until they end. disconnect: ends \
+            stop: ends the connections and gives the port back, until start, a change of its configuration, or the agent's next start. \
+            start: also has one that waits for its port try now. peers: connections. sessions: logins that a cookie stands for (POST /DATABASE/_session), until they end. disconnect: ends \
             connections; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
             password again; to keep a user out, take the user out of what the authenticator goes by.
             """)
 
-    enum Action: String, ExpressibleByArgument, CaseIterable { case peers, sessions, disconnect, revoke }
+    enum Action: String, ExpressibleByArgument, CaseIterable { case start, stop, peers, sessions, disconnect, revoke }
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The listener's name.") var name: String
-    @Argument(help: "peers, sessions, disconnect or revoke.") var action: Action
+    @Argument(help: "start, stop, peers, sessions, disconnect or revoke.") var action: Action
     @Argument(help: ArgumentHelp("With disconnect: a user's name or an address; with revoke: a user's name.", valueName: "user|address")) var who: String?
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
         switch action {
+        case .start, .stop: if who != nil { throw ValidationError("\(action.rawValue) takes the listener's name only") }
         case .peers, .sessions: if who != nil { throw ValidationError("\(action.rawValue) lists all of them") }
         case .disconnect, .revoke: if who == nil { throw ValidationError("say whom to \(action.rawValue)") }
         }
@@ -37,6 +41,11 @@ struct ListenerCommand: AsyncParsableCommand {
             let agent = try location.agent()
             let path = "/api/listeners/\(PercentEncoding.encode(name))/\(action.rawValue)"
             switch action {
+            case .start, .stop:
+                let answer = try await agent.request("POST", path)
+                if json { return Output.json(answer) }
+                let error = answer["error"]?["message"]?.asString.map { ": \(TextTable.printable($0))" } ?? ""
+                Output.line("\(TextTable.printable(name)): \(answer["activity"]?.asString ?? "")\(error)")
             case .peers:
                 show(try await agent.request("GET", path), ["address", "user", "database", "protocol", "since", "correlation_id"], none: "nobody is connected")
             case .sessions: show(try await agent.request("GET", path), ["user", "database", "ends_at"], none: "there are no sessions")

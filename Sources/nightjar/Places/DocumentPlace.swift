@@ -83,6 +83,7 @@ enum DocumentPlace: Sendable {
         }
         var access = try DocumentAccess(database, collection: collection)
         access.saves = FolderResolver.saves(settings, database, access.collection)
+        access.validation = FolderValidation.of(settings, database, access.collection)
         return access
     }
 

@@ -2,8 +2,6 @@ import Agent
 import AgentConfiguration
 import DocumentStore
 import Interfaces
-import Logging
-import PluginHost
 import Replication
 import Synchronization
 
@@ -14,16 +12,15 @@ actor FolderResolver: ConflictResolver {
     private nonisolated let loaded = Mutex("")
     nonisolated var version: String { loaded.withLock { $0 } }
     private let reference: PluginReference
-    private let settings: AgentSettings
     private let database: Database
     private var resolver: (any ConflictResolver)?
-    private var host: PluginHost?
+    private let plugins: FolderPlugins
 
     init(_ reference: PluginReference, settings: AgentSettings, database: Database) {
         pluginName = reference.plugin.value
         self.reference = reference
-        self.settings = settings
         self.database = database
+        plugins = FolderPlugins(settings, database)
     }
 
     /// Decides for saves to a collection of the database; nil where its configuration names no resolver.
@@ -46,16 +43,7 @@ actor FolderResolver: ConflictResolver {
 
     private func load() async throws -> any ConflictResolver {
         if let resolver { return resolver }
-        if host == nil, let folder = settings.plugins?.value {
-            let database = database
-            let made = try PluginHost(
-                folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-                services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
-                logger: Logger(label: "plugin") { _ in SwiftLogNoOpLogHandler() }, environment: .system)
-            host = made
-            await made.start()
-        }
-        let made = try PolicySource(settings: settings, plugins: host).resolver(reference, usedBy: "database \(database.name) conflict_resolver")
+        let made = try await plugins.source().resolver(reference, usedBy: "database \(database.name) conflict_resolver")
         loaded.withLock { $0 = made.version }
         resolver = made
         return made

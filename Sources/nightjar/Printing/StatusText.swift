@@ -56,7 +56,7 @@ enum StatusText {
                 notes += warning(tls, of: listener)
             }
             let urls = rows(listener, "urls")
-            for (number, url) in (urls.isEmpty ? [.string("-")] : urls).enumerated() {
+            for (number, url) in (urls.isEmpty ? [.string(listener["activity"]?.asString ?? "-")] : urls).enumerated() {
                 table.add(
                     number == 0
                         ? [string(listener["name"]), string(url), string(listener["connections"]), string(listener["active_connections"])]

@@ -30,7 +30,7 @@ struct Certificates: Sendable {
         }
         root() {
           key $1
-          openssl req -x509 -key $1.key -subj /CN=$1 -days 40 -addext keyUsage=critical,keyCertSign -out $1.pem
+          openssl req -x509 -key $1.key -subj /CN=$1 -days 40 -addext keyUsage=critical,keyCertSign,cRLSign -out $1.pem
         }
         issue() { # NAME ISSUER DAYS EXTENSIONS
           key $1

@@ -108,6 +108,34 @@ struct CouchReplicationTests {
         }
     }
 
+    @Test("The status says of each attachment that is under way how far it is, and counts the bytes")
+    func progressOfAttachments() async throws {
+        let a = try TestDatabase()
+        let bytes = [UInt8](repeating: 7, count: 100_000)
+        let (half, rest) = (ByteBuffer(bytes: bytes[..<40_000]), ByteBuffer(bytes: bytes[40_000...]))
+        let (goOn, signal) = AsyncStream.makeStream(of: Void.self)
+        try await CouchServer.with { server, target in
+            server.change { $0.edit("film", "{}", attachments: ["reel": .init(type: "video/mp4", bytes: bytes, revpos: 1)]) }
+            server.trouble { request, _ in
+                guard request.path == "/db/film/reel" else { return nil }
+                return HTTPResponse(status: 200, body: .stream(length: 100_000) { writer in
+                    try await writer.write(half)
+                    for await _ in goOn { break }
+                    try await writer.write(rest)
+                })
+            }
+            let replicator = Replicator(ReplicatorConfiguration(a, to: target, .pull), try DatabaseClient(target))
+            await replicator.start()
+            while replicator.status.blobs.first?.bytes != 40_000 { try await Task.sleep(for: .milliseconds(2)) }
+            let blob = try #require(replicator.status.blobs.first)
+            #expect(blob.direction == .pull && blob.document?.text == "film" && blob.name == "reel" && blob.size == 100_000)
+            #expect(replicator.status.counts.blobBytesReceived == 40_000)
+            signal.yield()
+            let status = await replicator.waitUntilStopped()
+            #expect(status.error == nil && status.blobs.isEmpty && status.counts.blobBytesReceived == 100_000, "\(status)")
+        }
+    }
+
     @Test("Attachments of both sides are blobs here and attachments there, small and large")
     func attachments() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))

@@ -87,7 +87,20 @@ import Testing
         #expect(run.isSaved && run.on(.saveNow) == [] && run.machine.saved == body(0))
     }
 
-    @Test(arguments: [(503, true), (403, true), (400, false)]) func aRefusal(_ code: Int, _ ends: Bool) {
+    @Test(arguments: [403, 405]) func aPeerThatKeepsNoneIsNotAskedAgainAndOursIsKeptHereOnly(_ code: Int) {
+        var run = begun()
+        run.on(.noted)
+        let error = ReplicationError(domain: .http, code: code, message: "no")
+        let actions = run.on(.peerRefused(error))
+        #expect(actions.last == .saveHereOnly(body(3)) && run.machine.refusal == error)
+        run.current = body(7)
+        run.on(.savedHere)
+        #expect(run.machine.saved == body(3))
+        run.on(.timerElapsed)
+        #expect(run.on(.noted) == [.saveHereOnly(body(7))])
+    }
+
+    @Test(arguments: [(503, true), (400, false)]) func aRefusal(_ code: Int, _ ends: Bool) {
         var run = begun()
         run.on(.noted)
         let error = ReplicationError(domain: .http, code: code, message: "no")

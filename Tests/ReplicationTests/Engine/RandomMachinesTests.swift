@@ -162,6 +162,11 @@ import Testing
                     underWay[document.id] = document.version
                     lastOffered[document.id] = document.version
                 }
+                if chance(5) {
+                    // For now nothing is taken at all.
+                    for document in documents { underWay[document.id] = nil }
+                    return due.append(.push(.forbidden(list, [], http(403))))
+                }
                 var answers: [OfferAnswer] = []
                 for document in documents {
                     let answer: OfferAnswer =
@@ -201,6 +206,7 @@ import Testing
             case .startRetryTimer: due.append(.push(.retryIsDue))
             case .tellPull(let id, let version): due.append(.pull(.pushed(id, version)))
             case .unlist, .unlistSettled, .announceCaughtUp, .report: break
+            case .fail(let error): failure = "the push ends with \(error)"
             }
         }
 

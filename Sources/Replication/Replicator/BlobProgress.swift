@@ -1,0 +1,70 @@
+import Documents
+import Interfaces
+import Synchronization
+
+/// A blob on its way to or from the peer.
+public struct BlobUnderWay: Sendable, Equatable {
+    public var direction: Direction
+    /// The document that it goes with; nil where the peer did not say for which it asks.
+    public var document: DocumentID?
+    /// The digest, or the name of an attachment whose digest is not known yet.
+    public var name: String
+    /// So much has come or gone.
+    public var bytes: UInt64 = 0
+    /// Nil where nobody said so.
+    public var size: UInt64?
+    /// 0 where the size is not known.
+    public var bytesLeft: UInt64 { size.map { $0 > bytes ? $0 - bytes : 0 } ?? 0 }
+
+    init(_ direction: Direction, _ document: DocumentID?, _ name: String, size: UInt64?) {
+        (self.direction, self.document, self.name, self.size) = (direction, document, name, size)
+    }
+}
+
+/// The blobs of a replicator that are under way, written by its session and read by anyone.
+final class BlobProgress: Sendable {
+    /// What a blob is known by until it is there.
+    struct Ticket: Hashable, Sendable { fileprivate var number: Int }
+
+    private struct State {
+        var last = 0
+        var underWay: [Int: BlobUnderWay] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// In the order in which they began.
+    var underWay: [BlobUnderWay] { state.withLock { $0.underWay.sorted { $0.key < $1.key }.map(\.value) } }
+
+    func begin(_ blob: BlobUnderWay) -> Ticket {
+        state.withLock { state in
+            state.last += 1
+            state.underWay[state.last] = blob
+            return Ticket(number: state.last)
+        }
+    }
+
+    /// - Returns: which way it goes; nil if it is not under way any more.
+    func advance(_ ticket: Ticket, by bytes: Int) -> Direction? {
+        state.withLock { state in
+            state.underWay[ticket.number]?.bytes += UInt64(bytes)
+            return state.underWay[ticket.number]?.direction
+        }
+    }
+
+    func end(_ ticket: Ticket) { state.withLock { $0.underWay[ticket.number] = nil } }
+    func endAll() { state.withLock { $0.underWay = [:] } }
+}
+
+extension ReplicationCounters {
+    func moved(_ ticket: BlobProgress.Ticket?, by bytes: Int) {
+        guard let direction = ticket.flatMap({ blobs.advance($0, by: bytes) }) else { return }
+        moved(direction, by: bytes)
+    }
+
+    func moved(_ direction: Direction, by bytes: Int) {
+        update { counts in
+            if direction == .push { counts.blobBytesSent += UInt64(bytes) } else { counts.blobBytesReceived += UInt64(bytes) }
+        }
+    }
+}

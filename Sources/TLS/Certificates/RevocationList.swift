@@ -1,0 +1,94 @@
+import COpenSSL
+import Digests
+
+/// What an authority says of its certificates that count no more (a CRL, RFC 5280). Two are equal when their bytes are.
+public final class RevocationList: Sendable, Hashable {
+    /// The `X509_CRL`, owned by this object.
+    // Unsafe only in name: OpenSSL counts and locks it, and nothing here changes it.
+    nonisolated(unsafe) let handle: OpaquePointer
+    private let fingerprint: [UInt8]
+
+    fileprivate init?(der: [UInt8]) {
+        let parsed = der.withUnsafeBufferPointer { buffer -> OpaquePointer? in
+            var at = buffer.baseAddress
+            guard let list = d2i_X509_CRL(nil, &at, buffer.count) else { return nil }
+            guard let at, let start = buffer.baseAddress, at - start == buffer.count else {
+                X509_CRL_free(list)
+                return nil
+            }
+            return list
+        }
+        guard let parsed else { return nil }
+        handle = parsed
+        fingerprint = SHA256.hash(der)
+    }
+
+    deinit { X509_CRL_free(handle) }
+
+    public static func == (left: RevocationList, right: RevocationList) -> Bool { left.fingerprint == right.fingerprint }
+    public func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
+
+    /// All lists of a PEM file, or the one of a DER file.
+    public static func read(_ path: String) throws(TLSFileError) -> [RevocationList] {
+        let bytes = try TLSFile.read(path, .certificates)
+        return try bytes.withBytes { buffer throws(TLSFileError) in try read(buffer, path) }
+    }
+
+    private static func read(_ bytes: UnsafeRawBufferPointer, _ path: String) throws(TLSFileError) -> [RevocationList] {
+        func parse(_ der: [UInt8], _ number: Int) throws(TLSFileError) -> RevocationList {
+            guard let list = RevocationList(der: der) else {
+                throw TLSFileError(
+                    .malformed, path: path, reason: "revocation list \(number) of the file: \(OpenSSLErrors.text(otherwise: "other bytes follow it"))")
+            }
+            return list
+        }
+        if bytes.first == 0x30 { return [try parse(Array(bytes), 1)] }
+        var found: [RevocationList] = []
+        var reader = PEMReader(bytes, path: path)
+        while let block = try reader.next() {
+            if block.kind == "X509 CRL" { found.append(try parse(Array(block.bytes), found.count + 1)) }
+        }
+        guard !found.isEmpty else {
+            throw TLSFileError(
+                .malformed, path: path, reason: reader.blocks == 0 ? "no PEM text" : "no revocation list, only \(reader.seen)",
+                advice: "expected at least one block that begins with -----BEGIN X509 CRL-----")
+        }
+        return found
+    }
+}
+
+extension ReloadableFiles where Value == [RevocationList] {
+    /// The lists of several files.
+    public static func revocationLists(_ paths: [String]) throws(TLSFileError) -> ReloadableFiles<[RevocationList]> {
+        try .reading(paths) { () throws(TLSFileError) in
+            var all: [RevocationList] = []
+            for path in paths { all += try RevocationList.read(path) }
+            return all
+        }
+    }
+}
+
+/// How lists count: a certificate of an authority that has one here must not be on it. Those of other authorities are not asked about,
+/// and a list that should have been replaced by now counts all the same: nobody is locked out because a new one did not come.
+enum Revocation {
+    /// Adds lists to an `X509_STORE`. False where OpenSSL refuses one.
+    static func add(_ lists: [RevocationList], to store: OpaquePointer) -> Bool {
+        guard !lists.isEmpty else { return true }
+        for list in lists { guard X509_STORE_add_crl(store, list.handle) == 1 else { return false } }
+        return X509_STORE_set_flags(store, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL)) == 1
+    }
+
+    /// For an `X509_STORE_CTX` whose certificates nobody else is asked about.
+    static func watch(_ store: OpaquePointer) {
+        X509_STORE_CTX_set_verify_cb(store) { isSound, store in
+            guard isSound == 0, Revocation.passes(X509_STORE_CTX_get_error(store)) else { return isSound }
+            X509_STORE_CTX_set_error(store, X509_V_OK)
+            return 1
+        }
+    }
+
+    /// - Parameter code: one of `X509_V_ERR_…`.
+    static func passes(_ code: Int32) -> Bool {
+        [X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_CRL_HAS_EXPIRED, X509_V_ERR_CRL_NOT_YET_VALID].contains(code)
+    }
+}

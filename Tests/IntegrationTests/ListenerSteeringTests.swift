@@ -1,0 +1,77 @@
+import Documents
+import Glibc
+import TestSupport
+import Testing
+
+/// One listener of a running agent: stopped and started by hand, and bound as soon as its port is free.
+@Suite("Listeners one by one")
+struct ListenerSteeringTests {
+    @Test("one listener is stopped and started by command, and another goes on")
+    func byHand() async throws {
+        let port = try freePort()
+        let agent = try await AgentProcess.start("""
+            data: data
+            admin: { port: 0 }
+            databases: { main: {} }
+            listeners:
+              - { name: one, databases: [ main ], interface: 127.0.0.1, port: \(port), disable_tls: true }
+              - { name: two, databases: [ main ], interface: 127.0.0.1, port: 0, disable_tls: true }
+            """)
+        let edge = try await AgentProcess.start(Configuration.edge(to: port))
+        try await edge.connects("hub")
+        let stopped = try await agent.command("listener", "one", "stop")
+        #expect(stopped.status == 0 && stopped.output == "one: stopped\n", "\(stopped)")
+        try await edge.waits("offline") { $0["activity"]?.asString == "offline" && $0["error"]?.isNull == false }
+        let listener = try await agent.listener("one")
+        #expect(listener["activity"]?.asString == "stopped" && listener["urls"]?.asArray?.isEmpty == true)
+        #expect(try await agent.metrics().contains("nightjar_listener_up{listener=\"one\"} 0\n"))
+        // Who stopped it knows of it.
+        #expect(try await agent.admin.get("/health").status == 200)
+        #expect(try await HTTPProbe.tcp(port: agent.port("two")).get("/main").status == 200)
+
+        let started = try await agent.command("listener", "one", "start")
+        #expect(started.status == 0 && started.output == "one: listening\n", "\(started)")
+        try await edge.post("/api/replicators/hub/start")
+        try await edge.connects("hub")
+        #expect(try await agent.metrics().contains("nightjar_listener_up{listener=\"one\"} 1\n"))
+        // Again is no mistake.
+        #expect(try await agent.command("listener", "one", "start").status == 0)
+        let unknown = try await agent.command("listener", "three", "stop")
+        #expect(unknown.status == 1 && unknown.errors.contains("there is no listener \"three\"; there is one, two"), "\(unknown)")
+    }
+
+    @Test("a port that is taken does not end the agent: health says so, and the listener has it once it is free")
+    func takenPort() async throws {
+        let holder = try await AgentProcess.start(Configuration.hub())
+        let port = try holder.port("edge")
+        let agent = try await AgentProcess.start(Configuration.hub(port: port))
+        #expect(!agent.ready.contains("edge="))
+        let health = try await agent.admin.get("/health")
+        let reason = try health.json["attention"]?.asArray?.first
+        #expect(health.status == 503 && reason?["kind"]?.asString == "listener_waiting", "\(health)")
+        #expect(reason?["text"]?.asString?.contains("in use") == true && reason?["subject"]?.asString == "listener edge")
+        #expect(try await agent.listener("edge")["activity"]?.asString == "waiting")
+        #expect(try await agent.listener("edge")["next_attempt_at"]?.asString != nil)
+        try await holder.stop()
+        try await eventually("it listens") { try await agent.listener("edge")["activity"]?.asString == "listening" }
+        #expect(try await agent.admin.get("/health").status == 200)
+        let edge = try await AgentProcess.start(Configuration.edge(to: port))
+        try await edge.connects("hub")
+    }
+
+    @Test("an interface that is not there yet is waited for; a stop ends that, and the agent stops in order")
+    func missingInterface() async throws {
+        let folder = try TemporaryFolder()
+        let agent = try await AgentProcess.start(
+            Configuration.hub().replacing("interface: 127.0.0.1", with: "interface: nosuch0"), in: folder)
+        #expect(try await agent.listener("edge")["error"]?["code"]?.asInt64 == 27)
+        #expect(try await agent.command("listener", "edge", "stop").status == 0)
+        #expect(try await agent.admin.get("/health").status == 200)
+        let started = try await agent.command("listener", "edge", "start")
+        #expect(started.output.hasPrefix("edge: waiting: ") && started.output.contains("nosuch0"), "\(started)")
+        // Another configuration takes its place.
+        #expect(try await agent.reload(Configuration.hub()).status == 0)
+        #expect(try await agent.listener("edge")["activity"]?.asString == "listening")
+        #expect(try await agent.stop().status == 0)
+    }
+}

@@ -1,0 +1,33 @@
+import Documents
+import TestSupport
+import Testing
+
+/// What status and metrics count of a replicator.
+@Suite("Figures of a replicator")
+struct ReplicatorFigureTests {
+    @Test("changes that wait, and bytes of blobs, are in status and metrics")
+    func pendingAndBlobs() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))
+        try await edge.connects("hub")
+        try await edge.post("/api/replicators/hub/stop")
+        try await edge.waits("stopped") { $0["activity"]?.asString == "stopped" }
+        let stored = try await edge.admin.request("POST", "/api/databases/main/blobs", body: [UInt8](repeating: 7, count: 300_000))
+        let digest = try stored.json["digest"]?.asString ?? ""
+        try await edge.save("photo", "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":300000}}")
+        try await edge.load("n", 4)
+        #expect(try await edge.metrics().contains("nightjar_replicator_pending{replicator=\"hub\"} 5\n"))
+
+        try await edge.post("/api/replicators/hub/start")
+        try await eventually("the photo is there") { try await hub.has("photo") }
+        try await edge.isSettled()
+        let metrics = try await edge.metrics()
+        for line in [
+            "nightjar_replicator_pending{replicator=\"hub\"} 0\n", "nightjar_replicator_sent_blob_bytes_total{replicator=\"hub\"} 300000\n",
+            "nightjar_replicator_blobs_under_way{replicator=\"hub\",direction=\"push\"} 0\n",
+            "nightjar_replicator_blob_bytes_left{replicator=\"hub\",direction=\"push\"} 0\n",
+        ] { #expect(metrics.contains(line), "\(line) is not in \(metrics)") }
+        let status = try await edge.replicator("hub")
+        #expect(status["blob_bytes_sent"]?.asInt64 == 300_000 && status["blobs_under_way"]?.asArray?.isEmpty == true, "\(status.text)")
+    }
+}

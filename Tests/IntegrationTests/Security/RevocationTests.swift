@@ -1,0 +1,96 @@
+import Documents
+import TestSupport
+import Testing
+
+/// Certificates that their authority has revoked, between real agents.
+@Suite("Revoked certificates")
+struct RevocationTests {
+    /// Has `root` revoke these certificates too, and gives its list.
+    private func list(_ certificates: Certificates, revoking names: String...) async throws -> String {
+        let script = """
+            [ -f ca.cnf ] || {
+              printf '[ca]\\ndefault_ca = d\\n[d]\\ndatabase = index\\ncrlnumber = number\\ndefault_md = sha256\\ndefault_crl_days = 30\\n' > ca.cnf
+              : > index
+              echo 01 > number
+            }
+            for name in \(names.joined(separator: " ")); do
+              openssl ca -config ca.cnf -keyfile root.key -cert root.pem -revoke $name.pem
+            done
+            openssl ca -config ca.cnf -keyfile root.key -cert root.pem -gencrl -out list.pem
+            """
+        try certificates.folder.write("revoke", script)
+        let outcome = try await Subprocess.run("/bin/sh", ["-e", "revoke"], folder: certificates.folder.path)
+        guard outcome.status == 0 else { throw SupportError("revocation: \(outcome)") }
+        return certificates.path("list.pem")
+    }
+
+    @Test("a listener lets nobody in who is on the list, and puts off who gets there; a broken list changes nothing")
+    func clients() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        try folder.copy(try await list(certificates), to: "crl.pem")
+        let hub = try await AgentProcess.start(
+            Configuration.secureHub([("edge", "client_certificates: require, roots: [ \(certificates.path("root.pem")) ], crl: [ crl.pem ]")]), in: folder)
+        let target = try hub.target("edge")
+        func shows(_ name: String) -> String {
+            "accept_only_self_signed_server_certificate: true, authenticator: { identity: \(certificates.identity(name)) }"
+        }
+        let edge = try await AgentProcess.start(
+            Configuration.secureEdge([("plant", target, shows("plant-7")), ("kiosk", target, shows("kiosk-1"))]))
+        try await edge.connects("plant")
+        try await edge.connects("kiosk")
+        try folder.copy(try await list(certificates, revoking: "plant-7"), to: "crl.pem")
+        // Nobody reloads: the file is looked at.
+        let error = try await edge.refusal("plant")
+        #expect(error["domain"]?.asString == "tls" && error["transient"]?.asBool == false, "\(error.text)")
+        _ = try await hub.process.line(containing: "CN=plant-7 is refused: it is revoked", in: .errors)
+        #expect(try await edge.replicator("kiosk")["activity"]?.asString == "idle")
+        #expect(try await hub.listener("edge")["peers"]?.asArray?.map { $0["user"]?.asString } == ["kiosk-1"])
+
+        try folder.write("crl.pem", "-----BEGIN X509 CRL-----\nMIIB\n-----END X509 CRL-----\n")
+        try await eventually("the broken list is told") {
+            try await hub.admin.get("/health").json["attention"]?.asArray?.contains { entry in
+                entry["kind"]?.asString == "tls_files_refused" && entry["text"]?.asString?.hasPrefix("crl: ") == true
+            } == true
+        }
+        try await edge.post("/api/replicators/plant/start")
+        #expect(try await edge.refusal("plant")["domain"]?.asString == "tls")
+        let check = try await hub.command("check")
+        #expect(check.status == 78 && check.errors.contains("crl.pem") && check.errors.contains("crl: "), "\(check)")
+    }
+
+    @Test("a replicator refuses a server whose authority is on the list; those without a list are not asked")
+    func servers() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        // `good` is signed by `middle`, which has no list, and that by `root`.
+        try folder.copy(try await list(certificates), to: "crl.pem")
+        let hub = try await AgentProcess.start(
+            Configuration.secureHub([("edge", "identity: \(certificates.identity("good", certificate: "good-chain.pem"))")]))
+        let edge = try await AgentProcess.start(
+            Configuration.secureEdge([("hub", try hub.target("edge", host: "localhost"), "roots: [ \(certificates.path("root.pem")) ], crl: [ crl.pem ]")]),
+            in: folder)
+        try await edge.connects("hub")
+        try folder.copy(try await list(certificates, revoking: "middle"), to: "crl.pem")
+        _ = try await edge.process.line(containing: "the next connection uses the TLS files as they are now", in: .errors)
+        try await edge.post("/api/replicators/hub/stop")
+        try await edge.waits("stopped") { $0["activity"]?.asString == "stopped" }
+        try await edge.post("/api/replicators/hub/start")
+        let error = try await edge.refusal("hub")
+        #expect(error["public_code"]?.asInt64 == 5014 && error["message"]?.asString?.contains("it is revoked") == true, "\(error.text)")
+    }
+
+    @Test("where no authority is asked a list would do nothing, and check says so")
+    func useless() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(
+            "nightjar.yaml",
+            Configuration.secureEdge([("hub", "wss://hub.example/main", "accept_only_self_signed_server_certificate: true, crl: [ crl.pem ]")])
+                + "listeners:\n  - { name: edge, databases: [ main ], interface: 127.0.0.1, port: 0, crl: [ crl.pem ] }\n")
+        let outcome = try await Subprocess.run(
+            try NightjarExecutable.path(), ["check", "--config", folder.path("nightjar.yaml")], folder: folder.path)
+        #expect(outcome.status == 78, "\(outcome)")
+        #expect(outcome.errors.contains("has no effect with \"accept_only_self_signed_server_certificate\""), "\(outcome)")
+        #expect(outcome.errors.contains("\"crl\" has no effect without \"roots\""), "\(outcome)")
+    }
+}
