@@ -14,6 +14,8 @@ final class DatabasePeer: HTTPPeer {
     private let login: Mutex<Login>
     private let flow = Mutex(Flow())
 
+    private typealias Taking = @Sendable (PeerAnswer, ByteBuffer) async throws -> Void
+
     /// How the server hears who we are.
     private enum Login {
         /// Not at all, until it asks.
@@ -96,11 +98,11 @@ final class DatabasePeer: HTTPPeer {
 
     func exchange(_ request: PeerRequest) async throws -> PeerAnswer { try await send(request, nil) }
 
-    func download(_ request: PeerRequest, _ take: @escaping @Sendable (ByteBuffer) async throws -> Void) async throws -> PeerAnswer {
+    func download(_ request: PeerRequest, _ take: @escaping @Sendable (PeerAnswer, ByteBuffer) async throws -> Void) async throws -> PeerAnswer {
         try await send(request, take)
     }
 
-    private func send(_ request: PeerRequest, _ take: (@Sendable (ByteBuffer) async throws -> Void)?) async throws -> PeerAnswer {
+    private func send(_ request: PeerRequest, _ take: Taking?) async throws -> PeerAnswer {
         do {
             try await untilLoggedIn()
             let cookie = sessions.header(isSecure: configuration.url.isSecure)
@@ -115,7 +117,7 @@ final class DatabasePeer: HTTPPeer {
         }
     }
 
-    private func sendOnce(_ request: PeerRequest, _ take: (@Sendable (ByteBuffer) async throws -> Void)?) async throws -> PeerAnswer {
+    private func sendOnce(_ request: PeerRequest, _ take: Taking?) async throws -> PeerAnswer {
         var headers: HeaderList = ["User-Agent": configuration.userAgent]
         for header in request.headers { headers.set(header.name, header.value) }
         authorize(&headers)
@@ -123,7 +125,7 @@ final class DatabasePeer: HTTPPeer {
     }
 
     private func send(
-        _ method: String, _ uri: String, _ headers: HeaderList, _ request: PeerRequest, _ take: (@Sendable (ByteBuffer) async throws -> Void)?
+        _ method: String, _ uri: String, _ headers: HeaderList, _ request: PeerRequest, _ take: Taking?
     ) async throws -> PeerAnswer {
         var client = HTTPClient(.tcp(host: configuration.url.host, port: configuration.url.port), group: context.eventLoop)
         client.limits = configuration.limits
@@ -145,7 +147,7 @@ final class DatabasePeer: HTTPPeer {
             let isGood = answer.isGood
             while let piece = try await pieces.next() {
                 if isGood, let take {
-                    try await take(piece)
+                    try await take(answer, piece)
                     continue
                 }
                 guard answer.body.readableBytes + piece.readableBytes <= request.maximumAnswer else {
