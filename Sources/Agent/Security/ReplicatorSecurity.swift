@@ -97,15 +97,15 @@ package final class ReplicatorSecurity: Sendable {
     }
 
     /// Notes whom the connector meets.
-    func watching(_ connector: WebSocketClient) -> any TransportConnector { Watching(connector: connector, security: self) }
+    func watching(_ connector: any TransportConnector) -> any TransportConnector { Watching(connector: connector, security: self) }
 
     private struct Watching: TransportConnector {
-        let connector: WebSocketClient
+        let connector: any TransportConnector
         let security: ReplicatorSecurity
 
         func connect() async throws -> any MessageTransport {
             let transport = try await connector.connect()
-            if let peer = (transport as? WebSocketConnection)?.securePeer, let leaf = peer.certificates.first,
+            if let peer = (transport as? any SecuredTransport)?.securePeer, let leaf = peer.certificates.first,
                 let certificate = try? Certificate(der: leaf)
             {
                 security.met.withLock { $0 = Server(certificate: certificate, summary: peer.summary) }

@@ -10,6 +10,8 @@ public struct WebSocketClient: TransportConnector {
     public enum Credentials: Sendable, Equatable {
         case basic(BasicCredentials)
         case bearer(String)
+        /// Bearer tokens of IBM Cloud's IAM, for databases only.
+        case iam(IAMTokens)
     }
 
     public struct Configuration: Sendable {
@@ -139,7 +141,7 @@ public struct WebSocketClient: TransportConnector {
             switch configuration.credentials {
             case .basic(let basic): fields.append(("Authorization", "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8))))
             case .bearer(let token): fields.append(("Authorization", "Bearer \(token)"))
-            case nil: break
+            case .iam, nil: break
             }
         }
         // Another host that we were sent to gets neither cookies nor credentials, nor headers, which may be either.
@@ -174,6 +176,7 @@ extension WebSocketClient.Configuration {
         switch credentials {
         case .basic(let basic): secrets += [Base64.encode(Array("\(basic.username):\(basic.password)".utf8)), basic.password]
         case .bearer(let token): secrets.append(token)
+        case .iam(let tokens): secrets += tokens.secrets
         case nil: break
         }
         for cookie in [cookies, sessions?.header(isSecure: true)].compactMap(\.self).flatMap({ $0.split(separator: ";") }) {

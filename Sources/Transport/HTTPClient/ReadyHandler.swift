@@ -5,6 +5,10 @@ extension HTTPClient {
     /// Whether bodies may be written: at once without a secure layer, after its handshake with one.
     final class Ready: Sendable {
         private let future: Mutex<EventLoopFuture<Void>?> = Mutex(nil)
+        /// Told who the peer is.
+        let secured: (@Sendable (SecurePeer) -> Void)?
+
+        init(_ secured: (@Sendable (SecurePeer) -> Void)?) { self.secured = secured }
 
         /// For the handler that finds out.
         func promise(_ eventLoop: any EventLoop) -> EventLoopPromise<Void> {
@@ -23,14 +27,18 @@ extension HTTPClient {
     final class ReadyHandler: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 
+        private let ready: Ready
         private var promise: EventLoopPromise<Void>?
 
-        init(_ promise: EventLoopPromise<Void>) {
-            self.promise = promise
-        }
+        init(_ ready: Ready) { self.ready = ready }
+
+        func handlerAdded(context: ChannelHandlerContext) { promise = ready.promise(context.eventLoop) }
 
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-            if event is SecurePeer { done(.success(())) }
+            if let peer = event as? SecurePeer {
+                ready.secured?(peer)
+                done(.success(()))
+            }
             context.fireUserInboundEventTriggered(event)
         }
 

@@ -25,6 +25,7 @@ public struct DatabaseClient: TransportConnector {
     /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, network or tls for what lies below.
     public func connect() async throws -> any MessageTransport {
         var configuration = configuration
+        configuration.refresh?(&configuration)
         if configuration.sessions == nil { configuration.sessions = SessionCookies(time: environment.time) }
         var hops = 0
         while true {
@@ -50,7 +51,7 @@ public struct DatabaseClient: TransportConnector {
                 }
                 if !HeaderList.sameName(next.host, configuration.url.host) {
                     // Another host gets nothing that may be a secret.
-                    (configuration.credentials, configuration.cookies, configuration.headers) = (nil, nil, [:])
+                    (configuration.credentials, configuration.cookies, configuration.headers, configuration.refresh) = (nil, nil, [:], nil)
                     configuration.sessions = SessionCookies(time: environment.time)
                 }
                 configuration.url = next
