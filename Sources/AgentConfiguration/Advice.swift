@@ -41,7 +41,7 @@ extension ReplicatorSettings {
         return switch authenticator {
         case .basic: "its password"
         case .session: "its session"
-        case .bearer: "its token"
+        case .bearer, .iam: "its token"
         default: nil
         }
     }

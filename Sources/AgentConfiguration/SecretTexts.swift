@@ -12,6 +12,7 @@ extension AgentSettings {
             case .basic(_, let password): secrets.append(password)
             case .session(let id, _, _): secrets.append(id)
             case .bearer(let token): secrets.append(token.value)
+            case .iam(let key, _): secrets.append(key.value)
             case .identity(.files(_, _, let passphrase)): secrets.append(passphrase)
             case .identity, nil: break
             }

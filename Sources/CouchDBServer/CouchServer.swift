@@ -10,8 +10,13 @@ package struct CouchServer: Sendable {
     private let router: Router
 
     package init(_ host: CouchHost) {
-        router = Router(Self.serverRoutes(host) + Self.databaseRoutes(host) + Self.documentRoutes(host))
+        let routes = Self.serverRoutes(host) + Self.databaseRoutes(host) + Self.documentRoutes(host)
+        // It describes itself, too.
+        let described = routes + [Self.description { _ in .couch(200, [:]) }]
+        router = Router(routes + [Self.description { _ in .couch(200, OpenAPI.document(described, version: host.version)) }])
     }
+
+    private static func description(_ respond: @escaping HTTPListener.Responder) -> Route { .get("/_openapi.json", respond) }
 
     /// - Throws: ``HTTPError`` in CouchDB's form.
     package func respond(to request: HTTPRequest) async throws -> HTTPResponse {

@@ -10,8 +10,9 @@ public protocol HTTPPeer: MessageTransport {
     /// - Throws: ``ReplicationError`` where there was no complete answer; `CancellationError`.
     func exchange(_ request: PeerRequest) async throws -> PeerAnswer
 
-    /// Sends one request and passes the body of a good answer (2xx) on as it comes; the body of another is collected.
-    func download(_ request: PeerRequest, _ take: @escaping @Sendable (ByteBuffer) async throws -> Void) async throws -> PeerAnswer
+    /// Sends one request and passes the body of a good answer (2xx) on as it comes, each piece with the answer's status and headers; the body
+    /// of another is collected.
+    func download(_ request: PeerRequest, _ take: @escaping @Sendable (_ head: PeerAnswer, ByteBuffer) async throws -> Void) async throws -> PeerAnswer
 
     /// Returns when the session wants more: at once, unless it said ``MessageTransport/setReading(_:)`` false.
     func untilReading() async

@@ -135,6 +135,18 @@ private let wrong: [Wrong] = [
     Wrong(replicator("collections: { _default: {}, ‸_default._default: {} }"), "second time"),
     Wrong(replicator("collections: ‸[ plant.readings ]"), "expected a mapping from collections"),
     Wrong(replicator("collections: { _default: { document_ids: [ ‸7 ] } }"), "document_ids[0]", "put it in quotes"),
+    // What a source leaves out.
+    Wrong(replicator("collections: { _default: { selector: ‸{ a: 1 } } }"), "needs a database of CouchDB (http or https)", "the target is wss:"),
+    Wrong(replicator("collections: { _default: { source_filter: ‸a/b } }"), "needs a database of CouchDB"),
+    Wrong(replicator("collections: { _default: { selector: { a: 1 }, channels: [ ‸x ] } }", target: "http://h/main"), "contradicts \"selector\""),
+    Wrong(replicator("type: push\n    collections: { _default: { selector: ‸{ a: 1 } } }", target: "http://h/main"), "type is push"),
+    Wrong(replicator("collections: { _default: { selector: ‸even } }", target: "http://h/main"), "a selector of CouchDB"),
+    Wrong(replicator("collections: { _default: { source_filter: ‸_view } }", target: "http://h/main"), "one of CouchDB's own"),
+    Wrong(replicator("collections: { _default: { source_filter: { filter: a/b, params: { ‸since: 1 } } } }", target: "http://h/main"), "set by the replicator"),
+    Wrong(replicator("collections: { _default: { source_filter: { filter: a/b, params: { x: ‸[ 1 ] } } } }", target: "http://h/main"), "a single value"),
+    Wrong(replicator("authenticator: { iam_api_key: ‸k }"), "an IAM key is for a database of CouchDB"),
+    Wrong(replicator("authenticator: { iam_api_key: k, iam_url: ‸\"http://iam.example/token\" }", target: "https://h/main"), "beginning with https://"),
+    Wrong(replicator("authenticator: ‸{ iam_url: \"https://iam.example/token\", bearer: b }", target: "https://h/main"), "exactly one of"),
     Wrong(replicator("authenticator: ‸{}"), "exactly one of", "found nothing"),
     Wrong(replicator("authenticator: ‸{ username: u, password: p, bearer: b }"), "exactly one of", "username and password beside bearer"),
     Wrong(replicator("authenticator: ‸{ session: s, identity: i }"), "session beside identity"),
@@ -323,6 +335,21 @@ struct ProblemTests {
             ", type: pull", ", collections: { s.a: {} }", ", collections: { _default: { channels: [ x ] } }",
             ", collections: { _default: { document_ids: [ x ] } }", ", collections: { _default: { pull_filter: f } }",
         ] { #expect(two("", other).isEmpty, "\(other)") }
+        func choice(_ text: String) -> String { ", target: \"http://h/main\", collections: { _default: { \(text) } }" }
+        func sharing(_ one: String, _ other: String) -> Int {
+            problems(
+                """
+                databases: { main: {} }
+                replicators:
+                  - { name: one, database: main\(choice(one)) }
+                  - { name: two, database: main\(choice(other)) }
+                """
+            ).count
+        }
+        #expect(sharing("selector: { a: 1, b: 2 }", "selector: { b: 2, a: 1 }") == 1)
+        #expect(sharing("selector: { a: 1 }", "selector: { a: 2 }") == 0)
+        #expect(sharing("source_filter: x/y", "source_filter: { filter: x/y }") == 1)
+        #expect(sharing("source_filter: { filter: x/y, params: { a: 1 } }", "source_filter: { filter: x/y, params: { a: 2 } }") == 0)
     }
 
     @Test func secretsAreNotInProblems() {

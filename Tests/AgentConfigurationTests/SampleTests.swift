@@ -93,12 +93,12 @@ struct SampleTests {
     }
 
     @Test func everyFormOfAuthenticator() throws {
-        func authenticator(_ text: String) throws -> ReplicatorAuthenticator? {
+        func authenticator(_ text: String, target: String = "wss://h/main") throws -> ReplicatorAuthenticator? {
             try settings(
                 """
                 databases: { main: {} }
                 replicators:
-                  - { name: r, database: main, target: "wss://h/main", authenticator: \(text) }
+                  - { name: r, database: main, target: "\(target)", authenticator: \(text) }
                 """
             ).replicators.first?.authenticator
         }
@@ -109,6 +109,9 @@ struct SampleTests {
             try authenticator("{ identity: { certificate: a.pem, key: /k.pem } }")
                 == .identity(.files(certificate: Located("/etc/nightjar/a.pem"), key: Located("/k.pem"), passphrase: nil)))
         #expect(try authenticator("{ bearer: t }") == .bearer(Located(Secret("t"))))
+        #expect(
+            try authenticator("{ iam_api_key: k }", target: "https://h/main")
+                == .iam(key: Located(Secret("k")), url: Located("https://iam.cloud.ibm.com/identity/token")))
     }
 
     @Test(arguments: [

@@ -97,7 +97,7 @@ struct AdminDoorTests {
         func role(_ method: String, _ path: String) -> String? { list.first { $0["method"]?.asString == method && $0["path"]?.asString == path }?["role"]?.asString }
         #expect(role("GET", "/api/status") == "read" && role("POST", "/api/reload") == "operate" && role("PUT", "/api/databases/:db/documents/:id") == "edit")
         let description = try await agent.admin.get("/api/openapi.json").json
-        #expect(description["openapi"] == "3.0.3")
+        #expect(description["openapi"] == "3.1.0")
         let paths = description["paths"]?.asObject
         #expect(paths?["/api/databases/{db}/documents/{id}"]?["put"]?["parameters"]?.asArray?.count == 2)
         // Every path that is listed answers something else than "there is nothing".

@@ -52,13 +52,13 @@ struct DeploymentTests {
         String(decoding: try TemporaryFolder.bytes(of: "\(NightjarExecutable.package())/\(path)"), as: UTF8.self)
     }
 
-    @Test("example configurations are right", arguments: ["hub.yaml", "gateway.yaml", "pair-a.yaml", "pair-b.yaml", "sync-gateway.yaml", "container.yaml", "../debian/nightjar.yaml"])
+    @Test("example configurations are right", arguments: ["hub.yaml", "gateway.yaml", "pair-a.yaml", "pair-b.yaml", "sync-gateway.yaml", "container.yaml", "../debian/nightjar.yaml", "../../browser/nightjar.yaml", "../../fleet/gateway.yaml"])
     func examples(_ name: String) async throws {
         let folder = try TemporaryFolder()
         // Their paths, in a folder of the test's.
         let text = try Self.example("deploy/configurations/\(name)")
         try folder.write(
-            "nightjar.yaml", text.replacing("/var/lib/nightjar", with: folder.path("data")).replacing("/etc/nightjar", with: folder.path))
+            "nightjar.yaml", text.replacing("/var/lib/nightjar", with: folder.path("data")).replacing("/etc/nightjar", with: folder.path).replacing("../../plugins", with: folder.path("plugins")))
         for secret in ["admin.token", "hub.secret", "pair.secret", "sync-gateway.secret"] { try folder.write(secret, "secret\n") }
         folder.makeFolder("plugins")
         try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")

@@ -50,7 +50,7 @@ struct AdminIndex: Sendable {
             if paths.last?.path == path { paths[paths.count - 1].methods.append(member) } else { paths.append((path, [member])) }
         }
         return JSONOutput.object([
-            "openapi": .string("3.0.3"),
+            "openapi": .string("3.1.0"),
             "info": JSONOutput.object(["title": .string("Nightjar's admin API"), "version": .string(AgentVersion.number)]),
             "components": JSONOutput.object([
                 "securitySchemes": JSONOutput.object([

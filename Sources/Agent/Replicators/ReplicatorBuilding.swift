@@ -46,6 +46,7 @@ package enum ReplicatorBuilding {
                 }
             }
             if !wanted.channels.isEmpty { collection.channels = wanted.channels.map(\.value) }
+            collection.sourceFilter = SourceFilter(wanted)
             collection.skipsDeletions = wanted.skipDeletions
             collections.append(collection)
         }
@@ -117,9 +118,26 @@ package enum ReplicatorBuilding {
     private static func databaseClient(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
     ) throws -> any TransportConnector {
-        var connector = DatabaseClient(try client(settings, security, environment), group: group, environment: environment)
+        var configuration = try client(settings, security, environment)
+        if case .iam(let key, let url) = settings.authenticator {
+            configuration.credentials = .iam(try tokens(key.value, url, settings, security, group: group, environment))
+        }
+        var connector = DatabaseClient(configuration, group: group, environment: environment)
         connector.createsTarget = settings.createTarget.value
         return security?.watching(connector) ?? connector
+    }
+
+    /// The service's certificate is another matter than the target's: the system's authorities and `roots` decide about it.
+    private static func tokens(
+        _ key: Secret, _ url: Located<String>, _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+    ) throws -> IAMTokens {
+        do {
+            let place = try EndpointURL(url.value)
+            let trust = ServerAuthentication(extraRoots: security?.rootCertificates ?? [])
+            let layer: SecureLayer? =
+                place.isSecure ? .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: trust)))) : nil
+            return IAMTokens(place, secureLayer: layer, proxy: settings.proxy.map(proxy), group: group, environment: environment) { key.current.revealed }
+        } catch { throw ConfigurationProblem(at: url.position, "\(error)") }
     }
 
     private static func client(
@@ -151,6 +169,7 @@ package enum ReplicatorBuilding {
             client.credentials = .basic(BasicCredentials(username: username.value, password: password.current.revealed))
         case .bearer(let token): client.credentials = .bearer(token.value.current.revealed)
         case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.current.revealed)"
+        case .iam: break // asked for when they are needed
         case .identity, nil: break // shown in the TLS handshake
         }
     }

@@ -32,6 +32,7 @@ extension ReplicatorSettings {
         switch authenticator {
         case .basic(_, let password): all.append(password)
         case .bearer(let token): all.append(token.value)
+        case .iam(let key, _): all.append(key.value)
         case .session(let id, _, _): all.append(id)
         case .identity, nil: break
         }

@@ -103,14 +103,7 @@ package final class ReplicatorSecurity: Sendable {
     }
 
     /// Notes whom the connector meets.
-    func watching(_ connector: WebSocketClient) -> any TransportConnector { Watching(connector: connector, security: self) }
-
-    /// Notes whom the connector's requests meet.
-    func watching(_ connector: DatabaseClient) -> DatabaseClient {
-        var connector = connector
-        connector.configuration.onSecurePeer = { [weak self] in self?.note($0) }
-        return connector
-    }
+    func watching(_ connector: any TransportConnector) -> any TransportConnector { Watching(connector: connector, security: self) }
 
     private func note(_ peer: SecurePeer) {
         guard let leaf = peer.certificates.first, let certificate = try? Certificate(der: leaf) else { return }
@@ -118,12 +111,12 @@ package final class ReplicatorSecurity: Sendable {
     }
 
     private struct Watching: TransportConnector {
-        let connector: WebSocketClient
+        let connector: any TransportConnector
         let security: ReplicatorSecurity
 
         func connect() async throws -> any MessageTransport {
             let transport = try await connector.connect()
-            if let peer = (transport as? WebSocketConnection)?.securePeer { security.note(peer) }
+            if let peer = (transport as? any SecuredTransport)?.securePeer { security.note(peer) }
             return transport
         }
     }

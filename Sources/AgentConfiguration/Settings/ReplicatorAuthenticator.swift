@@ -8,6 +8,8 @@ public enum ReplicatorAuthenticator: Sendable, Equatable {
     case identity(IdentityReference)
     /// `Authorization: Bearer …`.
     case bearer(Located<Secret>)
+    /// Bearer tokens of IBM Cloud's IAM, which gives them for an API key.
+    case iam(key: Located<Secret>, url: Located<String>)
 
     public static func == (left: Self, right: Self) -> Bool {
         switch (left, right) {
@@ -15,6 +17,7 @@ public enum ReplicatorAuthenticator: Sendable, Equatable {
         case (.session(let id, let cookie, _), .session(let otherID, let otherCookie, _)): id == otherID && cookie == otherCookie
         case (.identity(let one), .identity(let other)): one == other
         case (.bearer(let one), .bearer(let other)): one == other
+        case (.iam(let key, let url), .iam(let otherKey, let otherURL)): key == otherKey && url == otherURL
         default: false
         }
     }
@@ -26,6 +29,7 @@ public enum ReplicatorAuthenticator: Sendable, Equatable {
         case .session(_, _, let position): position
         case .identity(let identity): identity.position
         case .bearer(let token): token.position
+        case .iam(let key, _): key.position
         }
     }
 
@@ -43,6 +47,8 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
     var cookie: Located<String>?
     var identity: IdentityReference?
     var bearer: Located<Secret>?
+    var iamKey: Located<Secret>?
+    var iamURL: Located<String>?
     var position = SourcePosition.none
 
     static let sectionName = "replicator_authenticator"
@@ -52,8 +58,13 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
         Key("session", optional: \.session, Form<Secret>.secret.located, "Id of a session."),
         Key("cookie", optional: \.cookie, Form.text(.headerName).located, "Name of the session's cookie (default SyncGatewaySession)."),
         Key("identity", optional: \.identity, .identity, "Client certificate: a label in the key store, or certificate and key files."),
-        Key("bearer", optional: \.bearer, Form<Secret>.secret.located, "Bearer token."),
+        Key("bearer", optional: \.bearer, Form<Secret>.secret.located, "Bearer token. Where it comes from a file, that is read again when the other side does not take it any more."),
+        Key("iam_api_key", optional: \.iamKey, Form<Secret>.secret.located, "API key of IBM Cloud, for Cloudant: its IAM gives bearer tokens for it, which are renewed."),
+        Key("iam_url", optional: \.iamURL, Form.text("a URL").located, "Where IAM gives tokens (default \(iamURL))."),
     ]
+
+    /// IBM Cloud's own.
+    private static let iamURL = "https://iam.cloud.ibm.com/identity/token"
 
     static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
@@ -64,11 +75,12 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
             session != nil || cookie != nil ? "session" : nil,
             identity != nil ? "identity" : nil,
             bearer != nil ? "bearer" : nil,
+            iamKey != nil || iamURL != nil ? "iam_api_key" : nil,
         ].compactMap(\.self)
     }
 
     func check(_ reading: inout Reading) {
-        let choices = "username and password, session (with cookie), identity, or bearer"
+        let choices = "username and password, session (with cookie), identity, bearer, or iam_api_key"
         guard forms.count == 1 else {
             let found = forms.isEmpty ? "nothing" : forms.joined(separator: " beside ")
             reading.report(at: position, "expected exactly one of \(choices); found \(found)")
@@ -80,6 +92,12 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
             reading.report(at: username.position, "a user name must not contain \":\" (HTTP Basic separates by it)")
         }
         if let cookie, session == nil { reading.report(at: cookie.position, "\"cookie\" needs a \"session\" beside it") }
+        if let iamURL {
+            if iamKey == nil { reading.report(at: iamURL.position, "\"iam_url\" needs an \"iam_api_key\" beside it") }
+            let url = try? ReplicatorTarget(parsing: iamURL.value)
+            let isSafe = url.map { $0.scheme == .https || $0.scheme == .http && Address.isLoopback($0.host) } ?? false
+            if !isSafe { reading.report(at: iamURL.position, "expected a URL beginning with https:// (the API key is sent there)") }
+        }
         for secret in [session, bearer].compactMap(\.self) where !HTTPHeaderSetting.isValue(secret.value.revealed) {
             reading.report(at: secret.position, "contains characters that an HTTP header cannot carry")
         }
@@ -90,6 +108,7 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
         if let username, let password { return .basic(username: username, password: password.value) }
         if let session { return .session(id: session.value, cookie: cookie?.value ?? "SyncGatewaySession", position: session.position) }
         if let identity { return .identity(identity) }
+        if let iamKey { return .iam(key: iamKey, url: iamURL ?? Located(Self.iamURL, at: iamKey.position)) }
         return bearer.map { .bearer($0) }
     }
 }

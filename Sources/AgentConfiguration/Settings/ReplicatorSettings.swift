@@ -163,6 +163,19 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         if isDatabase, collections.count > 1 {
             refuse("collections", at: collections[1].collection.position, "only one collection goes to a database of CouchDB", &reading)
         }
+        for collection in collections {
+            let choices = collection.choices
+            guard let choice = choices.first, choice.key == "selector" || choice.key == "source_filter" else { continue }
+            if !isDatabase { refuse(choice.key, at: choice.position, "needs a database of CouchDB (http or https)", &reading) }
+            if choices.count > 1 {
+                reading.report(
+                    at: choices[1].position, "contradicts \"\(choice.key)\" (line \(choice.position.line), column \(choice.position.column)): a source takes one of them")
+            }
+            if !direction.pulls { reading.report(at: choice.position, "decides what is pulled, but type is push: use push_filter") }
+        }
+        if case .iam(let key, _) = authenticator, !isDatabase {
+            refuse("authenticator", at: key.position, "an IAM key is for a database of CouchDB (http or https)", &reading)
+        }
         if !scheme.isNetwork, let networkInterface {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
         }
@@ -198,6 +211,10 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
     public var documentIDs: [Located<String>] = []
     /// Only documents in these channels are pulled; empty: all that the user may see.
     public var channels: [Located<String>] = []
+    /// http and https: only documents that match are pulled, as the other side finds. Default: nil, all.
+    public var selector: ConfigurationNode?
+    /// http and https: a filter of the other side decides what is pulled. Default: nil, none.
+    public var sourceFilter: SourceFilterSettings?
     /// Deletions of documents that the other side never had stay where they are. Default false.
     public var skipDeletions = false
     /// Default: nil, the database's.
@@ -217,12 +234,23 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("pull_transform", optional: \.pullTransform, .plugin, "Plugin that changes documents on their way in, behind the pull filter."),
         Key("document_ids", \.documentIDs, Form.text("a document id").located.list(of: "document ids"), "Only these documents."),
         Key("channels", \.channels, Form.text(.channel).located.list(of: "channels"), "Pulls only documents in these channels."),
+        Key("selector", optional: \.selector, .selector, "http and https: pulls only documents that match; the other side evaluates it."),
+        Key("source_filter", optional: \.sourceFilter, .sourceFilter, "http and https: a filter of the other side, DESIGN/NAME, decides what is pulled."),
         Key("skip_deletions", \.skipDeletions, .boolean,
             "Leaves out deletions of documents that the receiving side never had. An unknown one costs a row of a list, not a document."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the database's."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { left.collection == right.collection && areSame(left, right) }
+
+    /// What the source is asked to leave out, with its place: it takes one such question.
+    fileprivate var choices: [(key: String, position: SourcePosition)] {
+        let choices: [(String, SourcePosition?)] = [
+            ("selector", selector?.position), ("source_filter", sourceFilter?.position), ("document_ids", documentIDs.first?.position),
+            ("channels", channels.first?.position),
+        ]
+        return choices.compactMap { key, position in position.map { (key, $0) } }
+    }
 }
 
 extension Form where Value == [ReplicatedCollectionSettings] {

@@ -29,10 +29,14 @@ enum AttachmentRoutes {
             "X-Content-Type-Options": "nosniff",
         ]
         if entry.shownDigest.utf8.starts(with: "md5-".utf8) { headers.set("Content-MD5", plain) }
-        if call.request.headers.list("If-None-Match").contains(tag) { return HTTPResponse(status: 304, headers: headers) }
+        if call.request.headers.list("If-None-Match").contains(where: { $0 == tag || $0 == "W/\(tag)" || $0 == "*" }) {
+            return HTTPResponse(status: 304, headers: headers)
+        }
         headers.set("Content-Type", Multipart.fieldText(entry.contentType))
         var (start, count, status) = (UInt64(0), size, 200)
-        if let field = call.request.headers.first("Range") {
+        // A part of something else than the client has the beginning of is no use to it.
+        let isSame = call.request.headers.first("If-Range").map { $0 == tag } ?? true
+        if isSame, let field = call.request.headers.first("Range") {
             switch ByteRange(field, size: size) {
             case .whole: break
             case .part(let from, let length):

@@ -97,12 +97,22 @@ struct ChangesReading: Sendable {
                 var starts: [ChannelPlace] = []
                 var before = place
                 for row in part.rows {
-                    // That a document left the client's channels is not told: it may have it, and nothing newer.
+                    let text = row.event.map { "\"\($0):\(row.sequence)\"" } ?? "\(row.sequence)"
+                    let tree = row.change.hasTree && question.allLeaves ? try row.change.revisionTree() : nil
+                    let revisions: [RevisionID]
                     if row.news == .visible {
-                        let text = row.event.map { "\"\($0):\(row.sequence)\"" } ?? "\(row.sequence)"
+                        revisions = [row.change.revision] + (tree?.endedLeaves(beside: row.change.revision) ?? [])
+                    } else {
+                        // That a document left the client's channels is not told: it may have it, and nothing newer. But it may not live on there
+                        // as what others deleted.
+                        revisions = tree?.endedWinners(before: row.change.revision) ?? []
+                    }
+                    if let first = revisions.first {
                         starts.append(before)
-                        page.rows.append(
-                            ChangesRow(place: text, revisions: [row.change.revision], document: FoundRevision(row.change, tree: nil)))
+                        let document =
+                            row.news == .visible
+                            ? FoundRevision(row.change, tree: nil) : FoundRevision(ended: first, of: row.change.id, row.change.sequence, nil)
+                        page.rows.append(ChangesRow(place: text, revisions: revisions, document: document))
                     }
                     before = ChannelPlace(parsing: row.event.map { "\($0):\(row.sequence)" } ?? "\(row.sequence)")
                 }

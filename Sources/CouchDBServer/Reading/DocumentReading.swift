@@ -125,7 +125,8 @@ struct DocumentReading: Sendable {
         guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
         if let access, try !transaction.isVisible(collection, id, row.revision, to: access) {
             // A tombstone is in no channel; the feed tells it to whom the document was taken from, who must be able to fetch it.
-            guard row.isDeleted, try transaction.isDeletionTold(collection, id, row.revision, to: access) else { return document }
+            guard try transaction.isDeletionTold(collection, id, row.revision, to: access) else { return document }
+            guard row.isDeleted else { return try ended(question, row, document) }
         }
         document.current = row.revision
         document.isDeleted = row.isDeleted
@@ -164,8 +165,31 @@ struct DocumentReading: Sendable {
                     document.missing.append(wanted)
                 }
             }
+            if access != nil, let tree { addEnded(tree.endedLeaves(beside: row.revision), tree, latest: latest, row, &document) }
         }
         return document
+    }
+
+    /// What a client may have of a document that left its channels: the tombstones of what it had.
+    private static func ended(_ question: Question, _ row: ChangeRow, _ document: FoundDocument) throws -> FoundDocument {
+        guard case .named(_, let latest) = question.wanted, row.hasTree else { return document }
+        var document = document
+        let tree = try row.revisionTree()
+        addEnded(tree.endedWinners(before: row.revision), tree, latest: latest, row, &document)
+        return document
+    }
+
+    /// Tombstones in place of what is asked for and not shown, with `latest` also those that ended it.
+    private static func addEnded(
+        _ ended: [RevisionID], _ tree: RevisionTree, latest: Bool, _ row: ChangeRow, _ document: inout FoundDocument
+    ) {
+        document.missing.removeAll { wanted in
+            let leaves = ended.filter { $0 == wanted || latest && tree.isAncestor(wanted, of: $0) }
+            for leaf in leaves where !document.revisions.contains(where: { $0.revision == leaf }) {
+                document.revisions.append(FoundRevision(ended: leaf, of: document.id, row.sequence, tree))
+            }
+            return !leaves.isEmpty
+        }
     }
 
     /// - Throws: ``HTTPError`` 503 where a filter fails: what nobody could decide about is neither shown nor said to be missing.

@@ -3,7 +3,6 @@ import DocumentStore
 import Encodings
 import Interfaces
 import NIOCore
-import Synchronization
 
 /// An attachment as CouchDB names it. Its digest is of another kind than ours, so that one that came before is known by its name only.
 struct AttachmentName: Hashable, Sendable {
@@ -90,42 +89,28 @@ extension CouchDialect {
         }
         let names = name.split(separator: "/", omittingEmptySubsequences: false).map { PercentEncoding.encode(String($0)) }.joined(separator: "/")
         let path = "/\(PercentEncoding.encode(document.id.text))/\(names)?rev=\(document.revision.text)"
-        var request = PeerRequest("GET", path)
-        request.patience = Portions.patience
-        let received = Received()
         let (blobs, limit) = (database.blobs, UInt64(limits.maximumBlobBytes))
         let ticket = counters.blobs.begin(BlobUnderWay(.pull, document.id, name, size: entry["length"]?.asUInt64))
         defer { counters.blobs.end(ticket) }
-        let answer = try await peer.download(request) { piece in
-            guard received.add(piece.readableBytes) <= limit else { throw self.tooLarge(name, received.bytes, document) }
+        let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64) { piece, total in
+            guard total <= limit else { throw self.tooLarge(name, total, document) }
             self.counters.moved(ticket, by: piece.readableBytes)
             try await blobs.perform { _ in try piece.withUnsafeReadableBytes { try writer.append($0) } }
         }
-        guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-        if let length = entry["length"]?.asUInt64, length != received.bytes {
+        let received = try await download.run(peer, environment.time)
+        if let length = entry["length"]?.asUInt64, length != received {
+            // The answer was whole: another attempt would bring the same, and other documents are not to wait for it.
             throw ReplicationError(
-                domain: .http, code: 502, message: "the attachment \(name) of document \(document.id) has \(received.bytes) bytes instead of \(length)")
+                domain: .http, code: 422, message: "the attachment \(name) of document \(document.id) has \(received) bytes instead of \(length)")
         }
         let digest = try await database.blobs.perform { _ in try writer.finish() }
-        return BlobReference(digest: digest, length: received.bytes, contentType: type)
+        return BlobReference(digest: digest, length: received, contentType: type)
     }
 
     private func tooLarge(_ name: String, _ length: UInt64, _ document: FoundDocument) -> ReplicationError {
         ReplicationError(
             domain: .http, code: 413,
             message: "the attachment \(name) of document \(document.id) has \(length) bytes or more, max_blob_bytes is \(limits.maximumBlobBytes)")
-    }
-
-    private final class Received: Sendable {
-        private let count = Mutex<UInt64>(0)
-        var bytes: UInt64 { count.withLock { $0 } }
-
-        func add(_ more: Int) -> UInt64 {
-            count.withLock { count in
-                count += UInt64(more)
-                return count
-            }
-        }
     }
 
     // MARK: - Push

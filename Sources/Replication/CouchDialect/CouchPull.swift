@@ -48,6 +48,14 @@ extension CouchDialect {
             body = .some(["doc_ids": .array(ids.map { .string($0.text) })])
         } else if let channels = subscription.channels {
             path += "&filter=sync_gateway%2Fbychannel&channels=\(channels.map(PercentEncoding.encode).joined(separator: ","))"
+        } else {
+            switch subscription.sourceFilter {
+            case .selector(let selector):
+                path += "&filter=_selector"
+                body = .some(["selector": selector])
+            case .named(let name, let parameters): path += "&" + SourceFilter.query(name, parameters)
+            case nil: break
+            }
         }
         var request = PeerRequest(body == nil ? "GET" : "POST", path, json: body)
         request.patience = Portions.heartbeat * 3

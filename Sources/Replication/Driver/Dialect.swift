@@ -98,6 +98,7 @@ struct PullSubscription: Sendable {
     var isFirst: Bool
     var channels: [String]?
     var documentIDs: [DocumentID]?
+    var sourceFilter: SourceFilter?
 }
 
 extension Dialect where Self: ~Copyable {

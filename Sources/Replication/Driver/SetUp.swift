@@ -185,6 +185,7 @@ extension ReplicationSession {
         var subscription = PullSubscription(
             since: since, isContinuous: active.replicator.isContinuous, isFirst: isFirst, channels: wanted.channels,
             documentIDs: wanted.documentIDs)
+        subscription.sourceFilter = wanted.sourceFilter
         if subscription.isContinuous, active.picksHere { subscription.documentIDs = nil }
         return subscription
     }
@@ -287,6 +288,7 @@ extension ReplicationSession {
         ]
         if let ids = wanted.documentIDs { parts.append("ids " + ids.map(\.text).sorted().joined(separator: "\u{1}")) }
         if let channels = wanted.channels { parts.append("channels " + channels.sorted().joined(separator: "\u{1}")) }
+        if let filter = wanted.sourceFilter { parts.append(filter.identity) }
         if let filter = wanted.pullFilter { parts.append((filter.changesBodies ? "pull_transform " : "pull_filter ") + filter.pluginName) }
         return "cp-" + Base64.encode(SHA1.hash(Array(parts.joined(separator: "\u{0}").utf8)))
     }

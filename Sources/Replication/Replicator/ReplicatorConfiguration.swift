@@ -25,6 +25,8 @@ public struct CollectionReplication: Sendable {
     public var documentIDs: [DocumentID]?
     /// Sync Gateway channels to pull from; nil for all.
     public var channels: [String]?
+    /// What the source leaves out, where it is a database of CouchDB's protocol.
+    public var sourceFilter: SourceFilter?
     /// Deletions of documents that the other side never had stay where they are.
     public var skipsDeletions = false
 

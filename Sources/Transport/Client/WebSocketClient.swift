@@ -10,6 +10,8 @@ public struct WebSocketClient: TransportConnector {
     public enum Credentials: Sendable, Equatable {
         case basic(BasicCredentials)
         case bearer(String)
+        /// Bearer tokens of IBM Cloud's IAM, for databases only.
+        case iam(IAMTokens)
     }
 
     public struct Configuration: Sendable {
@@ -36,8 +38,6 @@ public struct WebSocketClient: TransportConnector {
         public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
         /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
         public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
-        /// Told of the server that TLS has accepted, for each connection of a ``DatabaseClient``. A ``WebSocketConnection`` tells it itself.
-        public var onSecurePeer: (@Sendable (SecurePeer) -> Void)?
         /// Called before each connection: brings in credentials as they are then. May read files.
         public var refresh: (@Sendable (inout Configuration) -> Void)?
 
@@ -140,7 +140,7 @@ public struct WebSocketClient: TransportConnector {
             switch configuration.credentials {
             case .basic(let basic): fields.append(("Authorization", "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8))))
             case .bearer(let token): fields.append(("Authorization", "Bearer \(token)"))
-            case nil: break
+            case .iam, nil: break
             }
         }
         // Another host that we were sent to gets neither cookies nor credentials, nor headers, which may be either.
@@ -175,6 +175,7 @@ extension WebSocketClient.Configuration {
         switch credentials {
         case .basic(let basic): secrets += [Base64.encode(Array("\(basic.username):\(basic.password)".utf8)), basic.password]
         case .bearer(let token): secrets.append(token)
+        case .iam(let tokens): secrets += tokens.secrets
         case nil: break
         }
         for cookie in [cookies, sessions?.header(isSecure: true)].compactMap(\.self).flatMap({ $0.split(separator: ";") }) {

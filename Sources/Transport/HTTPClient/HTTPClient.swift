@@ -2,10 +2,8 @@ import HTTPServer
 import Interfaces
 import NIOCore
 import NIOHTTP1
-import NIOPosix
-import Synchronization
 
-/// A small HTTP/1.1 client, one connection a request: for the command line to talk to the admin socket, and for databases of CouchDB.
+/// A small HTTP/1.1 client: one connection a request, as the command line talks to the admin socket, or with connections that are kept.
 public struct HTTPClient: Sendable {
     public enum Target: Sendable, Equatable, CustomStringConvertible {
         /// A unix domain socket's path.
@@ -48,10 +46,12 @@ public struct HTTPClient: Sendable {
     public var patience: TimeAmount?
     /// A network interface's name or an address of this machine to connect from.
     public var networkInterface: String?
-    /// The proxy that TCP connections are made through.
+    /// The proxy that connections are made through.
     public var proxy: ProxyServer?
-    /// Told of the server that TLS has accepted, for each request.
-    public var onSecurePeer: (@Sendable (SecurePeer) -> Void)?
+    /// Connections that wait here are used first, and come back; nil: each request has its own.
+    var kept: KeptConnections?
+    /// Told who is at the other end, once for every connection with a secure layer.
+    var secured: (@Sendable (SecurePeer) -> Void)?
     let group: any EventLoopGroup
 
     public init(_ target: Target, group: any EventLoopGroup) {
@@ -82,7 +82,10 @@ public struct HTTPClient: Sendable {
         }
     }
 
-    /// Sends a request and passes the response's body on as it comes. The connection ends with the closure.
+    /// Sends a request and passes the response's body on as it comes. The connection ends with the closure, unless it is kept.
+    ///
+    /// A server may end a connection that waits at any time. A request that meets this is sent once more, over a new one: what is sent
+    /// over kept connections has to bear that, and a streamed body is produced anew.
     ///
     /// - Parameter timeout: for everything, the closure included; nil for none.
     public func stream<Result: Sendable>(
@@ -90,49 +93,36 @@ public struct HTTPClient: Sendable {
         _ handle: (ResponseHead, ResponseBody) async throws -> Result
     ) async throws -> Result {
         let head = try requestHead(method, uri, headers, body)
-        let where_ = "\(target)"
-        let failure = Failure()
-        let ready = Ready()
-        let channel: NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
-        do {
-            channel = try await connect(head, ready, failure)
-        } catch {
+        if let connection = kept?.take() {
+            do { return try await stream(head, body, over: connection, timeout, isFresh: false, handle) } catch is ClientConnection.EndedBefore {}
+        }
+        let connection: ClientConnection
+        do { connection = try await ClientConnection.open(self) } catch {
             throw connectionError(error)
         }
-        let timer = timeout.map { timeout in
-            channel.channel.eventLoop.scheduleTask(in: timeout) {
-                failure.set(
-                    ReplicationError(
-                        network: .timeout,
-                        message: "\(where_): no complete answer to \(method) \(uri) within \(timeout.nanoseconds / 1_000_000) ms"))
-                channel.channel.close(promise: nil)
-            }
+        return try await stream(head, body, over: connection, timeout, isFresh: true, handle)
+    }
+
+    /// Who does not answer is the proxy, where there is one.
+    private func connectionError(_ error: any Error) -> ReplicationError {
+        var error = NetworkErrors.replicationError(error, target: proxy.map { "\($0)" } ?? "\(target)")
+        if error.domain == .network, error.code == ReplicationError.NetworkCode.addressNotAvailable.rawValue, let networkInterface {
+            error.message += " (network_interface \(networkInterface))"
         }
-        defer { timer?.cancel() }
+        return error
+    }
+
+    private func stream<Result: Sendable>(
+        _ head: HTTPRequestHead, _ body: RequestBody, over connection: ClientConnection, _ timeout: TimeAmount?, isFresh: Bool,
+        _ handle: (ResponseHead, ResponseBody) async throws -> Result
+    ) async throws -> Result {
         do {
-            return try await channel.executeThenClose { inbound, outbound in
-                try await withThrowingTaskGroup(of: Void.self) { tasks in
-                    tasks.addTask { await Self.send(head, body, outbound, channel.channel, failure, ready) }
-                    var parts = inbound.makeAsyncIterator()
-                    guard case .head(let answer)? = try await parts.next() else {
-                        throw ReplicationError(network: .connectionReset, message: "\(where_): the peer closed the connection before its HTTP answer")
-                    }
-                    let list = HeaderList(answer.headers.map { (name: $0.name, value: $0.value) })
-                    let result = try await handle(ResponseHead(status: Int(answer.status.code), headers: list), ResponseBody(parts, target: where_))
-                    if let error = failure.error { throw error }
-                    tasks.cancelAll()
-                    return result
-                }
-            }
+            let (result, isReusable) = try await connection.carry(head, body, timeout: timeout, patience: patience, isFresh: isFresh, handle)
+            if isReusable, let kept { kept.give(connection) } else { connection.close() }
+            return result
         } catch {
-            if let first = failure.error { throw first }
-            if Task.isCancelled { throw CancellationError() }
-            switch error {
-            case is IOError, is ChannelError: throw NetworkErrors.replicationError(error, target: where_)
-            case is HTTPParserError, is NIOHTTPDecoderError:
-                throw ReplicationError(network: .connectionReset, message: "\(where_): the answer is cut short or no HTTP/1.1 (\(error))")
-            default: throw error
-            }
+            connection.close()
+            throw error
         }
     }
 
@@ -143,7 +133,8 @@ public struct HTTPClient: Sendable {
         case .tcp(let host, let port): fields.add(name: "Host", value: "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)")
         }
         for field in headers { fields.replaceOrAdd(name: field.name, value: field.value) }
-        fields.replaceOrAdd(name: "Connection", value: "close")
+        // What HTTP/1.1 does anyhow; some servers of HTTP/1.0 want to hear it.
+        fields.replaceOrAdd(name: "Connection", value: kept == nil ? "close" : "keep-alive")
         fields.remove(name: "Content-Length")
         fields.remove(name: "Transfer-Encoding")
         switch body {
@@ -159,105 +150,5 @@ public struct HTTPClient: Sendable {
                 message: "\(method) \(uri): the method, the path or a header has a character that cannot be sent; percent-encode paths")
         }
         return HTTPRequestHead(version: .http1_1, method: HTTPMethod(rawValue: method), uri: uri, headers: fields)
-    }
-
-    /// A connection that breaks while we write is not an error here: the server may have answered early, and the reading
-    /// side finds out. What the producer throws is.
-    private static func send(
-        _ head: HTTPRequestHead, _ body: RequestBody, _ outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>,
-        _ channel: any Channel, _ failure: Failure,
-        _ ready: Ready
-    ) async {
-        do {
-            let writer = BodyWriter(outbound: outbound)
-            try await writer.send(.head(head))
-            // What is written before TLS is ready gathers in memory, without the channel noticing.
-            if case .none = body {} else { try await ready.wait() }
-            switch body {
-            case .none: break
-            case .buffer(let buffer): try await writer.write(buffer)
-            case .stream(_, let produce): try await produce(writer)
-            }
-            try await writer.send(.end(nil))
-        } catch is BodyWriter.Disconnected {
-        } catch is CancellationError {
-        } catch {
-            failure.set(error)
-            channel.close(promise: nil)
-        }
-    }
-
-    /// The first error that explains why a connection was closed from our side.
-    final class Failure: Sendable {
-        private let value: Mutex<(any Error)?> = Mutex(nil)
-        var error: (any Error)? { value.withLock { $0 } }
-
-        func set(_ error: any Error) {
-            value.withLock { $0 = $0 ?? error }
-        }
-    }
-}
-
-extension HTTPClient {
-    /// Writes a streamed request body.
-    public struct BodyWriter: Sendable {
-        struct Disconnected: Error {}
-
-        let outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>
-
-        /// Sends one piece; returns when the connection can take more.
-        ///
-        /// - Throws: if the server is gone or has answered already; let it through.
-        public func write(_ piece: ByteBuffer) async throws {
-            guard piece.readableBytes > 0 else { return }
-            try await send(.body(.byteBuffer(piece)))
-        }
-
-        func send(_ part: HTTPClientRequestPart) async throws {
-            do {
-                try await outbound.write(part)
-            } catch is CancellationError {
-                throw CancellationError()
-            } catch {
-                throw Disconnected()
-            }
-        }
-    }
-
-    /// A response's body as it comes; to be read by one task, once.
-    public final class ResponseBody: AsyncSequence {
-        public typealias Element = ByteBuffer
-
-        private var parts: NIOAsyncChannelInboundStream<HTTPClientResponsePart>.AsyncIterator
-        private let target: String
-        private var isComplete = false
-
-        init(_ parts: NIOAsyncChannelInboundStream<HTTPClientResponsePart>.AsyncIterator, target: String) {
-            self.parts = parts
-            self.target = target
-        }
-
-        /// The next piece, nil at the end.
-        ///
-        /// - Throws: if the connection breaks before the end.
-        public func next() async throws -> ByteBuffer? {
-            while !isComplete {
-                switch try await parts.next() {
-                case .body(let piece): return piece
-                case .end: isComplete = true
-                case .head: continue
-                case nil: throw ReplicationError(network: .connectionReset, message: "\(target): the connection broke before the end of the answer")
-                }
-            }
-            return nil
-        }
-
-        public struct AsyncIterator: AsyncIteratorProtocol {
-            let body: ResponseBody
-
-            public mutating func next() async throws -> ByteBuffer? { try await body.next() }
-        }
-
-        public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(body: self) }
     }
 }

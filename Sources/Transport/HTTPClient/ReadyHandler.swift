@@ -5,6 +5,10 @@ extension HTTPClient {
     /// Whether bodies may be written: at once without a secure layer, after its handshake with one.
     final class Ready: Sendable {
         private let future: Mutex<EventLoopFuture<Void>?> = Mutex(nil)
+        /// Told who the peer is.
+        let secured: (@Sendable (SecurePeer) -> Void)?
+
+        init(_ secured: (@Sendable (SecurePeer) -> Void)?) { self.secured = secured }
 
         /// For the handler that finds out.
         func promise(_ eventLoop: any EventLoop) -> EventLoopPromise<Void> {
@@ -23,17 +27,16 @@ extension HTTPClient {
     final class ReadyHandler: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 
+        private let ready: Ready
         private var promise: EventLoopPromise<Void>?
-        private let met: (@Sendable (SecurePeer) -> Void)?
 
-        /// - Parameter met: told of the peer.
-        init(_ promise: EventLoopPromise<Void>, _ met: (@Sendable (SecurePeer) -> Void)?) {
-            (self.promise, self.met) = (promise, met)
-        }
+        init(_ ready: Ready) { self.ready = ready }
+
+        func handlerAdded(context: ChannelHandlerContext) { promise = ready.promise(context.eventLoop) }
 
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
             if let peer = event as? SecurePeer {
-                met?(peer)
+                ready.secured?(peer)
                 done(.success(()))
             }
             context.fireUserInboundEventTriggered(event)

@@ -56,7 +56,7 @@ public struct DatabaseClient: TransportConnector {
                 }
                 if !HeaderList.sameName(next.host, configuration.url.host) {
                     // Another host gets nothing that may be a secret.
-                    (configuration.credentials, configuration.cookies, configuration.headers) = (nil, nil, [:])
+                    (configuration.credentials, configuration.cookies, configuration.headers, configuration.refresh) = (nil, nil, [:], nil)
                     configuration.sessions = SessionCookies(time: environment.time)
                 }
                 configuration.url = next

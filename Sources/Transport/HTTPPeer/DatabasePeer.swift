@@ -5,14 +5,19 @@ import Interfaces
 import NIOCore
 import Synchronization
 
-/// A remote database that is reached by HTTP: sends requests with what the server wants to see of us, and renews the session when it ends.
-final class DatabasePeer: HTTPPeer {
-    private let configuration: WebSocketClient.Configuration
+/// A remote database that is reached by HTTP: sends requests over a few kept connections with what the server wants to see of us, and renews
+/// session, token or password when they end.
+final class DatabasePeer: HTTPPeer, SecuredTransport {
+    private let current: Mutex<WebSocketClient.Configuration>
+    private let kept = KeptConnections()
+    private let met = Mutex<SecurePeer?>(nil)
     private let context: EventLoopContext
     private let environment: Environment
     private let sessions: SessionCookies
     private let login: Mutex<Login>
     private let flow = Mutex(Flow())
+
+    private typealias Taking = @Sendable (PeerAnswer, ByteBuffer) async throws -> Void
 
     /// How the server hears who we are.
     private enum Login {
@@ -36,7 +41,7 @@ final class DatabasePeer: HTTPPeer {
     }
 
     init(_ configuration: WebSocketClient.Configuration, eventLoop: any EventLoop, environment: Environment) {
-        self.configuration = configuration
+        current = Mutex(configuration)
         self.environment = environment
         context = EventLoopContext(eventLoop)
         sessions = configuration.sessions ?? SessionCookies(time: environment.time)
@@ -52,6 +57,8 @@ final class DatabasePeer: HTTPPeer {
 
     var executionContext: any SerialContext { context }
     var isWritable: Bool { true }
+    var securePeer: SecurePeer? { met.withLock { $0 } }
+    private var configuration: WebSocketClient.Configuration { current.withLock { $0 } }
     var peerDescription: String { configuration.url.description }
 
     func start(_ receiver: any MessageReceiver) { flow.withLock { $0.receiver = receiver } }
@@ -87,6 +94,7 @@ final class DatabasePeer: HTTPPeer {
             defer { (flow.receiver, flow.waiting) = (nil, []) }
             return (flow.receiver, flow.waiting)
         }
+        kept.close()
         for continuation in waiting { continuation.resume() }
         guard let receiver else { return }
         context.execute { receiver.closed(ConnectionEnd(code: code, reason: reason, initiatedLocally: true)) }
@@ -96,18 +104,18 @@ final class DatabasePeer: HTTPPeer {
 
     func exchange(_ request: PeerRequest) async throws -> PeerAnswer { try await send(request, nil) }
 
-    func download(_ request: PeerRequest, _ take: @escaping @Sendable (ByteBuffer) async throws -> Void) async throws -> PeerAnswer {
+    func download(_ request: PeerRequest, _ take: @escaping @Sendable (PeerAnswer, ByteBuffer) async throws -> Void) async throws -> PeerAnswer {
         try await send(request, take)
     }
 
-    private func send(_ request: PeerRequest, _ take: (@Sendable (ByteBuffer) async throws -> Void)?) async throws -> PeerAnswer {
+    private func send(_ request: PeerRequest, _ take: Taking?) async throws -> PeerAnswer {
         do {
             try await untilLoggedIn()
-            let cookie = sessions.header(isSecure: configuration.url.isSecure)
-            let answer = try await sendOnce(request, take)
-            guard answer.status == 401, mayLogInAgain(cookie) else { return answer }
+            let shown = try await credentials()
+            let answer = try await sendOnce(request, shown, take)
+            guard answer.status == 401, mayLogInAgain(shown) else { return answer }
             try await untilLoggedIn()
-            return try await sendOnce(request, take)
+            return try await sendOnce(request, try await credentials(), take)
         } catch var error as ReplicationError {
             // A server's message may repeat what was sent to it.
             error.message = configuration.withoutSecrets(error.message)
@@ -115,28 +123,30 @@ final class DatabasePeer: HTTPPeer {
         }
     }
 
-    private func sendOnce(_ request: PeerRequest, _ take: (@Sendable (ByteBuffer) async throws -> Void)?) async throws -> PeerAnswer {
+    private func sendOnce(_ request: PeerRequest, _ shown: Shown, _ take: Taking?) async throws -> PeerAnswer {
         var headers: HeaderList = ["User-Agent": configuration.userAgent]
         for header in request.headers { headers.set(header.name, header.value) }
-        authorize(&headers)
+        for header in shown.headers { headers.set(header.name, header.value) }
         return try await send(request.method, configuration.url.databasePath + request.path, headers, request, take)
     }
 
     private func send(
-        _ method: String, _ uri: String, _ headers: HeaderList, _ request: PeerRequest, _ take: (@Sendable (ByteBuffer) async throws -> Void)?
+        _ method: String, _ uri: String, _ headers: HeaderList, _ request: PeerRequest, _ take: Taking?
     ) async throws -> PeerAnswer {
+        let configuration = configuration
         guard !configuration.url.isSecure || configuration.secureLayer != nil else {
             throw ReplicationError(
                 domain: .tls, code: 6, message: "\(configuration.url): no TLS is configured for https:", remedy: "write https: in target")
         }
         var client = HTTPClient(.tcp(host: configuration.url.host, port: configuration.url.port), group: context.eventLoop)
+        client.kept = kept
+        client.secured = { [weak self] peer in self?.met.withLock { $0 = peer } }
+        client.proxy = configuration.proxy
         client.limits = configuration.limits
         client.connectTime = configuration.limits.connectTime
         client.secureLayer = configuration.secureLayer
         client.patience = .milliseconds(Int64(request.patience))
         client.networkInterface = configuration.networkInterface
-        client.proxy = configuration.proxy
-        client.onSecurePeer = configuration.onSecurePeer
         let body: HTTPClient.RequestBody
         switch request.body {
         case .none: body = .none
@@ -151,7 +161,7 @@ final class DatabasePeer: HTTPPeer {
             let isGood = answer.isGood
             while let piece = try await pieces.next() {
                 if isGood, let take {
-                    try await take(piece)
+                    try await take(answer, piece)
                     continue
                 }
                 guard answer.body.readableBytes + piece.readableBytes <= request.maximumAnswer else {
@@ -164,17 +174,29 @@ final class DatabasePeer: HTTPPeer {
         }
     }
 
-    private func authorize(_ headers: inout HeaderList) {
-        for header in configuration.headers { headers.set(header.name, header.value) }
-        let session = sessions.header(isSecure: configuration.url.isSecure)
-        let cookies = [configuration.cookies, session].compactMap(\.self).filter { !$0.isEmpty }
-        if !cookies.isEmpty { headers.set("Cookie", cookies.joined(separator: "; ")) }
-        switch (configuration.credentials, login.withLock { $0 }) {
-        case (.basic(let basic)?, .header):
-            headers.set("Authorization", "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8)))
-        case (.bearer(let token)?, _): headers.set("Authorization", "Bearer \(token)")
-        default: break
+    /// What a request tells of who we are.
+    private struct Shown: Sendable {
+        var headers: HeaderList = [:]
+        /// Of the session that the server opened.
+        var session: String?
+        var token: String?
+    }
+
+    private func credentials() async throws -> Shown {
+        let configuration = configuration
+        var shown = Shown(headers: configuration.headers, session: sessions.header(isSecure: configuration.url.isSecure))
+        let cookies = [configuration.cookies, shown.session].compactMap(\.self).filter { !$0.isEmpty }
+        if !cookies.isEmpty { shown.headers.set("Cookie", cookies.joined(separator: "; ")) }
+        switch configuration.credentials {
+        case .basic(let basic):
+            guard case .header = login.withLock({ $0 }) else { break }
+            shown.headers.set("Authorization", "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8)))
+        case .bearer(let token): shown.token = token
+        case .iam(let tokens): shown.token = try await tokens.current()
+        case nil: break
         }
+        if let token = shown.token { shown.headers.set("Authorization", "Bearer \(token)") }
+        return shown
     }
 
     /// What an answer that is no success means for the database.
@@ -191,22 +213,42 @@ final class DatabasePeer: HTTPPeer {
 
     // MARK: - Logging in
 
-    /// The server said 401 to a request with this cookie. False where nothing is left to try.
-    private func mayLogInAgain(_ cookie: String?) -> Bool {
-        guard case .basic? = configuration.credentials else { return false }
+    /// The server said 401 to a request with these credentials. False where nothing is left to try.
+    private func mayLogInAgain(_ shown: Shown) -> Bool {
+        let isRenewed = renew()
+        switch configuration.credentials {
+        case .iam(let tokens):
+            if let token = shown.token { tokens.forget(token) }
+            return true
+        case .bearer(let token): return isRenewed || token != shown.token
+        case nil: return isRenewed
+        case .basic: break
+        }
         return login.withLock { login in
             switch login {
-            case .header: return false
+            case .header where !isRenewed: return false
             case .due, .opening: return true
-            case .withheld: login = .due
+            case .withheld, .header: login = .due
             case .session:
                 // Another request may have renewed it meanwhile.
-                guard sessions.header(isSecure: configuration.url.isSecure) == cookie else { return true }
+                guard sessions.header(isSecure: configuration.url.isSecure) == shown.session else { return true }
                 sessions.forget()
                 login = .due
             }
             return true
         }
+    }
+
+    /// Reads again what may come from files.
+    ///
+    /// - Returns: whether it is different now.
+    private func renew() -> Bool {
+        let before = configuration
+        guard let refresh = before.refresh else { return false }
+        var now = before
+        refresh(&now)
+        current.withLock { ($0.credentials, $0.headers, $0.cookies) = (now.credentials, now.headers, now.cookies) }
+        return now.credentials != before.credentials || now.headers != before.headers || now.cookies != before.cookies
     }
 
     private func untilLoggedIn() async throws {
@@ -233,6 +275,7 @@ final class DatabasePeer: HTTPPeer {
 
     /// Asks for a session, so that the server checks the password once and not with each request. False where it gives none.
     private func openSession() async -> Result<Bool, ReplicationError> {
+        let configuration = configuration
         guard case .basic(let basic)? = configuration.credentials else { return .success(false) }
         do {
             var request = PeerRequest("POST", "")

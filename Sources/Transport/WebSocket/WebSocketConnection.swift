@@ -6,7 +6,7 @@ import NIOCore
 ///
 /// Sendable although it is mutable: everything mutable is touched on the channel's event loop only, which the entry points
 /// assert; `close` and `drop`, which may come from anywhere, hop there first.
-public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHandler, MessageTransport, @unchecked Sendable {
+public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHandler, MessageTransport, SecuredTransport, @unchecked Sendable {
     public typealias InboundIn = ByteBuffer
     public typealias OutboundIn = ByteBuffer
     public typealias OutboundOut = ByteBuffer

@@ -137,6 +137,85 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
+    /// What a client that keeps revision trees would hold after reading the feed: the ids of its leaves that are not deleted.
+    private func pulled(_ couch: CouchHTTP, _ id: String, into tree: inout [String: (history: [String], isDeleted: Bool)], since: inout String) async throws -> [String] {
+        let feed = try await couch.ok("GET", "/main/_changes?style=all_docs&since=\(since)")
+        since = String(feed["last_seq"]?.asString ?? feed["last_seq"]?.text ?? "0").replacing(":", with: "%3A")
+        let revisions = (feed["results"]?.asArray ?? []).filter { $0["id"]?.asString == id }
+            .flatMap { ($0["changes"]?.asArray ?? []).compactMap { $0["rev"]?.asString } }
+        for revision in revisions where tree[revision] == nil {
+            let asked = "{\"docs\":[{\"id\":\"\(id)\",\"rev\":\"\(revision)\"}]}"
+            let answer = try await couch.ok("POST", "/main/_bulk_get?revs=true&latest=true", asked)
+            for found in answer["results"]?.asArray?.first?["docs"]?.asArray ?? [] {
+                let document = try #require(found["ok"], "\(revision): \(answer.text)")
+                let start = document["_revisions"]?["start"]?.asInt64 ?? 0
+                let ids = (document["_revisions"]?["ids"]?.asArray ?? []).compactMap(\.asString)
+                let history = ids.enumerated().map { "\(Int(start) - $0)-\($1)" }
+                let isDeleted = document["_deleted"]?.asBool == true
+                // Of what it may not see it learns the end, and nothing that stands in it.
+                if isDeleted { #expect((document.asObject?.members ?? []).allSatisfy { $0.key.hasPrefix("_") }, "\(document.text)") }
+                tree[history[0]] = (history, isDeleted)
+            }
+        }
+        let inner = Set(tree.values.flatMap { $0.history.dropFirst() })
+        return tree.filter { !inner.contains($0.key) && !$0.value.isDeleted }.keys.sorted()
+    }
+
+    @Test("a client that is bound to channels hears when others end a branch that it has, and nothing of what stands there")
+    func endedBranches() async throws {
+        let hub = try await hub()
+        let (anna, ben, cara) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: cara))
+        func put(_ couch: CouchHTTP, _ id: String, _ digest: String, _ team: String, _ owner: String) async throws {
+            let document = "{\"_id\":\"\(id)\",\"_rev\":\"1-\(digest)\",\"_revisions\":{\"start\":1,\"ids\":[\"\(digest)\"]},\"team\":\"\(team)\",\"owner\":\"\(owner)\"}"
+            let answer = try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(document)],\"new_edits\":false}", status: 201)
+            #expect(answer.asArray?.isEmpty == true, "\(answer.text)")
+        }
+        // The tombstone says something that only who wrote it is to read.
+        func end(_ id: String, _ revision: String, _ couch: CouchHTTP) async throws {
+            try await couch.ok("PUT", "/main/\(id)?rev=\(revision)", "{\"_deleted\":true,\"why\":\"hidden\"}", status: 201)
+        }
+        var tree: [String: (history: [String], isDeleted: Bool)] = [:]
+        var since = "0"
+        // The winner ends, and what is left is in cara's channel as well.
+        try await put(anna, "tea", "ff", "red", "anna")
+        #expect(try await pulled(cara, "tea", into: &tree, since: &since) == ["1-ff"])
+        try await put(anna, "tea", "aa", "red", "anna")
+        try await end("tea", "1-ff", anna)
+        #expect(try await pulled(cara, "tea", into: &tree, since: &since) == ["1-aa"])
+        // Who comes later finds the same.
+        var (fresh, start): ([String: (history: [String], isDeleted: Bool)], String) = ([:], "0")
+        #expect(try await pulled(cara, "tea", into: &fresh, since: &start) == ["1-aa"])
+        // A loser ends.
+        try await put(anna, "tea", "01", "red", "anna")
+        try await end("tea", "1-01", anna)
+        fresh["1-01"] = (["1-01"], false)
+        #expect(try await pulled(cara, "tea", into: &fresh, since: &start) == ["1-aa"])
+        // What is left is in a channel that is not cara's: for her the document is deleted, and the rest does not exist.
+        (tree, since) = ([:], "0")
+        try await put(anna, "jam", "ff", "red", "anna")
+        #expect(try await pulled(cara, "jam", into: &tree, since: &since) == ["1-ff"])
+        try await put(anna, "jam", "aa", "blue", "anna")
+        try await end("jam", "1-ff", anna)
+        #expect(try await pulled(cara, "jam", into: &tree, since: &since).isEmpty)
+        #expect(try await cara.problem("GET", "/main/jam") == "404 not_found")
+        let hidden = try await cara.ok("POST", "/main/_bulk_get", "{\"docs\":[{\"id\":\"jam\",\"rev\":\"1-aa\"}]}")
+        #expect(hidden["results"]?.asArray?.first?["docs"]?.asArray?.first?["ok"] == nil, "\(hidden.text)")
+        #expect(try await ben.ok("GET", "/main/jam")["_rev"]?.asString == "1-aa")
+        // Who never had it is told nothing, in the feed or by name.
+        #expect(try await !ben.changes("style=all_docs").ids.contains("tea"))
+        let asked = try await ben.ok("POST", "/main/_bulk_get?latest=true", "{\"docs\":[{\"id\":\"tea\",\"rev\":\"1-ff\"}]}")
+        #expect(asked["results"]?.asArray?.first?["docs"]?.asArray?.first?["ok"] == nil, "\(asked.text)")
+        // A document that goes on in another channel is not said to be deleted.
+        (tree, since) = ([:], "0")
+        try await put(anna, "oat", "aa", "red", "anna")
+        try await put(anna, "oat", "01", "red", "anna")
+        try await end("oat", "1-01", anna)
+        #expect(try await pulled(cara, "oat", into: &tree, since: &since) == ["1-aa"])
+        try await anna.ok("PUT", "/main/oat?rev=1-aa", "{\"team\":\"blue\",\"owner\":\"anna\"}", status: 201)
+        #expect(try await !cara.changes("style=all_docs&since=\(since)").ids.contains("oat"))
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("who is not let in gets nothing; a cookie stands for a login until it is given back")
     func sessions() async throws {
         let hub = try await hub()

@@ -63,9 +63,16 @@ struct CouchRequestTests {
         let part = try await couch.send("GET", target, nil, [("Range", "bytes=2-4")])
         #expect(part.status == 206 && part.text == "234" && part.header("Content-Range") == "bytes 2-4/10")
         #expect(try await couch.send("GET", target, nil, [("Range", "bytes=-3")]).text == "789")
-        #expect(try await couch.send("GET", target, nil, [("Range", "bytes=10-")]).status == 416)
+        let outside = try await couch.send("GET", target, nil, [("Range", "bytes=10-")])
+        #expect(outside.status == 416 && outside.header("Content-Range") == "bytes */10")
         let tag = try #require(part.header("ETag"))
-        #expect(try await couch.send("GET", target, nil, [("If-None-Match", tag)]).status == 304)
+        for known in [tag, "\"other\", W/\(tag)", "*"] { #expect(try await couch.send("GET", target, nil, [("If-None-Match", known)]).status == 304) }
+        #expect(try await couch.send("GET", target, nil, [("If-None-Match", "\"other\"")]).status == 200)
+        #expect(try await couch.send("GET", target, nil, [("Range", "bytes=2-4"), ("If-Range", tag)]).text == "234")
+        let other = try await couch.send("GET", target, nil, [("Range", "bytes=2-4"), ("If-Range", "\"other\"")])
+        #expect(other.status == 200 && other.text == "0123456789")
+        let head = try await couch.send("HEAD", target)
+        #expect(head.header("Accept-Ranges") == "bytes" && head.header("Content-Length") == "10" && head.header("ETag") == tag)
         #expect(try await couch.problem("PUT", target, "x", text) == "409 conflict")
         #expect(try await couch.problem("PUT", target + "?rev=\(first)", "x", text + [("Content-MD5", "AAAA")]) == "400 content_md5_mismatch")
         // The document's next revision keeps it by its stub.

@@ -17,6 +17,13 @@ final class CouchServer: Sendable {
         var exists = true
         var trouble: Trouble = { _, _ in nil }
         var requests: [String] = []
+        /// Addresses and ports of the clients.
+        var callers: Set<String> = []
+        /// The bearer token that is good now; nil lets everybody in.
+        var token: String?
+        /// The API key for which `/identity/token` gives tokens, and how often it did.
+        var apiKey: String?
+        var tokensGiven = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
         var hasBulkGet = true
         /// Leaves of a row stand in the order of their generations, so that tombstones come before the winner.
@@ -76,10 +83,12 @@ final class CouchServer: Sendable {
         let name = parts.count < 2 ? "" : parts[1].utf8.first == UInt8(ascii: "_") ? "/" + parts[1] : "/doc"
         let (trouble, refusal) = state.withLock { state in
             state.requests.append("\(request.method) \(parts.first == "db" ? name : request.path)")
-            return (state.trouble, parts.first == "_session" ? nil : Self.refusal(request, state))
+            state.callers.insert(request.connection.remoteAddress)
+            return (state.trouble, parts.first == "_session" || parts.first == "identity" ? nil : Self.refusal(request, state))
         }
         if let refusal { return refusal }
         if let answer = trouble(request, body) { return answer }
+        if parts == ["identity", "token"] { return giveToken(String(decoding: body, as: UTF8.self)) }
         if parts == ["_session"] { return logIn(String(decoding: body, as: UTF8.self)) }
         guard parts.first == "db" else { return .error(status: 404, error: "not_found", reason: "no_db_file") }
         if parts.count == 1 {
@@ -103,7 +112,25 @@ final class CouchServer: Sendable {
         }
     }
 
+    /// As IBM Cloud's IAM answers.
+    private func giveToken(_ form: String) -> HTTPResponse {
+        state.withLock { state in
+            guard let key = state.apiKey, form == "grant_type=urn%3Aibm%3Aparams%3Aoauth%3Agrant-type%3Aapikey&apikey=\(key)" else {
+                let reason = "{\"errorCode\":\"BXNIM0415E\",\"errorMessage\":\"Provided API key could not be found. (\(form))\"}"
+                return .json(status: 400, reason)
+            }
+            state.tokensGiven += 1
+            state.token = "iam-\(state.tokensGiven)"
+            return .json("{\"access_token\":\"iam-\(state.tokensGiven)\",\"token_type\":\"Bearer\",\"expires_in\":3600}")
+        }
+    }
+
     private static func refusal(_ request: HTTPRequest, _ state: State) -> HTTPResponse? {
+        if let token = state.token {
+            if request.headers.first("Authorization") == "Bearer \(token)" { return nil }
+            return .error(status: 401, error: "unauthorized", reason: "Token rejected")
+        }
+        guard state.apiKey == nil else { return .error(status: 401, error: "unauthorized", reason: "No token") }
         guard let account = state.account else { return nil }
         if !state.cookie.isEmpty, request.headers.first("Cookie") == "AuthSession=\(state.cookie)" { return nil }
         let basic = "Basic " + Base64.encode(Array("\(account.name):\(account.password)".utf8))
@@ -138,7 +165,18 @@ final class CouchServer: Sendable {
             if tree.sequence <= since { break }
         }
         let (tree, isPouchDB) = (tree, state.withLock { $0.isPouchDB })
-        let all = tree.documents.filter { $0.value.sequence > since && ids?.contains($0.key) ?? true }.sorted { $0.value.sequence < $1.value.sequence }
+        let filter = try request.queryValue("filter")
+        let minimum = try request.queryValue("minimum").flatMap { Int($0) }
+        /// `_selector` knows equality only, and `readings/above` compares `n` with the query's `minimum`.
+        func isWanted(_ id: String, _ document: CouchTree.Document) -> Bool {
+            let body = document.leaves.first.flatMap { document.revisions[$0]?.body }
+            switch filter {
+            case "_selector": return json?["selector"]?.asObject?.members.allSatisfy { body?[$0.key] == $0.value } ?? false
+            case "readings/above": return minimum.map { minimum in body?["n"]?.asInt64.map { $0 >= minimum } ?? false } ?? false
+            default: return ids?.contains(id) ?? true
+            }
+        }
+        let all = tree.documents.filter { $0.value.sequence > since && isWanted($0.key, $0.value) }.sorted { $0.value.sequence < $1.value.sequence }
         let rows = all.prefix(limit).map { id, document -> JSONValue in
             var row = JSONObject()
             row["seq"] = .string("\(document.sequence)-g1AAA_x-")

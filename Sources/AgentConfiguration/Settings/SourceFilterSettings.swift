@@ -1,0 +1,72 @@
+/// `source_filter`: a filter that a database of CouchDB has of its own, `DESIGN/NAME` or `{ filter: DESIGN/NAME, params: {…} }`.
+public struct SourceFilterSettings: Sendable, ConfigurationSection {
+    public var filter = Located("")
+    /// Parameters of the query: a mapping from names to single values, nil where none was written.
+    public var params: ConfigurationNode?
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "source_filter"
+    static let keys: [Key<SourceFilterSettings>] = [
+        Key("filter", \.filter, Form.text("the name of a filter").located, required: true, "DESIGN/NAME; what else speaks the protocol has names of its own."),
+        Key("params", optional: \.params, .params, "Parameters of the query, which the filter reads."),
+    ]
+
+    /// Names and texts, in the order of the file.
+    public var parameters: [(name: String, value: String)] { (params?.entries ?? []).map { ($0.key, $0.value.scalar?.text ?? "") } }
+
+    /// What of `_changes` the replicator itself says.
+    private static let taken: Set<String> = [
+        "att_encoding_info", "attachments", "conflicts", "descending", "doc_ids", "feed", "filter", "heartbeat", "include_docs", "last-event-id", "limit",
+        "seq_interval", "since", "style", "timeout",
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    fileprivate func checkName(_ reading: inout Reading) {
+        if filter.value.utf8.first == UInt8(ascii: "_") {
+            reading.report(
+                at: filter.position, "\(Quoting.quoted(filter.value)) is one of CouchDB's own: use selector or document_ids; views do not filter here")
+        }
+    }
+
+    func check(_ reading: inout Reading) {
+        for entry in params?.entries ?? [] {
+            if Self.taken.contains(entry.key) {
+                reading.report(at: entry.keyPosition, "the parameter \(Quoting.quoted(entry.key)) of _changes is set by the replicator")
+            }
+            if entry.value.scalar == nil { reading.report(at: entry.value.position, "expected a single value, as a query carries it") }
+        }
+    }
+}
+
+extension Form where Value == SourceFilterSettings {
+    static let sourceFilter: Form<SourceFilterSettings> = {
+        let either = Form<String>.text("the name of a filter").map { name, node in
+            var settings = SourceFilterSettings()
+            settings.filter = Located(name, at: node.position)
+            settings.position = node.position
+            return settings
+        }.or(SourceFilterSettings.self) { settings, _ in settings }
+        return Form<SourceFilterSettings>(
+            shape: either.shape, expected: either.expected,
+            read: { node, reading in
+                let settings = either.read(node, &reading)
+                settings?.checkName(&reading)
+                return settings
+            })
+    }()
+}
+
+extension Form where Value == ConfigurationNode {
+    static let selector = Form<ConfigurationNode>(
+        shape: .params, expected: "a mapping: a selector of CouchDB",
+        read: { node, reading in
+            guard node.entries?.isEmpty == false else {
+                reading.reportMismatch(node, expected: "a mapping: a selector of CouchDB")
+                return nil
+            }
+            return node
+        })
+}

@@ -1,0 +1,112 @@
+import Documents
+
+/// What OpenAPI is to say of one route beyond its path.
+struct RouteDescription: Sendable {
+    enum Body: Sendable {
+        /// JSON of this schema, by its name among ``Schemas``.
+        case json(String)
+        case bytes
+        /// A document, or one with its attachments in parts.
+        case document
+        /// Name and password.
+        case login
+    }
+
+    var summary: String
+    /// Of the query.
+    var parameters: [String] = []
+    /// Of the header.
+    var headers: [String] = []
+    var body: Body?
+    /// Whether a request without a body is answered with more than an error.
+    var isBodyOptional = false
+    /// The status of success, others that are no errors, and the schema of the JSON that they have; nil for bytes.
+    var success: [Int] = [200]
+    var answer: String?
+    /// Errors with a meaning of their own, beside 400, 401, 404, 413 and 503.
+    var errors: [Int] = []
+    /// Nobody is asked who it is.
+    var isOpen = false
+
+    init(
+        _ summary: String, _ parameters: [String] = [], headers: [String] = [], body: Body? = nil, isBodyOptional: Bool = false, success: [Int] = [200],
+        answer: String? = "Object", errors: [Int] = [], isOpen: Bool = false
+    ) {
+        (self.summary, self.parameters, self.headers, self.body, self.isBodyOptional) = (summary, parameters, headers, body, isBodyOptional)
+        (self.success, self.answer, self.errors, self.isOpen) = (success, answer, errors, isOpen)
+    }
+}
+
+/// By method and pattern. A test sees to it that each route has one, and none is without its route.
+extension RouteDescription {
+    private static let reading = [
+        "rev", "revs", "revs_info", "conflicts", "deleted_conflicts", "meta", "open_revs", "latest", "attachments", "atts_since", "local_seq",
+    ]
+    private static let changes = [
+        "feed", "since", "limit", "style", "include_docs", "conflicts", "attachments", "descending", "filter", "doc_ids", "heartbeat", "timeout", "seq_interval",
+    ]
+    private static let allDocuments = [
+        "key", "keys", "startkey", "endkey", "inclusive_end", "descending", "limit", "skip", "include_docs", "conflicts", "attachments", "update_seq",
+    ]
+
+    static let all: [String: RouteDescription] = server.merging(database) { first, _ in first }.merging(documents) { first, _ in first }
+
+    private static let server: [String: RouteDescription] = [
+        "GET /": .init("Says what answers here, and its version.", isOpen: true),
+        "GET /_up": .init("For load balancers: the process answers.", isOpen: true),
+        "GET /_openapi.json": .init("This description.", isOpen: true),
+        "GET /_uuids": .init("Random ids for documents.", ["count"], errors: [403], isOpen: true),
+        "GET /_all_dbs": .init("The databases that this listener serves.", answer: "Strings"),
+        "GET /_session": .init("Who the request comes from.", isOpen: true),
+        "POST /_session": .init("Logs in: the answer sets the cookie AuthSession.", ["next"], body: .login, isOpen: true),
+        "DELETE /_session": .init("Logs out.", isOpen: true),
+    ]
+
+    private static let database: [String: RouteDescription] = [
+        "GET /:db": .init("About the database."),
+        "PUT /:db": .init("Databases are made in the configuration: says whether this one is there.", success: [], answer: nil, errors: [403, 412]),
+        "DELETE /:db": .init("Databases are removed in the configuration.", success: [], answer: nil, errors: [403]),
+        "POST /:db": .init("Saves a document, under an id of the server's where it has none.", ["batch"], body: .json("Document"), success: [201, 202], answer: "Saved", errors: [403, 409, 412, 415, 507]),
+        "POST /:db/_bulk_docs": .init("Saves documents; with new_edits false as replication has them.", body: .json("BulkDocuments"), success: [201], answer: "Objects", errors: [403, 415, 417, 507]),
+        "POST /:db/_bulk_get": .init("Reads many revisions.", ["revs", "latest", "attachments"], body: .json("BulkGet"), errors: [415]),
+        "POST /:db/_revs_diff": .init("Which of these revisions are not here.", body: .json("Revisions"), errors: [415]),
+        "POST /:db/_missing_revs": .init("The same in an older form.", body: .json("Revisions"), errors: [415]),
+        "GET /:db/_changes": .init("What changed, as a list or as it comes; filter=PLUGIN runs the plugin's push_filter with the other parameters.", changes, answer: nil),
+        "POST /:db/_changes": .init("The same; doc_ids or a selector stand in the body.", changes, body: .json("ChangesQuestion"), isBodyOptional: true, answer: nil, errors: [415]),
+        "GET /:db/_all_docs": .init("All documents in the order of their ids.", allDocuments),
+        "POST /:db/_all_docs": .init("The same; the parameters may stand in the body.", allDocuments, body: .json("Object"), isBodyOptional: true, errors: [415]),
+        "POST /:db/_all_docs/queries": .init("Several such questions at once.", body: .json("Queries"), errors: [415]),
+        "POST /:db/_purge": .init("Removes revisions without a tombstone; peers do not hear of it.", body: .json("Revisions"), success: [201], errors: [403, 415]),
+        "POST /:db/_ensure_full_commit": .init("What was acknowledged is on the disk anyhow.", success: [201], errors: [415]),
+        "GET /:db/_security": .init("Who may do what is in the configuration: the lists are empty."),
+        "PUT /:db/_security": .init("Who may do what is in the configuration.", body: .json("Object"), isBodyOptional: true, success: [], answer: nil, errors: [403]),
+        "GET /:db/_revs_limit": .init("How many revisions of a history are kept.", answer: "Integer"),
+        "PUT /:db/_revs_limit": .init("That is in the configuration.", body: .json("Integer"), isBodyOptional: true, success: [], answer: nil, errors: [403]),
+        "POST /:db/_compact": .init("The agent compacts by itself; nothing is done.", success: [202], errors: [415]),
+        "POST /:db/_find": .init("Documents that match a selector.", body: .json("Query"), errors: [415]),
+        "POST /:db/_explain": .init("Which index a query uses, and why not another.", body: .json("Query"), errors: [415]),
+        "GET /:db/_index": .init("The indexes."),
+        "POST /:db/_index": .init("Makes an index.", body: .json("Index"), errors: [403, 415]),
+        "POST /:db/_index/_bulk_delete": .init("Removes indexes.", body: .json("IndexNames"), errors: [403, 415]),
+        "DELETE /:db/_index/:ddoc/json/:name": .init("Removes an index.", errors: [403]),
+        "DELETE /:db/_index/_design/:ddoc/json/:name": .init("The same, by the design document's whole id.", errors: [403]),
+    ]
+
+    private static let documents: [String: RouteDescription] = {
+        var all: [String: RouteDescription] = [:]
+        for (pattern, what) in [("/:db/:doc", "document"), ("/:db/_design/:doc", "design document, which is kept and not run"), ("/:db/_local/:doc", "document that is not replicated")] {
+            all["GET \(pattern)"] = .init("Reads a \(what).", reading, headers: ["If-None-Match"], success: [200, 304], answer: "AnyJSON", errors: [406])
+            all["PUT \(pattern)"] = .init("Saves a \(what).", ["rev", "new_edits", "batch"], headers: ["If-Match"], body: .document, success: [201, 202], answer: "Saved", errors: [403, 409, 412, 415, 507])
+            all["DELETE \(pattern)"] = .init("Deletes a \(what).", ["rev", "batch"], headers: ["If-Match"], success: [200, 202], answer: "Saved", errors: [403, 409, 507])
+            all["COPY \(pattern)"] = .init("Copies a \(what).", ["rev"], headers: ["Destination"], success: [201], answer: "Saved", errors: [403, 409, 507])
+        }
+        let attachment = "/:db/:doc/*name"
+        all["GET \(attachment)"] = .init("Reads an attachment, or a part of it.", ["rev"], headers: ["Range", "If-Range", "If-None-Match"], success: [200, 206, 304], answer: nil, errors: [416])
+        all["PUT \(attachment)"] = .init("Saves an attachment, which makes a new revision.", ["rev"], headers: ["If-Match", "Content-MD5"], body: .bytes, isBodyOptional: true, success: [201, 202], answer: "Saved", errors: [403, 409, 415, 507])
+        all["DELETE \(attachment)"] = .init("Removes an attachment, which makes a new revision.", ["rev"], headers: ["If-Match"], success: [200, 202], answer: "Saved", errors: [403, 409, 507])
+        for method in ["GET", "POST", "PUT", "DELETE"] {
+            all["\(method) /:db/_design/:doc/*rest"] = .init("Views, lists and attachments of design documents: not here.", success: [], answer: nil, errors: [501])
+        }
+        return all
+    }()
+}

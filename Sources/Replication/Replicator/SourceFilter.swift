@@ -1,0 +1,37 @@
+import Documents
+import Encodings
+
+/// What a source of CouchDB's protocol is asked to leave out of its changes: it decides, not we.
+public enum SourceFilter: Sendable, Equatable {
+    /// A selector of CouchDB's query language (`filter=_selector`).
+    case selector(JSONValue)
+    /// A filter function of a design document, `DESIGN/NAME`, or a filter of what else speaks the protocol; with the query's parameters.
+    case named(String, parameters: [(name: String, value: String)])
+
+    /// The same for the same choice of documents: what is kept of a replication's progress is kept under it.
+    var identity: String {
+        switch self {
+        case .selector(let selector): "selector " + selector.sorted.text
+        case .named(let name, let parameters): "filter " + Self.query(name, parameters.sorted { ($0.name, $0.value) < ($1.name, $1.value) })
+        }
+    }
+
+    /// As a query has it, beginning with the filter's name.
+    static func query(_ name: String, _ parameters: [(name: String, value: String)]) -> String {
+        ([("filter", name)] + parameters).map { "\(PercentEncoding.encode($0.0))=\(PercentEncoding.encode($0.1))" }.joined(separator: "&")
+    }
+
+    public static func == (left: SourceFilter, right: SourceFilter) -> Bool { left.identity == right.identity }
+}
+
+extension JSONValue {
+    /// With the members of every object in the order of their names.
+    fileprivate var sorted: JSONValue {
+        switch self {
+        case .array(let elements): .array(elements.map(\.sorted))
+        case .object(let object):
+            .object(JSONObject(object.members.map { JSONObject.Member(key: $0.key, value: $0.value.sorted) }.sorted { $0.key < $1.key }))
+        default: self
+        }
+    }
+}

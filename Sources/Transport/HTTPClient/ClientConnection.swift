@@ -1,0 +1,171 @@
+import HTTPServer
+import Interfaces
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+
+/// One connection of an ``HTTPClient``, which carries requests one after the other.
+final class ClientConnection: Sendable {
+    typealias Stream = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
+
+    /// A connection that waited here ended before anything of an answer came.
+    struct EndedBefore: Error {}
+
+    /// What comes in.
+    ///
+    /// Unchecked: it belongs to the one request that the connection carries; ``KeptConnections`` hands a connection to nobody else meanwhile.
+    final class Parts: @unchecked Sendable {
+        private var iterator: NIOAsyncChannelInboundStream<HTTPClientResponsePart>.AsyncIterator
+
+        init(_ iterator: NIOAsyncChannelInboundStream<HTTPClientResponsePart>.AsyncIterator) { self.iterator = iterator }
+
+        func next() async throws -> HTTPClientResponsePart? { try await iterator.next() }
+    }
+
+    /// The first error that explains why a connection was closed from our side.
+    final class Failure: Sendable {
+        private let value: Mutex<(any Error)?> = Mutex(nil)
+        var error: (any Error)? { value.withLock { $0 } }
+
+        func set(_ error: any Error) {
+            value.withLock { $0 = $0 ?? error }
+        }
+    }
+
+    /// Whether all of a request went out.
+    private final class Sent: Sendable {
+        private let isDone = Atomic(false)
+        var all: Bool { isDone.load(ordering: .acquiring) }
+        func note() { isDone.store(true, ordering: .releasing) }
+    }
+
+    private let channel: any Channel
+    private let parts: Parts
+    private let outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>
+    private let ready: HTTPClient.Ready
+    private let patience: NIOLoopBound<PatienceHandler>
+    private let target: String
+
+    private init(
+        _ channel: any Channel, _ parts: Parts, _ outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>, _ ready: HTTPClient.Ready,
+        _ patience: NIOLoopBound<PatienceHandler>, target: String
+    ) {
+        (self.channel, self.parts, self.outbound, self.ready, self.patience, self.target) = (channel, parts, outbound, ready, patience, target)
+    }
+
+    deinit { channel.close(promise: nil) }
+
+    var isOpen: Bool { channel.isActive }
+    var eventLoop: any EventLoop { channel.eventLoop }
+    func close() { channel.close(promise: nil) }
+
+    // MARK: - Opening
+
+    static func open(_ client: HTTPClient) async throws -> ClientConnection {
+        let pipeline = ClientPipeline(client)
+        let opened = try await pipeline.connect()
+        let stream = opened.stream
+        let target = "\(client.target)"
+        return try await withCheckedThrowingContinuation { continuation in
+            // What comes and goes may be used within this scope only: it lasts as long as the connection.
+            Task {
+                try? await stream.executeThenClose { inbound, outbound in
+                    continuation.resume(
+                        returning: ClientConnection(
+                            stream.channel, Parts(inbound.makeAsyncIterator()), outbound, pipeline.ready, opened.patience, target: target))
+                    try await stream.channel.closeFuture.get()
+                }
+            }
+        }
+    }
+
+    // MARK: - Requests
+
+    /// Sends a request and passes the response's body on as it comes.
+    ///
+    /// - Returns: what `handle` made of it, and whether the connection may carry another request.
+    func carry<Result: Sendable>(
+        _ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, timeout: TimeAmount?, patience limit: TimeAmount?, isFresh: Bool,
+        _ handle: (HTTPClient.ResponseHead, HTTPClient.ResponseBody) async throws -> Result
+    ) async throws -> (Result, isReusable: Bool) {
+        let failure = Failure()
+        let (channel, target, parts, patience) = (channel, target, parts, patience)
+        let timer = timeout.map { timeout in
+            channel.eventLoop.scheduleTask(in: timeout) {
+                failure.set(
+                    ReplicationError(
+                        network: .timeout,
+                        message: "\(target): no complete answer to \(head.method) \(head.uri) within \(timeout.nanoseconds / 1_000_000) ms"))
+                channel.close(promise: nil)
+            }
+        }
+        defer { timer?.cancel() }
+        if let limit {
+            channel.eventLoop.execute {
+                patience.value.begin(limit) {
+                    failure.set(
+                        ReplicationError(
+                            network: .timeout, message: "\(target): nothing came or went for \(limit.nanoseconds / 1_000_000) ms (patience)"))
+                }
+            }
+        }
+        defer { if limit != nil { channel.eventLoop.execute { patience.value.end() } } }
+        do {
+            return try await withThrowingTaskGroup(of: Void.self) { tasks in
+                let sent = Sent()
+                tasks.addTask { await self.send(head, body, failure, sent) }
+                let first: HTTPClientResponsePart?
+                do { first = try await parts.next() } catch {
+                    // Also what a server says to nobody in particular before it closes, such as 408.
+                    guard !isFresh, failure.error == nil, !(error is CancellationError) else { throw error }
+                    throw EndedBefore()
+                }
+                guard case .head(let answer)? = first else {
+                    if !isFresh, failure.error == nil, !Task.isCancelled { throw EndedBefore() }
+                    throw ReplicationError(network: .connectionReset, message: "\(target): the peer closed the connection before its HTTP answer")
+                }
+                let list = HeaderList(answer.headers.map { (name: $0.name, value: $0.value) })
+                let rest = HTTPClient.ResponseBody(parts, target: target)
+                let result = try await handle(HTTPClient.ResponseHead(status: Int(answer.status.code), headers: list), rest)
+                if let error = failure.error { throw error }
+                // One that answered before it had the request may still be reading that, or not at all.
+                let isReusable = rest.isComplete && answer.isKeepAlive && sent.all && !Task.isCancelled
+                if isReusable { try await tasks.waitForAll() } else { tasks.cancelAll() }
+                return (result, isReusable && failure.error == nil)
+            }
+        } catch {
+            if let first = failure.error { throw first }
+            if Task.isCancelled { throw CancellationError() }
+            switch error {
+            case is IOError, is ChannelError: throw NetworkErrors.replicationError(error, target: target)
+            case is HTTPParserError, is NIOHTTPDecoderError:
+                throw ReplicationError(network: .connectionReset, message: "\(target): the answer is cut short or no HTTP/1.1 (\(error))")
+            default: throw error
+            }
+        }
+    }
+
+    /// A connection that breaks while we write is not an error here: the server may have answered early, and the reading
+    /// side finds out. What the producer throws is.
+    private func send(_ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, _ failure: Failure, _ sent: Sent) async {
+        do {
+            let writer = HTTPClient.BodyWriter(outbound: outbound)
+            try await writer.send(.head(head))
+            // What is written before TLS is ready gathers in memory, without the channel noticing.
+            if case .none = body {} else { try await ready.wait() }
+            switch body {
+            case .none: break
+            case .buffer(let buffer): try await writer.write(buffer)
+            case .stream(_, let produce): try await produce(writer)
+            }
+            sent.note()
+            try await writer.send(.end(nil))
+        } catch is HTTPClient.BodyWriter.Disconnected {
+        } catch is CancellationError {
+        } catch {
+            failure.set(error)
+            channel.close(promise: nil)
+        }
+    }
+}

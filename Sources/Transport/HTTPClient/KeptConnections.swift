@@ -1,0 +1,66 @@
+import NIOCore
+import Synchronization
+
+/// Connections to one server that wait for their next request.
+final class KeptConnections: Sendable {
+    /// `kept_connections`: that wait at once. More are closed as soon as they have nothing to do.
+    static let maximum = 8
+    /// `kept_time`: how long one waits. Shorter than the servers and load balancers in the field wait, so that it is mostly us who close.
+    static let time = TimeAmount.seconds(25)
+
+    private struct State {
+        /// Who came last goes first, so that no more stay in use than are needed.
+        var waiting: [(connection: ClientConnection, until: NIODeadline)] = []
+        var isClosed = false
+        var hasTimer = false
+    }
+
+    private let state = Mutex(State())
+
+    deinit { close() }
+
+    func take() -> ClientConnection? {
+        let now = NIODeadline.now()
+        return state.withLock { state in
+            // The rest goes with its last reference, which closes it.
+            state.waiting.removeAll { $0.until <= now || !$0.connection.isOpen }
+            return state.waiting.popLast()?.connection
+        }
+    }
+
+    func give(_ connection: ClientConnection) {
+        let wantsTimer = state.withLock { state in
+            guard !state.isClosed, state.waiting.count < Self.maximum, connection.isOpen else {
+                connection.close()
+                return false
+            }
+            state.waiting.append((connection, .now() + Self.time))
+            defer { state.hasTimer = true }
+            return !state.hasTimer
+        }
+        if wantsTimer { lookLater(connection.eventLoop) }
+    }
+
+    private func lookLater(_ eventLoop: any EventLoop) {
+        eventLoop.scheduleTask(in: Self.time + .seconds(1)) { [weak self] in
+            guard let self else { return }
+            let now = NIODeadline.now()
+            let goesOn = state.withLock { state in
+                state.waiting.removeAll { $0.until <= now || !$0.connection.isOpen }
+                state.hasTimer = !state.waiting.isEmpty
+                return state.hasTimer
+            }
+            if goesOn { lookLater(eventLoop) }
+        }
+    }
+
+    /// Closes those that wait, and those that come.
+    func close() {
+        let waiting = state.withLock { state in
+            state.isClosed = true
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for each in waiting { each.connection.close() }
+    }
+}

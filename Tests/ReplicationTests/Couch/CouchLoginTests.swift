@@ -1,0 +1,105 @@
+import Documents
+import Environment
+import HTTPServer
+import Replication
+import Synchronization
+import Testing
+import Transport
+
+/// Tokens that end, and what is done about it; and how many connections all that takes.
+@Suite(.timeLimit(.minutes(5)))
+struct CouchLoginTests {
+    @Test("A replication in both directions needs a few connections, not one for each request")
+    func connections() async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<1_500, prefix: "a-")
+        try await CouchServer.with { server, target in
+            server.change { tree in for n in 0..<1_500 { tree.edit("b-\(n)", "{\"n\":\(n)}") } }
+            let status = await Replicator(ReplicatorConfiguration(a, to: target), try DatabaseClient(target)).run()
+            #expect(status.error == nil && status.counts.pushed == 1_500 && status.counts.pulled == 1_500, "\(status)")
+            let (callers, requests) = server.state.withLock { ($0.callers.count, $0.requests.count) }
+            #expect(callers <= 10 && requests > 30, "\(callers) connections for \(requests) requests")
+        }
+    }
+
+    @Test("A bearer token that ended is read again, once for all requests that meet it; without a new one the status says so")
+    func renewed() async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<500)
+        try await CouchServer.with { server, target in
+            // What a file says, which another program writes.
+            let file = Mutex("one")
+            let reads = Mutex(0)
+            server.state.withLock { $0.token = "one" }
+            let client = try DatabaseClient(target) { configuration in
+                configuration.refresh = { configuration in
+                    reads.withLock { $0 += 1 }
+                    configuration.credentials = .bearer(file.withLock { $0 })
+                }
+            }
+            server.trouble { [server] request, _ in
+                // In the middle of the push.
+                guard request.path == "/db/_bulk_docs" else { return nil }
+                return server.state.withLock { state in
+                    guard state.token == "one" else { return nil }
+                    state.token = "two"
+                    file.withLock { $0 = "two" }
+                    return .error(status: 401, error: "unauthorized", reason: "Token expired")
+                }
+            }
+            let first = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
+            #expect(first.error == nil && first.counts.pushed == 500, "\(first)")
+            #expect(server.tree.documents.count == 500)
+            // It ends, and nobody writes a new one.
+            server.state.withLock { $0.token = "three" }
+            let second = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
+            #expect(second.error?.code == 401 && second.error?.kind == .needsAction && second.error?.message.contains("two") == false, "\(second)")
+        }
+    }
+
+    private func iam(_ target: String, _ key: String) throws -> DatabaseClient {
+        let url = try EndpointURL(target.replacing("/db", with: "/identity/token"))
+        let environment = JumpingTime().environment
+        let tokens = IAMTokens(url, secureLayer: nil, group: loops, environment: environment) { key }
+        return try DatabaseClient(target) { $0.credentials = .iam(tokens) }
+    }
+
+    @Test("An API key is exchanged for tokens, anew when they end or are refused, and not more often")
+    func tokens() async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<500)
+        try await CouchServer.with { server, target in
+            server.state.withLock { $0.apiKey = "the-key" }
+            let client = try iam(target, "the-key")
+            func given() -> Int { server.state.withLock { $0.tokensGiven } }
+            let first = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
+            #expect(first.error == nil && first.counts.pushed == 500 && given() == 1, "\(first)")
+            let second = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
+            #expect(second.error == nil && given() == 1, "\(second)")
+            // The service revokes it in the middle.
+            try await a.fill(500..<600)
+            server.trouble { [server] request, _ in
+                guard request.path == "/db/_bulk_docs" else { return nil }
+                return server.state.withLock { state in
+                    guard state.token == "iam-1" else { return nil }
+                    state.token = "revoked"
+                    return .error(status: 401, error: "unauthorized", reason: "Token rejected")
+                }
+            }
+            let third = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
+            #expect(third.error == nil && third.counts.pushed == 100 && given() == 2, "\(third)")
+        }
+    }
+
+    @Test("A key that the service does not take is an error that somebody has to mend, and is not shown")
+    func wrongKey() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.state.withLock { $0.apiKey = "the-key" }
+            let status = await Replicator(ReplicatorConfiguration(a, to: target, .push), try iam(target, "a-guess")).run()
+            #expect(status.error?.code == 401 && status.error?.kind == .needsAction, "\(status)")
+            let message = status.error?.sentence ?? ""
+            #expect(message.contains("BXNIM0415E") && message.contains("iam_api_key") && !message.contains("a-guess"), "\(message)")
+        }
+    }
+}
