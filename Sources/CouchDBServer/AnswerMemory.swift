@@ -27,10 +27,20 @@ package final class AnswerMemory: Sendable {
 
     package init(_ budget: MemoryBudget, time: any TimeSource) { (self.budget, self.time) = (budget, time) }
 
-    /// What one answer holds; given back when nobody holds it any more.
+    /// What one answer holds, with what the request itself comes to; given back when nobody holds it any more.
     final class Answer: Sendable {
+        private struct Parts {
+            var share: MemoryBudget.Share?
+            /// What was read for the answer.
+            var page = 0
+            /// The part of that which the client can make go away.
+            var owed = 0
+            /// What the request is, taken apart. It goes when the client has the answer.
+            var question = 0
+        }
+
         private let memory: AnswerMemory
-        private let share = Mutex<MemoryBudget.Share?>(nil)
+        private let parts = Mutex(Parts())
         private let cut: @Sendable () -> Void
 
         init(_ memory: AnswerMemory, cut: @escaping @Sendable () -> Void) { (self.memory, self.cut) = (memory, cut) }
@@ -41,12 +51,30 @@ package final class AnswerMemory: Sendable {
         ///
         /// - Throws: ``HTTPError`` 503 that names the limit where there is no room for `couchdb_answer_wait`; `CancellationError` when the client is gone.
         func reading<Value: Sendable>(_ bytes: Int, _ read: () async throws -> (Value, bytes: Int)) async throws -> Value {
-            try await memory.begin(bytes)
+            try await memory.begin(bytes, for: ObjectIdentifier(self))
             defer { memory.isRead() }
             let (value, count) = try await read()
             hold(count)
             return value
         }
+
+        /// Takes the request apart into what comes to so many bytes, which are held until the answer is over.
+        ///
+        /// - Throws: ``HTTPError`` 413 that names `limits.memory` where it would be more than half of that; 503 as ``reading(_:_:)``.
+        func asking<Value>(_ bytes: Int, _ read: () throws -> Value) async throws -> Value {
+            guard bytes > CouchLimits.smallAnswer else { return try read() }
+            guard bytes <= memory.budget.limit / 2 else {
+                throw HTTPError(
+                    413, "the request's values come to \(bytes) bytes in memory, more than half of limits.memory (\(memory.budget.limit) bytes): ask for fewer")
+            }
+            try await memory.begin(bytes, for: ObjectIdentifier(self))
+            defer { memory.isRead() }
+            holdQuestion(bytes)
+            return try read()
+        }
+
+        /// From now on so many bytes are held of the request itself.
+        func holdQuestion(_ bytes: Int) { change { $0.question = bytes } }
 
         /// From now on it holds so many bytes.
         ///
@@ -54,22 +82,29 @@ package final class AnswerMemory: Sendable {
         func hold(_ bytes: Int, isOwed: Bool = true) {
             // A document that is larger than the budget is still read, alone.
             let bytes = min(bytes, memory.budget.limit / 2)
-            let isKept = share.withLock { share in
-                if share == nil {
+            change { ($0.page, $0.owed) = (bytes, isOwed ? bytes : 0) }
+        }
+
+        private func change(_ body: (inout Parts) -> Void) {
+            let owed = parts.withLock { parts -> Int? in
+                body(&parts)
+                let bytes = parts.page + parts.question
+                if parts.share == nil {
                     // Not worth counting, and most answers are like this.
-                    guard bytes > CouchLimits.smallAnswer else { return false }
-                    share = memory.budget.share { [cut] standing in if standing == .evicted { cut() } }
+                    guard bytes > CouchLimits.smallAnswer else { return nil }
+                    parts.share = memory.budget.share { [cut] standing in if standing == .evicted { cut() } }
                 }
-                if share?.hold(bytes, owedByPeer: isOwed ? bytes : 0) == .evicted { cut() }
-                return true
+                let owed = parts.owed + parts.question
+                if parts.share?.hold(bytes, owedByPeer: owed) == .evicted { cut() }
+                return owed
             }
-            if isKept { memory.note(ObjectIdentifier(self), isOwed ? bytes : 0, cut) }
+            if let owed { memory.note(ObjectIdentifier(self), owed, cut) }
         }
     }
 
     func answer(cut: @escaping @Sendable () -> Void) -> Answer { Answer(self, cut: cut) }
 
-    private func begin(_ bytes: Int) async throws {
+    private func begin(_ bytes: Int, for answer: ObjectIdentifier) async throws {
         let start = time.monotonicNanoseconds()
         while true {
             await turn()
@@ -77,15 +112,16 @@ package final class AnswerMemory: Sendable {
                 isRead()
                 throw CancellationError()
             }
-            let holders = state.withLock { $0.held.count }
-            if holders == 0 || budget.hasRoom(for: bytes) { return }
+            // What the answer itself holds is no reason to wait.
+            let isAlone = state.withLock { $0.held.keys.allSatisfy { $0 == answer } }
+            if isAlone || budget.hasRoom(for: bytes) { return }
             isRead()
             let waited = time.monotonicNanoseconds() - start
             guard waited < CouchLimits.answerWait * 1_000_000 else {
                 throw HTTPError(
                     503, "answers that clients have not read leave no room in limits.memory (\(budget.limit) bytes)", headers: ["Retry-After": "5"])
             }
-            if waited > CouchLimits.answerPatience * 1_000_000 { cutSlowest() }
+            if waited > CouchLimits.answerPatience * 1_000_000 { cutSlowest(but: answer) }
             try await time.sleep(nanoseconds: 50_000_000)
         }
     }
@@ -121,11 +157,11 @@ package final class AnswerMemory: Sendable {
 
     private func forget(_ answer: ObjectIdentifier) { state.withLock { $0.held[answer] = nil } }
 
-    private func cutSlowest() {
+    private func cutSlowest(but answer: ObjectIdentifier) {
         let now = time.monotonicNanoseconds()
         let cut = state.withLock { state in
             func age(_ held: Held) -> UInt64 { now > held.since ? now - held.since : 0 }
-            let old = state.held.filter { age($0.value) > CouchLimits.answerPatience * 1_000_000 }
+            let old = state.held.filter { $0.key != answer && age($0.value) > CouchLimits.answerPatience * 1_000_000 }
             let most = old.max { Double($0.value.bytes) * Double(age($0.value)) < Double($1.value.bytes) * Double(age($1.value)) }
             // It gives its memory back when its connection is closed; meanwhile the next wait looks for another.
             if let most { state.held[most.key] = nil }

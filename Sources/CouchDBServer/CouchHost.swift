@@ -81,8 +81,10 @@ struct CouchCall: Sendable {
         return try await bytes(limit)
     }
 
-    /// Of what is read whole. Attachments are taken piece by piece, up to the store's own limit.
+    /// Of what is read whole, and stored. Attachments are taken piece by piece, up to the store's own limit.
     static let jsonLimit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
+    /// Of what asks.
+    static let listLimit = NamedLimit("couchdb_list_bytes", CouchLimits.listBytes)
     /// Of queries.
     static let findLimit = NamedLimit("couchdb_find_bytes", CouchLimits.findBytes)
 
@@ -100,12 +102,22 @@ struct CouchCall: Sendable {
     /// Of one attachment.
     var blobLimit: NamedLimit { NamedLimit("max_blob_bytes", Int(clamping: database.blobs.maxBytes)) }
 
-    func jsonObject(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> JSONObject {
+    /// The body as a tree of values, whose memory the answer holds from here on: it may be sixty times as large as its text.
+    ///
+    /// - Parameter isOptional: no bytes are an empty object.
+    /// - Throws: ``HTTPError`` 415, 413, 400; 503 where there is no room.
+    func jsonObject(_ limit: NamedLimit = CouchCall.listLimit, isOptional: Bool = false) async throws -> JSONObject {
         let bytes = try await json(limit)
-        do {
-            guard case .object(let object) = try JSONValue(parsing: bytes) else { throw CouchError.badRequest("Request body must be a JSON object") }
-            return object
-        } catch let error as JSONError { throw CouchError.invalidJSON(error) }
+        if bytes.isEmpty, isOptional { return JSONObject() }
+        let object = try await answer.asking(JSONTreeSize.bytes(of: bytes)) {
+            do {
+                guard case .object(let object) = try JSONValue(parsing: bytes) else { throw CouchError.badRequest("Request body must be a JSON object") }
+                return object
+            } catch let error as JSONError { throw CouchError.invalidJSON(error) }
+        }
+        // The text is not needed any more; a feed would hold it as long as it lasts.
+        request.body.giveBack()
+        return object
     }
 
     /// Answers a client may not write, before its body is read.

@@ -60,15 +60,18 @@ package struct CouchServer: Sendable {
     // MARK: - Databases
 
     private static func databaseRoutes(_ host: CouchHost) -> [Route] {
-        func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: CouchCall.jsonLimit, takesGzip: true) { try await body(try await call(host, $0)) }
+        func route(
+            _ method: String, _ pattern: String, _ limit: NamedLimit = CouchCall.listLimit,
+            _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse
+        ) -> Route {
+            Route(method, "/:db" + pattern, bodyLimit: limit, takesGzip: true) { try await body(try await call(host, $0)) }
         }
         let routes = [
             route("GET", "") { try await DatabaseRoutes.information($0) },
-            route("POST", "") { try await DocumentRoutes.post($0) },
+            route("POST", "", CouchCall.jsonLimit) { try await DocumentRoutes.post($0) },
             Route("PUT", "/:db") { try await DatabaseRoutes.create(host, $0) },
             route("DELETE", "") { _ in throw CouchError.forbidden("databases are made and removed in the agent's configuration") },
-            route("POST", "/_bulk_docs") { try await BulkRoutes.bulkDocs($0) },
+            route("POST", "/_bulk_docs", CouchCall.jsonLimit) { try await BulkRoutes.bulkDocs($0) },
             route("POST", "/_bulk_get") { try await BulkGet.answer($0) },
             route("POST", "/_revs_diff") { try await BulkRoutes.revisionsDifference($0) },
             route("POST", "/_missing_revs") { try await BulkRoutes.missingRevisions($0) },

@@ -4,6 +4,13 @@ enum CouchLimits {
     /// `couchdb_request_bytes`: the JSON body of one request; HTTP 413. Drawn from `limits.memory`. Clients send batches of a hundred or
     /// more documents with attachments in them.
     static let requestBytes = 64 << 20
+    /// `couchdb_list_bytes`: the JSON body of a request that asks: lists of ids, keys and revisions; HTTP 413. It is read as a tree of values,
+    /// which draws on `limits.memory` and has half of it at most: some 100,000 ids.
+    static let listBytes = 4 << 20
+    /// `couchdb_documents`: of one `_bulk_docs`; HTTP 413. CouchDB's.
+    static let documents = 10_000
+    /// `couchdb_member_values`: JSON values in a document's `_attachments` and in its `_revisions`, which are read as trees of values; HTTP 413.
+    static let memberValues = 20_000
     /// `couchdb_login_bytes`: a name and a password.
     static let loginBytes = 16 << 10
     /// Bytes of documents that are read for an answer at once.
@@ -43,7 +50,7 @@ enum CouchLimits {
     /// Ids in order that are held at once, twice as many meanwhile.
     static let idsAtOnce = 10_000
     /// `couchdb_find_bytes`: the body of a query or of an index's definition. It is read as a tree of values, which may be
-    /// forty times as large.
+    /// sixty times as large.
     static let findBytes = 256 << 10
     /// Documents that a query asks for, unless it says otherwise. CouchDB's.
     static let findLimit = 25

@@ -24,6 +24,16 @@ extension Attack {
             for _ in 0..<8 { sent.flows.append(try await probe.pour(Array((head + body).utf8))) }
             return sent
         },
+        Attack(
+            testDescription: "_all_docs for 150,000 keys, on each of 24 connections", bounds: Bounds(milliseconds: 30_000, memory: 120 << 20)
+        ) {
+            let body = "{\"keys\":[\(Array(repeating: "1", count: 150_000).joined(separator: ","))]}"
+            let head = "POST /main/_all_docs HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+            let probe = try Door.listener.probe($0)
+            var sent = Sent(requests: 24)
+            for _ in 0..<24 { sent.flows.append(try await probe.pour(Array((head + body).utf8))) }
+            return sent
+        },
         Attack(testDescription: "200 feeds with the shortest heartbeat", bounds: Bounds(memory: 40 << 20)) {
             try await get($0, "/main/_changes?feed=continuous&since=now&heartbeat=1", connections: 200)
         },

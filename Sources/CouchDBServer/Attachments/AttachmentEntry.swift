@@ -43,8 +43,7 @@ struct AttachmentEntry: Sendable {
     /// Of a revision: those of its `_attachments`, and its inline blobs under the names that Couchbase's servers give them.
     static func all(of found: FoundRevision) -> [AttachmentEntry] {
         let parts = JSONParts(checked: mirrored(found))
-        let value = parts.members(of: parts.root).last { $0.key == "_attachments" }?.value
-        return all(value.flatMap { parts.value($0) })
+        return all(parts.member("_attachments", of: parts.root).flatMap { parts.value($0) })
     }
 
     /// The body, with entries for inline blobs.

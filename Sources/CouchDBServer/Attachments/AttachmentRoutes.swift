@@ -100,11 +100,11 @@ enum AttachmentRoutes {
         let base = found.flatMap { $0.isDeleted ? nil : $0 }
         let parts = JSONParts(checked: base?.body ?? Array("{}".utf8))
         let members = parts.members(of: parts.root)
-        var entries = AttachmentEntry.all(members.last { $0.key == "_attachments" }.flatMap { parts.value($0.value) })
+        var entries = AttachmentEntry.all(parts.member("_attachments", of: parts.root).flatMap { parts.value($0) })
         guard body(&entries, (parent?.generation ?? 0) + 1) else { throw CouchError.missing("Document is missing attachment") }
         var text = JSONText()
         text.raw("{")
-        text.list(members.filter { $0.key != "_attachments" }) { text, member in
+        text.list(members.lazy.filter { $0.key != "_attachments" }) { text, member in
             text.string(member.key)
             text.raw(":")
             text.append(parts.bytes[member.value])

@@ -5,6 +5,8 @@ import HTTPServer
 /// The parameters of a request's query, of which CouchDB writes many as JSON.
 struct CouchQuery: Sendable {
     let pairs: [(key: String, value: String)]
+    /// Parameters of a body, which come before those of the query.
+    private var body = JSONObject()
 
     /// - Throws: ``HTTPError`` 400.
     init(_ query: String?) throws(HTTPError) {
@@ -21,11 +23,13 @@ struct CouchQuery: Sendable {
 
     init(pairs: [(key: String, value: String)]) { self.pairs = pairs }
 
+    init(body: JSONObject, over query: CouchQuery) { (pairs, self.body) = (query.pairs, body) }
+
     private static func decode(_ text: Substring.UTF8View) -> String? {
         PercentEncoding.decode(text.map { $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 })
     }
 
-    func text(_ key: String) -> String? { pairs.first { $0.key.utf8.elementsEqual(key.utf8) }?.value }
+    func text(_ key: String) -> String? { body[key]?.text ?? pairs.first { $0.key.utf8.elementsEqual(key.utf8) }?.value }
 
     func flag(_ key: String, default other: Bool = false) throws(HTTPError) -> Bool {
         switch text(key) {
@@ -44,6 +48,7 @@ struct CouchQuery: Sendable {
     }
 
     func json(_ key: String) throws(HTTPError) -> JSONValue? {
+        if let value = body[key] { return value }
         guard let text = text(key) else { return nil }
         do { return try JSONValue(parsing: text) } catch { throw CouchError.badRequest("invalid UTF-8 JSON in \(key): \(error)") }
     }

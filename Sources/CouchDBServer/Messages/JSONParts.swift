@@ -1,4 +1,5 @@
 import Documents
+import HTTPServer
 
 /// Finds the members of an object and the elements of an array by their bytes, so that a request of thousands of documents is never held
 /// as a tree of values. For text that was checked to be JSON.
@@ -20,38 +21,75 @@ struct JSONParts {
     /// From the store, or checked as part of another text.
     init(checked bytes: [UInt8]) { self.bytes = bytes }
 
-    var root: Range<Int> { skipSpace(bytes.startIndex)..<bytes.endIndex }
+    /// Without the space before and behind it.
+    var root: Range<Int> {
+        let start = skipSpace(bytes.startIndex)
+        var end = bytes.endIndex
+        while end > start, bytes[end - 1] <= 0x20 { end -= 1 }
+        return start..<end
+    }
 
     func isObject(_ range: Range<Int>) -> Bool { first(range) == UInt8(ascii: "{") }
     func isArray(_ range: Range<Int>) -> Bool { first(range) == UInt8(ascii: "[") }
 
-    /// Of an object; keys unescaped.
-    func members(of range: Range<Int>) -> [(key: String, value: Range<Int>)] {
-        guard isObject(range) else { return [] }
-        var found: [(key: String, value: Range<Int>)] = []
-        var at = skipSpace(range.lowerBound + 1)
-        while at < range.upperBound, bytes[at] != UInt8(ascii: "}") {
-            let keyEnd = end(of: at)
-            let key = string(at..<keyEnd) ?? ""
-            let start = skipSpace(skipSpace(keyEnd) + 1)
-            let stop = end(of: start)
-            found.append((key, start..<stop))
-            at = next(stop)
+    /// The members of an object, one after the other: a list of them could be many times as large as their text.
+    struct Members: Sequence, IteratorProtocol {
+        fileprivate let parts: JSONParts
+        fileprivate var at: Int
+        fileprivate let end: Int
+
+        mutating func next() -> (key: String, value: Range<Int>)? {
+            guard at < end, parts.bytes[at] != UInt8(ascii: "}") else { return nil }
+            let keyEnd = parts.end(of: at)
+            let key = parts.string(at..<keyEnd) ?? ""
+            let start = parts.skipSpace(parts.skipSpace(keyEnd) + 1)
+            let stop = parts.end(of: start)
+            at = parts.next(stop)
+            return (key, start..<stop)
         }
+    }
+
+    /// Of an object; keys unescaped.
+    func members(of range: Range<Int>) -> Members {
+        Members(parts: self, at: isObject(range) ? skipSpace(range.lowerBound + 1) : range.upperBound, end: range.upperBound)
+    }
+
+    /// A member of an object by its key; of equal keys the last.
+    func member(_ key: String, of range: Range<Int>) -> Range<Int>? {
+        var found: Range<Int>?
+        for member in members(of: range) where member.key.utf8.elementsEqual(key.utf8) { found = member.value }
         return found
     }
 
-    /// Of an array.
-    func elements(of range: Range<Int>) -> [Range<Int>] {
+    /// Of an array; nil where there are more than so many.
+    func elements(of range: Range<Int>, atMost limit: Int = .max) -> [Range<Int>]? {
         guard isArray(range) else { return [] }
         var found: [Range<Int>] = []
         var at = skipSpace(range.lowerBound + 1)
         while at < range.upperBound, bytes[at] != UInt8(ascii: "]") {
+            guard found.count < limit else { return nil }
             let stop = end(of: at)
             found.append(at..<stop)
             at = next(stop)
         }
         return found
+    }
+
+    /// `true` or `false`; nil for anything else.
+    func flag(_ range: Range<Int>) -> Bool? {
+        bytes[range].elementsEqual("true".utf8) ? true : bytes[range].elementsEqual("false".utf8) ? false : nil
+    }
+
+    func isNull(_ range: Range<Int>) -> Bool { bytes[range].elementsEqual("null".utf8) }
+
+    /// A part of a request that is read as a tree of values, which is many times as large as its text.
+    ///
+    /// - Throws: ``HTTPError`` 413 where it has more values than `couchdb_member_values`.
+    func value(_ range: Range<Int>, of member: String) throws(HTTPError) -> JSONValue? {
+        guard JSONTreeSize.values(in: bytes[range]) <= CouchLimits.memberValues else {
+            throw HTTPError(413, "\(member) has more values than couchdb_member_values (\(CouchLimits.memberValues)) allows", error: "document_too_large")
+        }
+        return value(range)
     }
 
     func value(_ range: Range<Int>) -> JSONValue? { try? JSONValue(stored: Array(bytes[range])) }

@@ -64,7 +64,7 @@ struct AllDocuments: Sendable {
 
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
         var query = call.query
-        if call.request.method == "POST" { query = try CouchQuery(body: try await call.jsonObject(), over: query) }
+        if call.request.method == "POST" { query = CouchQuery(body: try await call.jsonObject(), over: query) }
         let asked = try Self(call, query)
         try await DocumentReading(call: call).prepare()
         return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in
@@ -82,7 +82,7 @@ struct AllDocuments: Sendable {
         var asked: [Self] = []
         for item in list {
             guard let object = item.asObject else { throw CouchError.badRequest("a query must be a JSON object") }
-            asked.append(try Self(call, try CouchQuery(body: object, over: CouchQuery(pairs: []))))
+            asked.append(try Self(call, CouchQuery(body: object, over: CouchQuery(pairs: []))))
         }
         try await DocumentReading(call: call).prepare()
         let all = asked
@@ -294,12 +294,5 @@ struct AllDocuments: Sendable {
             }
             return (rows, changes.last?.sequence)
         }
-    }
-}
-
-extension CouchQuery {
-    /// Parameters in a body, as JSON, before those of the query.
-    init(body: JSONObject, over query: CouchQuery) throws(HTTPError) {
-        self.init(pairs: body.members.map { ($0.key, $0.value.text) } + query.pairs)
     }
 }

@@ -16,9 +16,12 @@ enum BulkRoutes {
             switch key {
             case "docs":
                 guard parts.isArray(value) else { throw CouchError.badRequest("`docs` parameter must be an array.") }
-                documents = parts.elements(of: value)
+                documents = parts.elements(of: value, atMost: CouchLimits.documents)
+                guard documents != nil else {
+                    throw HTTPError(413, "the request has more documents than couchdb_documents (\(CouchLimits.documents)) allows: send them in several")
+                }
             case "new_edits":
-                guard let flag = parts.value(value)?.asBool else { throw CouchError.badRequest("`new_edits` parameter must be a boolean.") }
+                guard let flag = parts.flag(value) else { throw CouchError.badRequest("`new_edits` parameter must be a boolean.") }
                 isEdit = flag
             default: continue
             }

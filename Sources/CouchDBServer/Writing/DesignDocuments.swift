@@ -87,7 +87,7 @@ struct DesignDocuments: Sendable {
         let parts = JSONParts(checked: stored.json)
         var text = JSONText()
         text.raw("{")
-        text.list(parts.members(of: parts.root).filter { withRevisions || $0.key != "_revisions" }) { text, member in
+        text.list(parts.members(of: parts.root).lazy.filter { withRevisions || $0.key != "_revisions" }) { text, member in
             text.string(member.key)
             text.raw(":")
             text.append(stored.json[member.value])

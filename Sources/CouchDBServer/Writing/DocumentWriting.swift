@@ -104,7 +104,7 @@ struct DocumentWriting: Sendable {
         } catch let error as HTTPError {
             // What concerns all of them is no matter of one document.
             if error.status == 503 || error.status == 507 { throw error }
-            let id = parts.members(of: range).last { $0.key == "_id" }.flatMap { parts.value($0.value)?.asString }
+            let id = parts.member("_id", of: range).flatMap { parts.string($0) }
             return .done(Result(id: id, error: error))
         }
     }

@@ -40,19 +40,19 @@ struct IncomingDocument: Sendable {
     }
 
     private mutating func take(_ key: String, _ range: Range<Int>, _ parts: JSONParts) throws(HTTPError) {
-        let value = parts.value(range)
         switch key {
         case "_id":
-            guard let text = value?.asString else { throw CouchError.illegalID("Document id must be a string") }
+            guard let text = parts.string(range) else { throw CouchError.illegalID("Document id must be a string") }
             id = text
         case "_rev":
-            if value?.isNull == true { return }
-            guard let text = value?.asString else { throw CouchError.badRequest("Invalid rev format") }
+            if parts.isNull(range) { return }
+            guard let text = parts.string(range) else { throw CouchError.badRequest("Invalid rev format") }
             if !text.utf8.isEmpty { revision = try RevisionID(couch: text) }
         case "_deleted":
-            guard let flag = value?.asBool else { throw Self.invalid("Bad special document member: _deleted must be true or false") }
+            guard let flag = parts.flag(range) else { throw Self.invalid("Bad special document member: _deleted must be true or false") }
             isDeleted = flag
         case "_revisions":
+            let value = try parts.value(range, of: key)
             guard let start = value?["start"]?.asUInt64, let ids = value?["ids"]?.asArray else {
                 throw Self.invalid("_revisions must have start and ids")
             }
@@ -62,7 +62,7 @@ struct IncomingDocument: Sendable {
                 history.append(try RevisionID(couch: "\(start - UInt64(index))-\(digest)"))
             }
         case "_attachments":
-            guard let object = value?.asObject else { throw Self.invalid("_attachments must be an object") }
+            guard let object = try parts.value(range, of: key)?.asObject else { throw Self.invalid("_attachments must be an object") }
             attachments = object.isEmpty ? Optional.none : .some(object)
         case _ where Self.ignored.contains(key): return
         default: throw Self.invalid("Bad special document member: \(key)")

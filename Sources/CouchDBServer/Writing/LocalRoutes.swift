@@ -36,21 +36,17 @@ enum LocalRoutes {
         body.raw("{")
         var token: String?
         var isDeletion = false
-        let kept = parts.members(of: parts.root).filter { member in
+        for member in parts.members(of: parts.root) {
             switch member.key {
-            case "_rev":
-                token = parts.string(member.value)
-                return false
-            case "_deleted":
-                isDeletion = parts.value(member.value)?.asBool ?? false
-                return false
-            default: return member.key.utf8.first != UInt8(ascii: "_")
+            case "_rev": token = parts.string(member.value)
+            case "_deleted": isDeletion = parts.flag(member.value) ?? false
+            case _ where member.key.utf8.first == UInt8(ascii: "_"): continue
+            default:
+                if body.bytes.count > 1 { body.raw(",") }
+                body.string(member.key)
+                body.raw(":")
+                body.append(parts.bytes[member.value])
             }
-        }
-        body.list(kept) { text, member in
-            text.string(member.key)
-            text.raw(":")
-            text.append(parts.bytes[member.value])
         }
         body.raw("}")
         let revision = try await set(call, id, token, isDeletion ? [] : body.bytes)

@@ -26,14 +26,17 @@ final class BodyPipe: Sendable {
     private let keepBytes: @Sendable (Int) throws(HTTPError) -> Void
     /// Nothing of the body is waited for any more.
     let isCollected: @Sendable () -> Void
+    /// What was kept of the body is not held any more.
+    let giveBack: @Sendable () -> Void
 
     init(
         demand: @escaping @Sendable (Demand) -> Void, keepBytes: @escaping @Sendable (Int) throws(HTTPError) -> Void,
-        isCollected: @escaping @Sendable () -> Void
+        isCollected: @escaping @Sendable () -> Void, giveBack: @escaping @Sendable () -> Void = {}
     ) {
         self.demand = demand
         self.keepBytes = keepBytes
         self.isCollected = isCollected
+        self.giveBack = giveBack
     }
 
     func keep(_ count: Int) throws(HTTPError) { try keepBytes(count) }

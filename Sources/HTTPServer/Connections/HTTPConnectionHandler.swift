@@ -160,7 +160,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         return BodyPipe(
             demand: { demand in eventLoop.execute { exchange.value.handler?.bodyIsWanted(demand, of: exchange.value) } },
             keepBytes: { (count) throws(HTTPError) in try core.takeBodyBytes(count, for: entry) },
-            isCollected: { core.table.bodyIsCollected(entry) })
+            isCollected: { core.table.bodyIsCollected(entry) }, giveBack: { core.table.giveBackBodyBytes(of: entry) })
     }
 
     private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {

@@ -51,6 +51,9 @@ public struct RequestBody: AsyncSequence, Sendable {
         return body
     }
 
+    /// Nobody holds what was collected any more: its memory is free for others before the response is sent.
+    package func giveBack() { pipe?.giveBack() }
+
     private func keep(_ piece: ByteBuffer, _ pipe: BodyPipe, _ body: inout ByteBuffer) throws(HTTPError) {
         guard body.readableBytes + piece.readableBytes <= limit.value else { throw limit.tooLarge }
         try pipe.keep(piece.readableBytes)

@@ -10,6 +10,9 @@ extension Explanation {
         Explanation("max_body_bytes", "A document is larger than 20 MiB.", "Store what is large as a blob: nightjar blob put."),
         Explanation("body_bytes", "The body of a request to the admin API is too large.", "Send less at once, or use nightjar import, which has no limit."),
         Explanation("couchdb_request_bytes", "A request of CouchDB's API is too large.", "Send fewer documents in one _bulk_docs."),
+        Explanation("couchdb_list_bytes", "A list of ids, keys or revisions in a request of CouchDB's API is larger than 4 MiB.", "Ask for fewer at once."),
+        Explanation("couchdb_documents", "A _bulk_docs has more than 10,000 documents.", "Send them in several requests."),
+        Explanation("couchdb_member_values", "A document's _attachments or _revisions have more than 20,000 values.", "Send fewer attachments, or less history."),
         Explanation("couchdb_find_bytes", "A query of CouchDB's API is larger than 256 KiB.", "Ask with a shorter selector, or for fewer keys at once."),
         Explanation(
             "selector_steps", "A selector takes more than 4,000,000 steps for one document: a long list times many conditions.",

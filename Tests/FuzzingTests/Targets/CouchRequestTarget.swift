@@ -44,6 +44,7 @@ extension FuzzTarget {
         try hold((value != nil) == (parts != nil), "the checked text and the value disagree on what is JSON")
         guard let value, let parts else { return }
         try agree(parts, parts.root, value, depth: 0)
+        try hold(JSONTreeSize.values(in: bytes[...]) >= count(value), "more values than memory is asked for")
         guard let document = try? IncomingDocument(parts, parts.root) else { return }
         guard let object = try? JSONValue(parsing: document.body).asObject else { throw FuzzFinding(description: "the body of a document is no object") }
         let own = (value.asObject?.members ?? []).filter { $0.key.utf8.first != UInt8(ascii: "_") }
@@ -60,14 +61,19 @@ extension FuzzTarget {
     private static func agree(_ parts: JSONParts, _ range: Range<Int>, _ value: JSONValue, depth: Int) throws {
         try hold(parts.isObject(range) == (value.asObject != nil) && parts.isArray(range) == (value.asArray != nil), "another kind of value")
         try hold(parts.string(range) == value.asString, "another text")
+        try hold(parts.flag(range) == value.asBool && parts.isNull(range) == value.isNull, "another scalar")
         if let found = parts.value(range) { try hold(found == value, "another value") } else { throw FuzzFinding(description: "a part that is no JSON") }
         guard depth < 20 else { return }
         let members = parts.members(of: range)
         try hold(members.map(\.key) == (value.asObject?.members ?? []).map(\.key), "other keys")
         for (member, expected) in zip(members, value.asObject?.members ?? []) { try agree(parts, member.value, expected.value, depth: depth + 1) }
-        let elements = parts.elements(of: range)
+        let elements = parts.elements(of: range) ?? []
         try hold(elements.count == (value.asArray ?? []).count, "other elements")
         for (element, expected) in zip(elements, value.asArray ?? []) { try agree(parts, element, expected, depth: depth + 1) }
+    }
+
+    private static func count(_ value: JSONValue) -> Int {
+        1 + (value.asArray ?? value.asObject?.members.map(\.value) ?? []).reduce(0) { $0 + count($1) }
     }
 
     // MARK: - Multipart

@@ -36,7 +36,7 @@ private struct FuzzedListener {
     struct Outcome {
         var bytes: [UInt8]
         var seen: [String]
-        /// A body that nobody wants is read or not, as far as it has come.
+        /// What is wrong with a body that nobody wants is seen or not, as far as it has come when its request is answered.
         var dependsOnCuts: Bool
     }
 
@@ -102,6 +102,8 @@ private struct FuzzedListener {
     }
 
     private static func respond(_ request: HTTPRequest, _ log: Log) async throws -> HTTPResponse {
+        var isRead = request.body.isEmpty
+        defer { if !isRead { log.lines.withLock { $0.ignored = true } } }
         let components = try RequestTarget.components(request.path)
         let key = try request.queryValue("key")
         let user = request.basicCredentials
@@ -119,16 +121,16 @@ private struct FuzzedListener {
             }
         }
         switch components.first {
-        case "ignore":
-            log.lines.withLock { $0.ignored = true }
-            return .json("{}")
+        case "ignore": return .json("{}")
         case "pieces":
+            isRead = true
             var count = 0
             for try await piece in request.body { count += piece.readableBytes }
             let total = count
             return .stream { writer in try await writer.write(ByteBuffer(string: "\(total)")) }
         case "fail": throw FuzzFinding(description: "a route that fails")
         default:
+            isRead = true
             let body = try await request.body.collect()
             return .json("{\"bytes\":\(body.readableBytes)}", headers: ["X-Method": "m"])
         }

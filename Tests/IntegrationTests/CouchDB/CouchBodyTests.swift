@@ -64,9 +64,9 @@ struct CouchBodyTests {
         let listener = HTTPProbe.tcp(port: try agent.port("edge"))
         let admin = HTTPProbe.tcp(port: try agent.port("admin"))
         for (probe, request, limit) in [
-            (listener, "POST /main/_bulk_docs", "couchdb_request_bytes"), (listener, "POST /main/_bulk_get", "couchdb_request_bytes"),
-            (listener, "POST /main/_revs_diff", "couchdb_request_bytes"), (listener, "POST /main/_changes", "couchdb_request_bytes"), (listener, "POST /main", "couchdb_request_bytes"),
-            (listener, "POST /main/_purge", "couchdb_request_bytes"), (listener, "PUT /main/long", "couchdb_request_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
+            (listener, "POST /main/_bulk_docs", "couchdb_request_bytes"), (listener, "POST /main/_bulk_get", "couchdb_list_bytes"),
+            (listener, "POST /main/_revs_diff", "couchdb_list_bytes"), (listener, "POST /main/_changes", "couchdb_list_bytes"), (listener, "POST /main", "couchdb_request_bytes"),
+            (listener, "POST /main/_purge", "couchdb_list_bytes"), (listener, "POST /main/_all_docs", "couchdb_list_bytes"), (listener, "POST /main/_find", "couchdb_find_bytes"), (listener, "PUT /main/long", "couchdb_request_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
             (listener, "PUT /main/_design/long", "couchdb_request_bytes"), (listener, "PUT /main/long/f", "max_blob_bytes"), (listener, "POST /main/_session", "max_session_request"),
             (listener, "POST /_session", "couchdb_login_bytes"), (admin, "PUT /api/databases/main/documents/long", "max_body_bytes"), (admin, "POST /api/databases/main/blobs", "max_blob_bytes"),
             (agent.admin, "POST /api/databases/main/blobs", "max_blob_bytes"), (admin, "POST /api/reload", "body_bytes"),
@@ -78,6 +78,61 @@ struct CouchBodyTests {
         // In chunks without end, as soon as the limit is passed.
         let chunks = "POST /_session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5000\r\n\(String(repeating: "x", count: 0x5000))\r\n5000\r\n"
         #expect(try HTTPProbe.parse(try await listener.raw(Array(chunks.utf8))).status == 413)
+    }
+
+    @Test("what a request asks for is bounded by what it takes in memory, and lists that clients send are served")
+    func lists() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        func list(_ item: String, _ count: Int) -> String { "[" + Array(repeating: item, count: count).joined(separator: ",") + "]" }
+        // 400 KB that would be 25 MB or more as values.
+        for (target, body) in [
+            ("_all_docs", "{\"keys\":\(list("1", 400_000))}"), ("_all_docs/queries", "{\"queries\":\(list("[]", 300_000))}"),
+            ("_bulk_get", "{\"docs\":\(list("{}", 300_000))}"), ("_changes?filter=_doc_ids", "{\"doc_ids\":\(list("[[]]", 200_000))}"),
+            ("_revs_diff", "{\"a\":\(list("0", 400_000))}"), ("_purge", "{\"a\":\(list("null", 400_000))}"),
+        ] {
+            let answer = try await couch.send("POST", "/main/\(target)", body)
+            #expect(answer.status == 413 && answer.text.contains("limits.memory"), "\(target): \(answer.status) \(answer.text.prefix(300))")
+        }
+        let keys = (0..<50_000).map { "\"0123456789abcdef0123456789ab\($0)\"" }.joined(separator: ",")
+        #expect(try await couch.ok("POST", "/main/_all_docs?skip=49999", "{\"keys\":[\(keys)]}")["rows"]?.asArray?.count == 1)
+        let asked = (0..<10_000).map { "\"0123456789abcdef0123456789ab\($0)\":[\"1-0123456789abcdef0123456789abcdef\"]" }.joined(separator: ",")
+        #expect(try await couch.ok("POST", "/main/_revs_diff", "{\(asked)}").asObject?.count == 10_000)
+    }
+
+    @Test("what a request brings is bounded in number")
+    func numbers() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        func docs(_ count: Int) -> String { "{\"docs\":[" + Array(repeating: "7", count: count).joined(separator: ",") + "]}" }
+        let many = try await couch.send("POST", "/main/_bulk_docs", docs(10_001))
+        #expect(many.status == 413 && many.text.contains("couchdb_documents"), "\(many)")
+        #expect(try await couch.ok("POST", "/main/_bulk_docs", docs(10_000), status: 201).asArray?.count == 10_000)
+        let ids = Array(repeating: "\"a\"", count: 30_000).joined(separator: ",")
+        let entries = (0..<5_000).map { "\"\($0)\":{\"stub\":true,\"revpos\":1,\"length\":0,\"digest\":\"\"}" }.joined(separator: ",")
+        for member in ["\"_revisions\":{\"start\":30000,\"ids\":[\(ids)]}", "\"_attachments\":{\(entries)}"] {
+            let answer = try await couch.send("PUT", "/main/wide", "{\(member)}")
+            #expect(answer.status == 413 && answer.text.contains("couchdb_member_values"), "\(answer)")
+        }
+        // What is no special member is a document's own.
+        #expect(try await couch.send("PUT", "/main/wide", "{\"ids\":[\(ids)]}").status == 201)
+    }
+
+    @Test("feeds do not hold the text of their requests")
+    func feeds() async throws {
+        let probe = HTTPProbe.tcp(port: try sharedAgent().port("edge"))
+        let body = "{\"doc_ids\":[\"a\"]}" + String(repeating: " ", count: 4_000_000)
+        let head = "POST /main/_changes?feed=continuous&filter=_doc_ids&heartbeat=1000 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        // 80 MB, of which limits.memory would hold 64 MiB.
+        var feeds: [Outflow] = []
+        for _ in 0..<20 {
+            let feed = try await probe.pour(Array("\(head)Content-Length: \(body.utf8.count)\r\n\r\n\(body)".utf8))
+            try await eventually("the feed's request is taken") { feed.isAtRest }
+            feeds.append(feed)
+        }
+        let couch = try CouchHTTP(sharedAgent())
+        let end = try await couch.send("POST", "/main/_changes?feed=continuous&filter=_doc_ids&timeout=200", body)
+        #expect(end.status == 200 && end.text.hasPrefix("{\"last_seq\":"), "\(end)")
+        #expect(try await couch.send("PUT", "/main/beside-feeds", "{\"text\":\"\(String(repeating: "x", count: 5_000_000))\"}").status == 201)
+        withExtendedLifetime(feeds) {}
     }
 
     @Test("rows of _bulk_docs that failed name the document that they are about")
