@@ -63,7 +63,7 @@ struct ListenerSteeringTests {
     func missingInterface() async throws {
         let folder = try TemporaryFolder()
         let agent = try await AgentProcess.start(
-            Configuration.hub().replacing("interface: 127.0.0.1", with: "interface: nosuch0"), in: folder)
+            Configuration.hub(listener: "authenticator: none").replacing("interface: 127.0.0.1", with: "interface: nosuch0"), in: folder)
         #expect(try await agent.listener("edge")["error"]?["code"]?.asInt64 == 27)
         #expect(try await agent.command("listener", "edge", "stop").status == 0)
         #expect(try await agent.admin.get("/health").status == 200)
