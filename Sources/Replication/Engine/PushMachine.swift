@@ -383,7 +383,7 @@ struct PushMachine {
             // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
             if !error.isTransient { report(document, error, &actions) }
             ledger.finish(id)
-        } else if error.domain == .http, error.code == 409 {
+        } else if error.isConflict {
             lose(document, to: nil, &actions)
         } else if error.domain == .http, error.code == 403, !document.wasForbidden {
             document.wasForbidden = true
