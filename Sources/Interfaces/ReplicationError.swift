@@ -70,6 +70,9 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         }
     }
 
+    /// The peer holds a revision that the document's own does not descend from: HTTP/409, and LiteCore/8 of a Couchbase Lite that listens.
+    public var isConflict: Bool { (domain == .http && code == 409) || (domain == .litecore && code == 8) }
+
     /// The network may come back by itself; a continuous replicator waits for it.
     public var isNetworkDependent: Bool {
         domain == .network && [1, 2, 3, 20, 21, 22, 23, 24, 25, 26, 27].contains(code)

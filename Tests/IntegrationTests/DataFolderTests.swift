@@ -63,21 +63,6 @@ struct DataFolderTests {
         #expect(try await next.stop().status == 0)
     }
 
-    @Test("a port in use is refused by its number; the other agent goes on")
-    func portInUse() async throws {
-        let first = try await AgentProcess.start(Configuration.hub())
-        let port = try first.port("edge")
-        let bystander = try await Bystander(first)
-        let folder = try TemporaryFolder()
-        let refused = try await refusedStart(Configuration.hub(port: port), in: folder)
-        #expect(refused.status == 1, "\(refused)")
-        #expect(refused.errors.contains("\(port)"), "\(refused)")
-        #expect(refused.errors.contains("edge"), "\(refused)")
-        #expect(refused.errors.contains("in use"), "\(refused)")
-        try await bystander.leave()
-        #expect(try await first.stop().status == 0)
-    }
-
     @Test("a data folder that cannot be one")
     func noFolder() async throws {
         let folder = try TemporaryFolder()

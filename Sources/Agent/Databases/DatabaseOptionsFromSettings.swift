@@ -19,5 +19,7 @@ extension DatabaseOptions {
         conflictHistory = settings.history.conflicts
         unusualKeys = settings.unusualKeys
         deltaBases = DeltaBaseBounds(settings.deltaSync)
+        // Below that size a delta saves nothing, but whoever merges has to know what both sides had.
+        if settings.conflictResolver != nil { deltaBases?.minBodyBytes = 0 }
     }
 }

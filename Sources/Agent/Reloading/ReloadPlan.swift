@@ -28,8 +28,11 @@ struct ReloadPlan {
         if !change.pluginLimits.isEmpty { waiting.append("plugin_limits") }
         waitingForStart = waiting
         self.new = new
+        // Which replaced bodies a database keeps depends on whether anybody resolves its conflicts.
+        func isResolved(_ name: String, _ settings: AgentSettings) -> Bool { settings.database(named: name)?.conflictResolver != nil }
         closedDatabases = Set(
             change.databases.removed
+                + change.databases.changed.map(\.name).filter { isResolved($0, old) != isResolved($0, wanted) }
                 + change.databases.changed.filter { !Set($0.keys).isSubset(of: ["collections", "conflict_resolver", "validate"]) }.map(\.name))
         touchedResolvers = closedDatabases.union(change.databases.changed.filter { $0.keys.contains("conflict_resolver") }.map(\.name))
         let touchedDatabases = Set(change.databases.removed + change.databases.changed.map(\.name))

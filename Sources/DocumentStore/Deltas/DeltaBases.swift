@@ -6,7 +6,7 @@ public struct DeltaBaseBounds: Sendable, Equatable {
     public var maxAgeSeconds = StoreLimits.deltaBaseSeconds
     /// All bodies of a database together.
     public var maxBytes = StoreLimits.deltaBaseBytes
-    /// A smaller body is not worth a delta.
+    /// A smaller body is not worth a delta. 0 keeps all, for those who merge.
     public var minBodyBytes = StoreLimits.minDeltaBaseBytes
 
     public init() {}

@@ -99,10 +99,7 @@ struct PushMachine {
         case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
-        case .retryIsDue:
-            retry.elapsed()
-            tryAgain()
-            askAgainAboutHeld()
+        case .retryIsDue: retryElapsed()
         }
         advance(&actions)
     }
@@ -389,7 +386,7 @@ struct PushMachine {
             // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
             if !error.isTransient { report(document, error, &actions) }
             ledger.finish(id)
-        } else if error.domain == .http, error.code == 409 {
+        } else if error.isConflict {
             lose(document, to: nil, &actions)
         } else if error.domain == .http, error.code == 403, !document.wasForbidden {
             document.wasForbidden = true

@@ -82,6 +82,12 @@ extension PushMachine {
         if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
     }
 
+    mutating func retryElapsed() {
+        retry.elapsed()
+        tryAgain()
+        askAgainAboutHeld()
+    }
+
     mutating func tryAgain() {
         barrier.isUp = false
         ledger.wakeDeferred()

@@ -22,18 +22,17 @@ struct ClientPipeline: Sendable {
     /// Resolves, connects, and asks the proxy if there is one.
     func connect() async throws -> Opened {
         let eventLoop = client.group.next()
-        let promise = eventLoop.makePromise(of: Opened.self)
         var bootstrap = ClientBootstrap(group: eventLoop).connectTimeout(client.connectTime)
         if case .tcp(let host, _) = client.target {
             let local = try client.networkInterface.map { try InterfaceBinding.localAddress(of: $0, toReach: client.proxy?.host ?? host) }
             bootstrap = bootstrap.resolver(SystemResolver(eventLoop: eventLoop, family: local?.protocol))
             if let local { bootstrap = bootstrap.bind(to: local) }
         }
-        bootstrap = bootstrap
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try begin(channel, promise) }
-                    .flatMap { InterfaceBinding.bind(channel, to: client.networkInterface) }
-            }
+        let promise = eventLoop.makePromise(of: Opened.self)
+        bootstrap = bootstrap.channelInitializer { channel in
+            channel.eventLoop.makeCompletedFuture { try begin(channel, promise) }
+                .flatMap { InterfaceBinding.bind(channel, to: client.networkInterface) }
+        }
         let connecting: EventLoopFuture<any Channel> =
             switch client.target {
             case .unix(let path): bootstrap.connect(unixDomainSocketPath: path)

@@ -233,6 +233,16 @@ import Testing
         #expect(push.machine.isFinished && push.counts.failed == 0)
     }
 
+    /// The peer took the proposal, and was written to before the revision came. Couchbase Lite as a listener says so in numbers of its own.
+    @Test(arguments: [http(409), ReplicationError(domain: .litecore, code: 8, message: "rev: conflict")])
+    func aConflictThatShowsWhenTheRevisionArrivesWaitsForThePullToo(_ error: ReplicationError) {
+        var push = sent(pulls: true)
+        #expect(push.on(.refused(doc("a"), error)) == [])
+        #expect(push.machine.ledger.waiting == 1 && push.machine.ledger.completedThrough == 0)
+        push.on(.pulled([(doc("a"), rev("2-x"))]))
+        #expect(push.machine.ledger.waiting == 0 && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0 && push.isClean)
+    }
+
     @Test func aConflictThatThePullDoesNotBringIsOfferedOnceMoreThenFailsAndIsTriedLater() {
         var (push, list) = offered(pulls: true)
         push.on(.answered(list, [.conflict(current: rev("2-x"))]))
