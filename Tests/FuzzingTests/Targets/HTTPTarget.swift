@@ -20,6 +20,8 @@ extension FuzzTarget {
                 // One byte at a time takes long for long inputs.
                 guard pieces.count < 600 else { continue }
                 let cut = try await FuzzedListener.answers(to: pieces)
+                // The one whose route answered knows; the other may have failed before its route was asked.
+                guard !cut.dependsOnCuts else { continue }
                 try hold(cut.bytes == whole.bytes, "other answers when cut into \(size) bytes:\n\(text(cut.bytes))\ninstead of\n\(text(whole.bytes))")
                 // A route may have been asked or not when the rest of its request turned out to be wrong.
                 let isSame = cut.seen.starts(with: whole.seen) || whole.seen.starts(with: cut.seen)
