@@ -230,7 +230,7 @@ import Testing
             #expect(merged.contains(words), "\(words) is not in \(merged)")
         }
         let deleted = try await run("conflicts", "show", "2").output
-        #expect(deleted.contains("the document is deleted") && !deleted.contains("null\n"), "\(deleted)")
+        #expect(deleted.contains("the document is deleted") && !deleted.contains("\nnull\n"), "\(deleted)")
         let keeper = try folder.write("keep/keep.lua", "return { resolve = function(c) return c.local_doc end }")
         let replay = try await run("conflicts", "replay", "--plugin", keeper, "--json").json
         #expect(replay["different"] == 2 && replay["failed"] == 0)

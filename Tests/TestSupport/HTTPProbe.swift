@@ -30,7 +30,7 @@ public struct HTTPProbe: Sendable {
         var head = "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         for (name, value) in headers { head += "\(name): \(value)\r\n" }
         if let body { head += "Content-Length: \(body.count)\r\n" }
-        return try Self.parse(try await raw(Array((head + "\r\n").utf8) + (body ?? [])))
+        return try Self.parse(try await raw(Array((head + "\r\n").utf8) + (body ?? [])), hasBody: method != "HEAD")
     }
 
     public func get(_ target: String, headers: [(String, String)] = []) async throws -> Answer {
@@ -73,7 +73,9 @@ public struct HTTPProbe: Sendable {
     }
 
     /// Reads one answer.
-    public static func parse(_ bytes: [UInt8]) throws -> Answer {
+    ///
+    /// - Parameter hasBody: false for the answer to HEAD, which says the length of a body that does not come.
+    public static func parse(_ bytes: [UInt8], hasBody: Bool = true) throws -> Answer {
         guard let end = bytes.headEnd else { throw SupportError("no HTTP answer: \(String(decoding: bytes.prefix(500), as: UTF8.self))") }
         var lines = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
         let words = lines.removeFirst().split(separator: " ", maxSplits: 2)
@@ -84,7 +86,7 @@ public struct HTTPProbe: Sendable {
         }
         var answer = Answer(status: status, headers: headers, body: Array(bytes[(end + 4)...]))
         if answer.header("transfer-encoding") == "chunked" { answer.body = try dechunk(answer.body) }
-        if let length = answer.header("content-length").flatMap({ Int($0) }), length != answer.body.count, status != 101 {
+        if let length = answer.header("content-length").flatMap({ Int($0) }), length != answer.body.count, hasBody, status != 101 {
             throw SupportError("the answer was cut: \(answer.body.count) of \(length) bytes")
         }
         return answer
