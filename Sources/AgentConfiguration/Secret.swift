@@ -7,7 +7,7 @@ public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConver
     /// As written, where it refers to a file or a credential: those may change while the agent runs.
     private let reference: Reference?
 
-    private struct Reference: Sendable {
+    private struct Reference: Sendable, Equatable {
         var text: String
         /// What relative paths are relative to.
         var folder: String
@@ -42,5 +42,8 @@ public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConver
 }
 
 extension Secret: Equatable {
-    public static func == (left: Self, right: Self) -> Bool { left.revealed.utf8.elementsEqual(right.revealed.utf8) }
+    /// The same text from another place is another secret: it changes when that place does.
+    public static func == (left: Self, right: Self) -> Bool {
+        left.revealed.utf8.elementsEqual(right.revealed.utf8) && left.reference == right.reference
+    }
 }

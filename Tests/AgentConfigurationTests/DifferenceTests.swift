@@ -35,6 +35,26 @@ struct DifferenceTests {
         #expect(difference.replicators.changed == [.init(name: "hub", keys: ["authenticator"])])
     }
 
+    @Test func aSecretFromAnotherPlaceCountsAlthoughItIsTheSameNow() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("opensesame\n", to: "one.secret")
+        try folder.write("opensesame\n", to: "two.secret")
+        func read(_ password: String) throws -> AgentSettings {
+            try settings(
+                "databases: { main: {} }\nreplicators:\n  - { name: hub, database: main, target: \"ws://h/d\", "
+                    + "authenticator: { username: u, password: \"\(password)\" } }",
+                folder: folder.path, environment: ["P": "opensesame"])
+        }
+        let ways = ["${P}", "${file:one.secret}", "${file:two.secret}"]
+        for (old, before) in ways.enumerated() {
+            for (new, after) in ways.enumerated() {
+                let changed = try read(after).difference(from: try read(before)).replicators.changed
+                #expect(changed == (old == new ? [] : [.init(name: "hub", keys: ["authenticator"])]), "\(before) to \(after)")
+            }
+        }
+        #expect(try read("opensesame").difference(from: try read("${P}")).isEmpty)
+    }
+
     @Test(arguments: [
         ("{ types: [ reading, 3, null ]", "{ types: [ reading, 4, null ]", "push_filter"),
         ("identity: plant-gateway", "identity: { certificate: a, key: b }", "identity"),

@@ -137,6 +137,21 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a plugin that is copied and named at once is known to the reload that follows")
+    func copiedPlugin() async throws {
+        let agent = try await agent(text())
+        for number in 1...8 {
+            // The check that the reload begins with takes its time, in which who watches the folder might find the file by luck.
+            try agent.folder.write("plugins/copied\(number).lua", "return { push_filter = function() return true end }")
+            try agent.folder.write("nightjar.yaml", text(filter: "push_filter: copied\(number)"))
+            let answer = try await agent.admin.post("/api/reload")
+            #expect(answer.status == 200, "\(number): \(answer.text)")
+            #expect(try await agent.plugin("copied\(number)")["used_by"]?.asArray?.count == 1)
+        }
+        #expect(try await agent.admin.get("/health").status == 200)
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("reloads by signal and by request follow each other")
     func queued() async throws {
         let agent = try await agent(text())

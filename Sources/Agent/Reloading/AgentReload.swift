@@ -52,6 +52,8 @@ extension Agent {
             done.append("\(names): at the next start")
         }
         for line in report.advice { log.warning("\(line)") }
+        // A plugin that was copied just before is known to the check, which read the folder, and perhaps not yet to who watches it.
+        _ = await plugins?.reload()
         let prepared = try await prepare(plan)
         do {
             done += try await commit(plan, prepared)
