@@ -3,6 +3,13 @@ extension AgentSettings {
     /// - Parameter plugins: the names of those that the folder holds; nil: not known.
     public func advice(plugins: Set<String>?) -> [ConfigurationProblem] {
         var advice: [ConfigurationProblem] = []
+        if databases.isEmpty, listeners.isEmpty, replicators.isEmpty, !namesDatabases {
+            advice.append(
+                ConfigurationProblem(
+                    file: file ?? "", line: 0, column: 0,
+                    message: "it has no database, no listener and no replicator, as an empty file has: an agent would do nothing with it; "
+                        + "write databases: {} if that is meant"))
+        }
         for replicator in replicators {
             let target = replicator.target
             let name = "replicator \(Quoting.quoted(replicator.name.value))"
@@ -30,6 +37,15 @@ extension AgentSettings {
             }
         }
         return advice
+    }
+
+    /// Why this may not take the place of a configuration with databases: it has none and does not say so; nil: it may.
+    public func lostDatabases(from old: AgentSettings) -> ConfigurationProblem? {
+        guard databases.isEmpty, !old.databases.isEmpty, !namesDatabases else { return nil }
+        return ConfigurationProblem(
+            file: file ?? "", line: 0, column: 0,
+            message: "it names no database, and the configuration in force has \(old.databases.count), which would be closed; "
+                + "if that is meant, write databases: {}")
     }
 }
 

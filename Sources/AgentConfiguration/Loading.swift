@@ -94,6 +94,7 @@ extension AgentSettings {
         }
         settings.check(references: &reading)
         let named = root?.entries?.map(\.key) ?? []
+        settings.namesDatabases = root?.entries?.contains { $0.key == "databases" && $0.value.entries != nil } ?? false
         settings.unread = Set(
             (settings.data.value.isEmpty && named.contains("data") && overrides.data == nil ? ["data"] : [])
                 + (settings.plugins == nil && named.contains("plugins") && overrides.plugins == nil ? ["plugins"] : []))

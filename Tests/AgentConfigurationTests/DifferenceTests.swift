@@ -55,6 +55,20 @@ struct DifferenceTests {
         #expect(try read("opensesame").difference(from: try read("${P}")).isEmpty)
     }
 
+    @Test func aFileThatDoesNotSayItWantsNoDatabaseHasLostThem() throws {
+        let old = try settings("databases: { main: {}, side: {} }")
+        for text in ["", "# nothing\n", "log: { level: info }", "databases:\n", "databases: ~\n"] {
+            let new = try settings(text)
+            let lost = try #require(new.lostDatabases(from: old), "\(text)")
+            #expect(lost.description.hasPrefix("nightjar.yaml: ") && lost.message.contains("has 2"), "\(lost)")
+            #expect(new.advice(plugins: nil).map(\.message).contains { $0.contains("no database, no listener and no replicator") }, "\(text)")
+            #expect(new.lostDatabases(from: new) == nil)
+        }
+        let meant = try settings("databases: {}")
+        #expect(meant.lostDatabases(from: old) == nil && meant.advice(plugins: nil).isEmpty)
+        #expect(try settings("databases: { main: {} }").lostDatabases(from: old) == nil)
+    }
+
     @Test(arguments: [
         ("{ types: [ reading, 3, null ]", "{ types: [ reading, 4, null ]", "push_filter"),
         ("identity: plant-gateway", "identity: { certificate: a, key: b }", "identity"),

@@ -52,6 +52,13 @@ import Testing
         #expect(try await Self.check(text, "--json").json["warnings"]?.asArray?.count == 3)
     }
 
+    @Test func anEmptyFileIsAWarning() async throws {
+        let outcome = try await Self.check("")
+        #expect(outcome.status == 0 && outcome.errors.hasPrefix("warning: "), "\(outcome)")
+        #expect(outcome.errors.contains("nightjar.yaml: it has no database, no listener and no replicator"), "\(outcome)")
+        #expect(try await Self.check("databases: {}\n").errors.isEmpty)
+    }
+
     @Test(arguments: ["data: data\n\tplugins: x\n", "databases:\n  main: {}\n\tother: {}\n"]) func aTabIsNamed(_ text: String) async throws {
         let outcome = try await Self.check(text)
         #expect(outcome.status == 78 && outcome.errors.contains("a tab stands here; YAML is indented with spaces"), "\(outcome)")

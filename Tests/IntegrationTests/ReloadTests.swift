@@ -152,13 +152,30 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a file that was emptied closes no database; one that says databases: {} does")
+    func emptiedFile() async throws {
+        let agent = try await agent(text())
+        try await agent.save("kept", "{}")
+        // The command would look for the agent where the empty file says.
+        try agent.folder.write("nightjar.yaml", "")
+        let empty = try await agent.admin.post("/api/reload")
+        #expect(empty.status >= 400 && empty.text.contains("names no database") && empty.text.contains("databases: {}"), "\(empty)")
+        #expect(try await agent.has("kept"))
+        #expect(try await agent.admin.get("/health").text.contains("names no database"))
+        let meant = try await agent.reload("data: data\nadmin: { port: 0, open: true }\nplugins: plugins\ndatabases: {}\n")
+        #expect(meant.status == 0 && meant.output.contains("database main closed"), "\(meant)")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("reloads by signal and by request follow each other")
     func queued() async throws {
         let agent = try await agent(text())
         let statuses = try await withThrowingTaskGroup(of: Int.self) { tasks in
             for number in 0..<12 {
                 let more = number % 2 == 0 ? "" : "  - { name: more, databases: [ main ], interface: 127.0.0.1, port: 0, disable_tls: true }\n"
-                try agent.folder.write("nightjar.yaml", text(filter: "max_connections: \(100 + number)", more: more))
+                // In one step: a reload may read at any moment, and an empty file is refused.
+                try agent.folder.write("next.yaml", text(filter: "max_connections: \(100 + number)", more: more))
+                #expect(rename(agent.folder.path("next.yaml"), agent.configuration) == 0)
                 tasks.addTask { try await agent.admin.post("/api/reload").status }
                 agent.process.send(SIGHUP)
             }

@@ -38,6 +38,8 @@ extension Agent {
         await tlsFiles.refresh()
         let obstacles = ConfigurationCheck.obstacles(wanted, environment)
         guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
+        // What an editor or a copy that failed leaves behind is an empty file; nobody means to close every database by that.
+        if let lost = wanted.lostDatabases(from: settings) { throw ConfigurationProblems([lost]) }
         let report = try await ConfigurationCheck.run(wanted, environment)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
         let plan = ReloadPlan(from: settings, to: wanted)

@@ -23,6 +23,8 @@ public struct AgentSettings: Sendable, ConfigurationSection {
     public var disk = DiskSettings()
     /// Limits of single plugins that differ from the defaults.
     public var pluginLimits: [PluginLimitSettings] = []
+    /// The file says `databases`, be it to have none.
+    var namesDatabases = false
     /// Keys of folders that the file names and that could not be read: nothing is known of what is in them.
     var unread: Set<String> = []
     public var knowsDataFolder: Bool { !unread.contains("data") }
