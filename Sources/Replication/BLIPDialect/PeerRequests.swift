@@ -88,6 +88,7 @@ extension BLIPDialect {
         case Profile.rev: acceptRevision(request, slot, handle, &events)
         case Profile.norev:
             let sequence = (properties[Property.sequence] ?? properties["seq"]).map { RemoteSequence(json: $0) }
+            try sequence?.check(limits)
             events.append(.pull(slot: slot, .withdrawn(sequence)))
             reply(handle)
         case Profile.getAttachment, Profile.proveAttachment:
