@@ -49,6 +49,8 @@ public struct ReplicationLimitValues: Sendable {
     public var rowsPerChangeList = 200
     /// `max_rows_in_change_list`: rows that a peer may send in one list; five times what any peer sends.
     public var maximumRowsInChangeList = 1_000
+    /// `max_sequence_bytes`: a sequence of a peer's feed. Those of a CouchDB cluster with many shards have some kilobytes.
+    public var maximumSequenceBytes = 8 << 10
     /// `max_change_list_bytes`: the size of a `changes` or `proposeChanges` body from a peer.
     public var maximumChangeListBytes = 4 << 20
     /// `change_lists_in_flight`: unanswered change lists while the backlog is sent.
@@ -81,13 +83,13 @@ public struct ReplicationLimitValues: Sendable {
     public var insertionBatchRows = 100
     /// `insertion_batch`: revisions in one transaction.
     public var insertionBatch = 500
-    /// `insertion_batch_bytes`: body bytes in one transaction.
+    /// `insertion_batch_bytes`: what the revisions of one transaction hold.
     public var insertionBatchBytes = 8 << 20
     /// `insertion_batches_in_flight`: transactions of one collection under way, so that the store never waits for the network.
     public var insertionBatchesInFlight = 2
-    /// `buffered_rev_bytes`: body bytes received and not stored; above it the connection is not read.
+    /// `buffered_rev_bytes`: what revisions hold that are received and not stored: bodies, ancestors, names of blobs; above it the connection is not read.
     public var bufferedRevisionBytes = 32 << 20
-    /// `buffered_message_overhead`: what a buffered message costs beside its body, for `buffered_rev_bytes`.
+    /// `buffered_message_overhead`: what a conflict costs that waits for its decision, for `buffered_rev_bytes`.
     public var bufferedMessageOverhead = 512
     /// `max_buffered_rev_bytes`: above it revisions are refused for the moment. Reading goes on above `buffered_rev_bytes`
     /// only while blobs are fetched, because they come by the same connection.
@@ -99,6 +101,8 @@ public struct ReplicationLimitValues: Sendable {
     public var waitingRequests = 64
     /// `blob_piece_bytes`: bytes of a blob that are read from disk and sent at once.
     public var blobPieceBytes = 64 << 10
+    /// `blob_looks`: blobs that a connection has looked for at the same time; another's are not behind all that one document names.
+    public var blobLooks = 64
     /// `blob_fetches`: blobs that are fetched at the same time.
     public var blobFetches = 8
     /// `blob_reads`: requests for blobs that are served at the same time, piece by piece.

@@ -4,13 +4,15 @@ import Interfaces
 enum ChangeRows {
     /// Reads the rows of `changes`. `null` and `[]` are the caught-up marker.
     static func readChanges(_ bytes: [UInt8], limits: ReplicationLimits) throws(MessageError) -> [RowResult<OfferedRow>] {
-        try readArray(bytes, limits, "changes").map { value in
+        try readArray(bytes, limits, "changes").map { value throws(MessageError) in
             guard case .array(let items) = value, items.count >= 3 else {
                 return .bad("a row of changes is [sequence, docID, revID, …]", sequence: nil)
             }
             guard let sequence = sequenceText(items[0]) else {
                 return .bad("the sequence of a changes row is a number or a string", sequence: nil)
             }
+            // Of the whole list: were the row alone refused, the feed would be taken for pulled without it.
+            try sequence.check(limits)
             do throws(MessageError) {
                 let (id, revision) = try identity(items[1], items[2])
                 var flags = 0
@@ -138,6 +140,15 @@ enum ChangeRows {
         case .string: RemoteSequence(json: String(decoding: value.serialize(), as: UTF8.self))
         default: nil
         }
+    }
+}
+
+extension RemoteSequence {
+    /// - Throws: ``MessageError`` for one that is longer than any peer's.
+    func check(_ limits: ReplicationLimits) throws(MessageError) {
+        guard json.utf8.count > limits.maximumSequenceBytes else { return }
+        throw MessageError(
+            code: 413, message: "a sequence of the peer has \(json.utf8.count) bytes, max_sequence_bytes is \(limits.maximumSequenceBytes)")
     }
 }
 

@@ -88,6 +88,7 @@ extension BLIPDialect {
         case Profile.rev: acceptRevision(request, slot, handle, &events)
         case Profile.norev:
             let sequence = (properties[Property.sequence] ?? properties["seq"]).map { RemoteSequence(json: $0) }
+            try sequence?.check(limits)
             let code = properties[Property.error].flatMap { Int($0) } ?? 404
             if isPassive || code < 500 && code != 429 {
                 events.append(.pull(slot: slot, .withdrawn(sequence)))

@@ -28,6 +28,7 @@ extension ReceivedRevision {
         }
         isDeleted = isTrue(request.properties[Property.deleted])
         sequence = request.properties[Property.sequence].map { RemoteSequence(json: $0) }
+        try sequence?.check(limits)
         body = request.body
         let size = request.isTruncated ? request.totalBytes : body.readableBytes
         guard !request.isTruncated, size <= limits.maximumDocumentBytes else {

@@ -23,7 +23,7 @@ extension CouchDialect {
         var isCaughtUp = false
         while !isOver {
             let request = changes(subscription, since: since, waits: isCaughtUp)
-            let page = try FeedAnswer(try await askFeed(request), since: since)
+            let page = try FeedAnswer(try await askFeed(request), since: since, limits: limits)
             since = page.last
             if !page.rows.isEmpty { await offer(page.rows) }
             // A peer that does not wait must not be asked without a pause.

@@ -11,7 +11,7 @@ struct FeedAnswer {
     /// How many rows are behind it, where the peer says so.
     var pending: Int64?
 
-    init(_ answer: JSONValue, since: String) throws(ReplicationError) {
+    init(_ answer: JSONValue, since: String, limits: ReplicationLimits) throws(ReplicationError) {
         guard let results = answer["results"]?.asArray else {
             throw ReplicationError(domain: .http, code: 502, message: "_changes has no results; does CouchDB answer there?")
         }
@@ -22,6 +22,7 @@ struct FeedAnswer {
             guard let sequence = row["seq"].flatMap({ RemoteSequence(feed: $0) }), let text = row["id"]?.asString else {
                 throw ReplicationError(domain: .http, code: 502, message: "a row of _changes has no seq or no id")
             }
+            try sequence.checkFeed(limits)
             let before = last
             last = sequence.feedText
             // Design documents are the peer's own programs.
@@ -36,7 +37,10 @@ struct FeedAnswer {
                 rows.append(OfferedRow(sequence: place, id: id, revision: leaf, flags: isDeleted ? 1 : 0, bodySize: 0))
             }
         }
-        if let end = answer["last_seq"].flatMap({ RemoteSequence(feed: $0) }) { last = end.feedText }
+        if let end = answer["last_seq"].flatMap({ RemoteSequence(feed: $0) }) {
+            try end.checkFeed(limits)
+            last = end.feedText
+        }
     }
 }
 
@@ -47,6 +51,12 @@ extension RemoteSequence {
         case .number, .string: self.init(json: value.text)
         case .array: self.init(json: JSONValue.string(value.text).text)
         default: return nil
+        }
+    }
+
+    fileprivate func checkFeed(_ limits: ReplicationLimits) throws(ReplicationError) {
+        do throws(MessageError) { try check(limits) } catch {
+            throw ReplicationError(domain: .http, code: error.code, message: error.message)
         }
     }
 

@@ -8,15 +8,12 @@ struct IncomingDeltas {
     private var isWorking = false
     /// What they hold while they wait.
     private(set) var bytes = 0
-    private let overhead: Int
-
-    init(overhead: Int) { self.overhead = overhead }
 
     var isEmpty: Bool { waiting.isEmpty && !isWorking }
 
     mutating func append(_ revision: ReceivedRevision) {
         waiting.append(revision)
-        bytes += revision.body.readableBytes + overhead
+        bytes += revision.bytes
     }
 
     mutating func begin(limit: Int) -> [ReceivedRevision]? {
@@ -28,7 +25,7 @@ struct IncomingDeltas {
     func first(_ count: Int) -> [ReceivedRevision] { Array(waiting.prefix(count)) }
 
     mutating func end(_ count: Int) {
-        for revision in waiting.prefix(count) { bytes -= revision.body.readableBytes + overhead }
+        for revision in waiting.prefix(count) { bytes -= revision.bytes }
         waiting.removeFirst(min(count, waiting.count))
         isWorking = false
     }

@@ -55,6 +55,7 @@ final class CollectionLink {
     /// What the session knows of the link since it last looked.
     var countsSeen = ReplicationCounts()
     var bytesSeen = 0
+    var awaitedSeen = 0
     var outgoingSeen = 0
     /// Something happened to it since then.
     var isTouched = false
@@ -66,7 +67,7 @@ final class CollectionLink {
         self.collection = collection
         self.pull = pull
         self.source = source
-        incomingDeltas = IncomingDeltas(overhead: pull.settings.limits.bufferedMessageOverhead)
+        incomingDeltas = IncomingDeltas()
         exchanged = ExchangedRevisions(limit: pull.settings.limits.exchangedRevisions)
     }
 
@@ -85,7 +86,7 @@ final class CollectionLink {
     /// Of pushes that another subscription replaced.
     private var endedPushes = ReplicationCounts()
 
-    /// Body bytes received and not stored yet.
+    /// What was received and is not stored yet holds.
     var bufferedBytes: Int { pull.bufferedBytes + incomingDeltas.bytes }
 
     /// How far push and pull have come.
@@ -124,7 +125,7 @@ final class CollectionLink {
         leaving = LeavingRevisions()
         outgoingDeltas = OutgoingDeltas()
         deltaTrips = [:]
-        incomingDeltas = IncomingDeltas(overhead: pull.settings.limits.bufferedMessageOverhead)
+        incomingDeltas = IncomingDeltas()
         exchanged = ExchangedRevisions(limit: pull.settings.limits.exchangedRevisions)
         pull = PullMachine(pull.settings)
     }

@@ -11,24 +11,45 @@ struct PassiveRequests {
         case checkpoint(AnswerHandle?, id: String)
         case setCheckpoint(AnswerHandle?, id: String, body: [UInt8], expectedRevision: String?)
         case collections(AnswerHandle?, ids: [String], found: [Bool])
+
+        /// What it holds while it waits.
+        var bytes: Int {
+            switch self {
+            case .checkpoint(_, let id): HeldBytes.request + HeldBytes.text(id)
+            case .setCheckpoint(_, let id, let body, let expected):
+                HeldBytes.request + HeldBytes.text(id) + body.count + (expected.map(HeldBytes.text) ?? 0)
+            case .collections(_, let ids, let found):
+                HeldBytes.request + found.count + ids.reduce(0) { $0 + MemoryLayout<String>.stride + HeldBytes.text($1) }
+            }
+        }
     }
 
     private var waiting: [Request] = []
-    private var isServing = false
+    /// Of the one that is being served; nil: none.
+    private var serving: Int?
+    /// What those that wait hold, and the one that is being served.
+    private(set) var bytes = 0
 
-    var isEmpty: Bool { waiting.isEmpty && !isServing }
+    var isEmpty: Bool { waiting.isEmpty && serving == nil }
     var count: Int { waiting.count }
 
-    mutating func append(_ request: Request) { waiting.append(request) }
+    mutating func append(_ request: Request) {
+        waiting.append(request)
+        bytes += request.bytes
+    }
 
     /// One at a time.
     mutating func next() -> Request? {
-        guard !isServing, !waiting.isEmpty else { return nil }
-        isServing = true
-        return waiting.removeFirst()
+        guard serving == nil, !waiting.isEmpty else { return nil }
+        let request = waiting.removeFirst()
+        serving = request.bytes
+        return request
     }
 
-    mutating func served() { isServing = false }
+    mutating func served() {
+        bytes -= serving ?? 0
+        serving = nil
+    }
 }
 
 /// What the listening side does for a peer beside push and pull: collections, subscriptions, and the peer's checkpoints, which are

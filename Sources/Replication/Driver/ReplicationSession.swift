@@ -48,6 +48,8 @@ public actor ReplicationSession: MessageReceiver {
     private var busyLinks = 0
     private var incompletePulls = 0
     var bufferedBytes = 0
+    /// Of rows of the peer's feed that are open.
+    var awaitedBytes = 0
     /// Bytes of bodies that are on their way out.
     var outgoingBytes = 0
     /// Set-up, answers to the peer's own questions: what keeps the session busy beside its links.
@@ -324,6 +326,9 @@ public actor ReplicationSession: MessageReceiver {
             if !link.incomingDeltas.isEmpty { applyDeltas(link) }
             bufferedBytes += link.bufferedBytes - link.bytesSeen
             link.bytesSeen = link.bufferedBytes
+            let awaited = link.pull.tracker?.bytes ?? 0
+            awaitedBytes += awaited - link.awaitedSeen
+            link.awaitedSeen = awaited
             if isPassive {
                 let stalls = link.push.map { ($0.feed.stall.map { [$0] } ?? []) + $0.held.first } ?? []
                 counters.stand(link.slot, at: stalls.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
@@ -359,9 +364,6 @@ public actor ReplicationSession: MessageReceiver {
         drain()
         pump()
     }
-
-    /// Revisions are refused for the moment: more wait to be stored than may, while blobs keep the connection open.
-    var isOverfull: Bool { bufferedBytes >= limits.maximumBufferedRevisionBytes }
 
     // MARK: - The end
 

@@ -11,9 +11,10 @@ extension ReplicationSession {
     func settleAccounts() {
         // Half as much again goes to buffers that grew and were left behind; measured likewise. What compression takes is held too, and no
         // debt of the peer: one that is idle must not go for it in place of one that makes us hold messages.
-        let owedByPeer = (dialect.messageBytes + unfinishedBytes) / 2 * 3
+        // A revision whose blobs are not here waits for the peer, and so does a row of its feed that is open.
+        let owedByPeer = (dialect.messageBytes + unfinishedBytes) / 2 * 3 + blobs.bytes + awaitedBytes + (blobs.isFetching ? bufferedBytes : 0)
         let tools = dialect.bufferedBytes - dialect.messageBytes
-        let all = owedByPeer + tools + bufferedBytes + outgoingBytes + Self.baseBytes
+        let all = owedByPeer + tools + (blobs.isFetching ? 0 : bufferedBytes) + passiveRequests.bytes + outgoingBytes + Self.baseBytes
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free)
     }
 
@@ -45,10 +46,17 @@ extension ReplicationSession {
         }
     }
 
+    /// Revisions are refused for the moment: more wait to be stored than may, while blobs keep the connection open. A peer that pushes offers
+    /// them again; what we pull would come on another connection only.
+    var isOverfull: Bool {
+        bufferedBytes + blobs.bytes >= limits.maximumBufferedRevisionBytes || isPassive && standing == .crowded && blobs.isFetching
+    }
+
     /// The connection is not read while what came is not stored, or what the peer asked for is not taken.
     func adjustReading() {
         // What the peer has to end, or what makes room for it, still has to come: only what we work on is waited for.
-        let isCrowded = standing == .crowded && (bufferedBytes > 0 || dialect.owedBytes > 0)
+        // Blobs come by the same connection: while some are fetched, revisions are refused instead.
+        let isCrowded = standing == .crowded && (bufferedBytes > 0 && !blobs.isFetching || passiveRequests.bytes > 0 || dialect.owedBytes > 0)
         let waits = isCrowded || bufferedBytes > limits.bufferedRevisionBytes && !blobs.isFetching || dialect.owedBytes > limits.owedReplyBytes
             || passiveRequests.count > limits.waitingRequests || blobs.waitingRequests > limits.waitingRequests || dialect.shouldPauseReading
         if waits, !readingIsPaused {

@@ -11,7 +11,7 @@ struct ArrivalQueue {
 
     mutating func append(_ revision: ReceivedRevision) {
         revisions.append(revision)
-        bytes += revision.body.readableBytes
+        bytes += revision.bytes
     }
 
     func hasAny(where isFree: (DocumentID) -> Bool) -> Bool { revisions.contains { isFree($0.id) } }
@@ -37,7 +37,7 @@ struct ArrivalQueue {
             }
             if passedOver.isEmpty || !passedOver.contains(revision.id), isFree(revision.id) {
                 taken.append(revision)
-                size += revision.body.readableBytes
+                size += revision.bytes
                 if onePerDocument { passedOver.insert(revision.id) }
             } else {
                 passedOver.insert(revision.id)
@@ -87,8 +87,9 @@ struct Batches {
     func step(_ batch: BatchID) -> Step? { batches[batch] }
 
     mutating func begin(_ revisions: [ReceivedRevision]) -> BatchID {
-        for revision in revisions { enter(revision.id, revision.body.readableBytes) }
-        return add(.checking(revisions.map { ($0.id, $0.body.readableBytes) }))
+        let received = revisions.map { (id: $0.id, bytes: $0.bytes) }
+        for revision in received { enter(revision.id, revision.bytes) }
+        return add(.checking(received))
     }
 
     /// Begins with revisions that were checked before.
@@ -154,7 +155,7 @@ struct Batches {
         return (add(.judging(ready, isStale: false)), ready)
     }
 
-    /// The checked body may be smaller than the one that came.
+    /// The checked body may be smaller than the one that came, and the blobs that it names are known.
     mutating func resize(by difference: Int) { bytes += difference }
 
     private mutating func enter(_ id: DocumentID, _ size: Int) {

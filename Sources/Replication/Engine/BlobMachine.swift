@@ -9,6 +9,8 @@ import NIOCore
 /// digest over a nonce and the blob, or to send once more; one that does neither has a document with a missing blob.
 struct BlobMachine {
     private enum Stage {
+        /// Its name is known; others are looked for first.
+        case named
         case looking
         /// Waits for one of the places.
         case queued
@@ -25,7 +27,7 @@ struct BlobMachine {
 
         var hasPlace: Bool {
             switch self {
-            case .looking, .queued: false
+            case .named, .looking, .queued: false
             case .proving, .checking, .opening, .receiving, .finishing, .installing: true
             }
         }
@@ -39,7 +41,7 @@ struct BlobMachine {
 
     private struct Blob {
         let transfer: BlobTransfer
-        var stage = Stage.looking
+        var stage = Stage.named
         var isHere = false
         var waiting: [Waiting]
         let slot: Int
@@ -52,7 +54,11 @@ struct BlobMachine {
     private var blobs: [BlobDigest: Blob] = [:]
     /// What a revision waits for.
     private var missing: [BlobWaiter: Set<BlobDigest>] = [:]
-    private var queue: [BlobTransfer] = []
+    private var needs = 0
+    /// A document names thousands for nothing: the store's workers, which all connections share, get a few at a time.
+    private var unlooked = CircularBuffer<BlobTransfer>()
+    private var looks: Set<BlobTransfer> = []
+    private var queue = CircularBuffer<BlobTransfer>()
     private var places = 0
     private var lastNumber = 0
     /// Blobs that the peer has proved or sent on this connection. It may forget: then they are asked for once more.
@@ -72,11 +78,18 @@ struct BlobMachine {
     var waitingRequests: Int { requests.count }
     /// How large it is, as the first document says that named it.
     func size(of transfer: BlobTransfer) -> UInt64? { blobs[transfer.digest]?.size }
+    /// What is held because revisions name blobs, and for requests that wait.
+    var bytes: Int {
+        blobs.count * HeldBytes.transfer + needs * HeldBytes.need + (unlooked.count + queue.count) * MemoryLayout<BlobTransfer>.stride
+            + requests.count * HeldBytes.request
+    }
 
     mutating func handle(_ event: BlobEvent, _ actions: inout [BlobAction]) {
         switch event {
         case .needed(let waiter, let document, let references, let known): need(waiter, document, references, known, &actions)
-        case .looked(let transfer, let isHere): accept(transfer, isHere: isHere, &actions)
+        case .looked(let transfer, let isHere):
+            looks.remove(transfer)
+            accept(transfer, isHere: isHere, &actions)
         case .proofArrived(let transfer, let proof):
             guard case .proving? = stage(transfer) else { break }
             guard let proof else {
@@ -109,6 +122,7 @@ struct BlobMachine {
             installIfWritten(transfer, &actions)
         case .installed(let transfer): settle(transfer, nil, &actions)
         case .failed(let transfer, let error):
+            looks.remove(transfer)
             actions.append(.abandon(transfer))
             settle(transfer, error, &actions)
         case .wanted(let request): requests.append(request)
@@ -118,8 +132,13 @@ struct BlobMachine {
     }
 
     private mutating func advance(_ actions: inout [BlobAction]) {
-        while places < limits.blobFetches, !queue.isEmpty {
-            let transfer = queue.removeFirst()
+        while looks.count < limits.blobLooks, let transfer = unlooked.popFirst() {
+            guard case .named? = stage(transfer) else { continue }
+            move(transfer, to: .looking)
+            looks.insert(transfer)
+            actions.append(.look(transfer))
+        }
+        while places < limits.blobFetches, let transfer = queue.popFirst() {
             guard case .queued? = stage(transfer), let blob = blobs[transfer.digest] else { continue }
             places += 1
             if blob.isHere, !gaveWrongProof {
@@ -168,11 +187,13 @@ struct BlobMachine {
                 blobs[digest] = Blob(
                     transfer: transfer, waiting: [waiting], slot: waiter.slot, document: document, compresses: reference.isCompressible,
                     size: reference.length)
-                actions.append(.look(transfer))
+                unlooked.append(transfer)
             }
             wanted.insert(digest)
         }
-        if wanted.isEmpty { actions.append(.tell(waiter, nil)) } else { missing[waiter] = wanted }
+        if wanted.isEmpty { return actions.append(.tell(waiter, nil)) }
+        missing[waiter] = wanted
+        needs += wanted.count
     }
 
     private func refusal(_ references: [BlobReference]) -> ReplicationError? {
@@ -263,14 +284,18 @@ struct BlobMachine {
     }
 
     private mutating func got(_ digest: BlobDigest, _ waiter: BlobWaiter, _ actions: inout [BlobAction]) {
-        guard missing[waiter]?.remove(digest) != nil, missing[waiter]?.isEmpty == true else { return }
+        guard missing[waiter]?.remove(digest) != nil else { return }
+        needs -= 1
+        guard missing[waiter]?.isEmpty == true else { return }
         missing[waiter] = nil
         actions.append(.tell(waiter, nil))
     }
 
     /// The revision cannot be had: what nobody else waits for is not fetched any further.
     private mutating func giveUp(_ waiter: BlobWaiter, _ actions: inout [BlobAction]) {
-        for digest in missing.removeValue(forKey: waiter) ?? [] {
+        let given = missing.removeValue(forKey: waiter) ?? []
+        needs -= given.count
+        for digest in given {
             guard let blob = blobs[digest] else { continue }
             blobs[digest]?.waiting.removeAll { $0.waiter == waiter }
             guard blobs[digest]?.waiting.isEmpty == true else { continue }

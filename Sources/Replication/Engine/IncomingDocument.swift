@@ -49,6 +49,9 @@ struct ReceivedRevision: Sendable {
     var offeredBefore: [Version] = []
     /// Of a document with several leaves at the peer, which keeps all of them.
     var branches: PeerBranches?
+
+    /// What it holds in memory.
+    var bytes: Int { body.readableBytes + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) }
 }
 
 extension ReceivedRevision {
@@ -91,7 +94,8 @@ struct CheckedRevision: Sendable {
     var offeredBefore: [Version] = []
     var branches: PeerBranches?
 
-    var bytes: Int { body.count }
+    /// What it holds in memory. It changes with the body and the blobs only.
+    var bytes: Int { body.count + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) + HeldBytes.references(blobs) }
 }
 
 /// What became of checking a revision's body.

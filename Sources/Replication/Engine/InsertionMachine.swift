@@ -71,7 +71,7 @@ struct InsertionMachine {
 
     var isEmpty: Bool { arrivals.isEmpty && batches.isEmpty }
     var count: Int { arrivals.count + batches.count }
-    /// Body bytes of everything that is here.
+    /// What everything that is here holds.
     var bytes: Int { arrivals.bytes + batches.bytes }
 
     /// Something of the document is here.
@@ -157,7 +157,7 @@ struct InsertionMachine {
                 batches.leave(original.id, original.bytes)
                 ended.append(Insertion(revision, .isRemoval))
             case .checked(let revision):
-                // Reserved keys may have gone.
+                // Reserved keys may have gone, names of blobs have come.
                 batches.resize(by: revision.bytes - original.bytes)
                 checked.append(revision)
             case .refused(let revision, let error):

@@ -45,41 +45,62 @@ public struct LocalSequenceTracker: Sendable {
 }
 
 /// Follows a peer's sequences, which are opaque: only their order of arrival counts.
+///
+/// Only rows that are open are kept. Of those that are done behind an open one the last is all that is ever said, so a row that stays open
+/// costs no more for what comes behind it.
 public struct RemoteSequenceTracker: Sendable {
-    private var rows: [(sequence: RemoteSequence, isDone: Bool)] = []
-    private var head = 0
-    private var first = 0
-    private var position: [RemoteSequence: Int] = [:]
+    private struct Row {
+        let sequence: RemoteSequence
+        /// The last of the rows that are done between this one and the next open one.
+        var doneBehind: RemoteSequence?
+        /// The open rows around it, by number; 0: none.
+        var before: Int
+        var after = 0
+    }
+
+    private var rows: [Int: Row] = [:]
+    private var numbers: [RemoteSequence: Int] = [:]
+    private var last = 0
+    private var lastNumber = 0
     private var reached: RemoteSequence?
+    /// What open rows hold in memory.
+    private(set) var bytes = 0
 
     public init(from start: RemoteSequence?) { reached = start }
 
     /// A row of the peer's feed arrived.
     public mutating func begin(_ sequence: RemoteSequence) {
         // A row that is told twice counts once; else the first one would stay open for ever.
-        guard position[sequence] == nil else { return }
-        position[sequence] = first + rows.count
-        rows.append((sequence, false))
+        guard numbers[sequence] == nil else { return }
+        lastNumber += 1
+        numbers[sequence] = lastNumber
+        rows[lastNumber] = Row(sequence: sequence, before: last)
+        if last != 0 { rows[last]?.after = lastNumber }
+        last = lastNumber
+        bytes += Self.bytes(sequence)
     }
 
     /// The row's revision is durable, or was not wanted. False for a sequence that is not outstanding.
     @discardableResult
     public mutating func complete(_ sequence: RemoteSequence) -> Bool {
-        guard let at = position.removeValue(forKey: sequence) else { return false }
-        rows[at - first].isDone = true
-        while head < rows.count, rows[head].isDone {
-            reached = rows[head].sequence
-            head += 1
+        guard let number = numbers.removeValue(forKey: sequence), let row = rows.removeValue(forKey: number) else { return false }
+        bytes -= Self.bytes(sequence) + (row.doneBehind.map(Self.bytesBehind) ?? 0)
+        let through = row.doneBehind ?? row.sequence
+        if row.after == 0 { last = row.before } else { rows[row.after]?.before = row.before }
+        guard row.before != 0 else {
+            reached = through
+            return true
         }
-        if head > 4096, head * 2 > rows.count {
-            rows.removeFirst(head)
-            first += head
-            head = 0
-        }
+        bytes += Self.bytesBehind(through) - (rows[row.before]?.doneBehind.map(Self.bytesBehind) ?? 0)
+        rows[row.before]?.doneBehind = through
+        rows[row.before]?.after = row.after
         return true
     }
 
+    private static func bytes(_ sequence: RemoteSequence) -> Int { HeldBytes.openRow + HeldBytes.text(sequence.json) }
+    private static func bytesBehind(_ sequence: RemoteSequence) -> Int { HeldBytes.text(sequence.json) }
+
     /// The last sequence before the earliest unfinished one.
     public var completedThrough: RemoteSequence? { reached }
-    public var outstanding: Int { position.count }
+    public var outstanding: Int { numbers.count }
 }

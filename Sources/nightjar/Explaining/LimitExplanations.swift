@@ -8,6 +8,9 @@ extension Explanation {
             "max_blob_bytes", "A blob is larger than limits: { max_blob_bytes } (256 MiB).",
             "Raise it and nightjar reload: what is held for it is tried again."),
         Explanation("max_body_bytes", "A document is larger than 20 MiB.", "Store what is large as a blob: nightjar blob put."),
+        Explanation(
+            "max_sequence_bytes", "A peer's feed has a sequence longer than 8 KiB. No known server has such; the run ends, for what cannot be noted cannot be pulled.",
+            "Look what answers at the replicator's target."),
         Explanation("body_bytes", "The body of a request to the admin API is too large.", "Send less at once, or use nightjar import, which has no limit."),
         Explanation("couchdb_request_bytes", "A request of CouchDB's API is too large.", "Send fewer documents in one _bulk_docs."),
         Explanation("couchdb_list_bytes", "A list of ids, keys or revisions in a request of CouchDB's API is larger than 4 MiB.", "Ask for fewer at once."),

@@ -25,7 +25,7 @@ extension FuzzTarget {
     }
 
     private static func feed(_ bytes: [UInt8]) throws {
-        guard let value = try? answer(bytes).json("GET _changes"), let page = try? FeedAnswer(value, since: "7-x") else { return }
+        guard let value = try? answer(bytes).json("GET _changes"), let page = try? FeedAnswer(value, since: "7-x", limits: ReplicationLimits()) else { return }
         let results = value["results"]?.asArray ?? []
         try hold(page.count == results.count, "rows were counted otherwise")
         let named = results.reduce(0) { $0 + ($1["changes"]?.asArray?.count ?? 0) }
