@@ -74,6 +74,8 @@ indirect enum NaiveJSON: Equatable {
         let text = String(decoding: token, as: UTF8.self)
         guard text.wholeMatch(of: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/) != nil else { return nil }
         rest = rest.dropFirst(token.count)
+        // Damage may join digits to an exponent that no number has.
+        guard Double(String(decoding: token, as: UTF8.self))?.isFinite == true else { return nil }
         return .number(token)
     }
 

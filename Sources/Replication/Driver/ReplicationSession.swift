@@ -107,11 +107,7 @@ public actor ReplicationSession: MessageReceiver {
         }
         let wire = role.wireLog(transport)
         couch = CouchDialect(transport, role, environment, wire, counters)
-        if let couch {
-            dialect = couch
-        } else {
-            dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), limits: limits, wire: wire)
-        }
+        if let couch { dialect = couch } else { dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), limits: limits, wire: wire) }
         (blobs, files) = (BlobMachine(limits), BlobFiles(limits))
     }
 
