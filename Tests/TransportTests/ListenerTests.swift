@@ -254,7 +254,7 @@ import Testing
 
     @Test func aPeerThatIgnoresTheCloseIsDroppedWhenStopping() async throws {
         var limits = TransportLimits()
-        limits.closeTime = .milliseconds(50)
+        limits.closeTime = .seconds(1)
         let delegate = TestDelegate()
         try await withListener(delegate, limits: limits) { listener, _ in
             let (socket, accepted) = try await upgraded(listener, delegate)
