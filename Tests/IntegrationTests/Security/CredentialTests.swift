@@ -49,7 +49,7 @@ struct CredentialTests {
         let edge = try await AgentProcess.start(
             Configuration.secureEdge(zip(expected, servers).map { wanted, server in
                 (wanted.name, "wss://127.0.0.1:\(server.port)/main", "pinned_server_certificate: \(certificates.path("alone.pem")), \(wanted.options)")
-            }, log: "trace"), in: folder, environment: ["HUB_PASSWORD": "env-hunter-1"])
+            }, log: "trace", wait: 300), in: folder, environment: ["HUB_PASSWORD": "env-hunter-1"])
         let events = try await EventProbe(edge)
         for (wanted, server) in zip(expected, servers) {
             let request = try await server.request()

@@ -17,7 +17,7 @@ extension Configuration {
 
     /// An agent with continuous replicators from its database `main`: name, target and further keys of each.
     static func secureEdge(
-        _ replicators: [(name: String, target: String, more: String)], database: String = "{}", log: String = "info"
+        _ replicators: [(name: String, target: String, more: String)], database: String = "{}", log: String = "info", wait: Int = 1
     ) -> String {
         // Several to one target have a database each: of one database they would share a checkpoint.
         let databases = replicators.indices.map { index in
@@ -27,7 +27,7 @@ extension Configuration {
         for name in Set(databases).sorted() { text += "  \(name): \(database)\n" }
         text += "replicators:\n"
         for (replicator, name) in zip(replicators, databases) {
-            text += "  - { name: \(replicator.name), database: \(name), target: \"\(replicator.target)\", continuous: true, max_attempt_wait_time: 1"
+            text += "  - { name: \(replicator.name), database: \(name), target: \"\(replicator.target)\", continuous: true, max_attempt_wait_time: \(wait)"
             text += replicator.more.isEmpty ? " }\n" : ", \(replicator.more) }\n"
         }
         return text
