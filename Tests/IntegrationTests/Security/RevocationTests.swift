@@ -41,8 +41,9 @@ struct RevocationTests {
         try await edge.connects("kiosk")
         try folder.copy(try await list(certificates, revoking: "plant-7"), to: "crl.pem")
         // Nobody reloads: the file is looked at.
-        let error = try await edge.refusal("plant")
-        #expect(error["domain"]?.asString == "tls" && error["transient"]?.asBool == false, "\(error.text)")
+        try await edge.waits("is put off, and then refused", replicator: "plant") {
+            $0["error"]?["domain"]?.asString == "tls" && $0["error"]?["transient"]?.asBool == false
+        }
         _ = try await hub.process.line(containing: "CN=plant-7 is refused: it is revoked", in: .errors)
         #expect(try await edge.replicator("kiosk")["activity"]?.asString == "idle")
         #expect(try await hub.listener("edge")["peers"]?.asArray?.map { $0["user"]?.asString } == ["kiosk-1"])
@@ -54,7 +55,7 @@ struct RevocationTests {
             } == true
         }
         try await edge.post("/api/replicators/plant/start")
-        #expect(try await edge.refusal("plant")["domain"]?.asString == "tls")
+        try await edge.waits("is refused as before", replicator: "plant") { $0["error"]?["domain"]?.asString == "tls" }
         let check = try await hub.command("check")
         #expect(check.status == 78 && check.errors.contains("crl.pem") && check.errors.contains("crl: "), "\(check)")
     }
