@@ -120,11 +120,11 @@ extension WriteTransaction {
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             let isSynced = remoteBefore == row.revision && !row.isConflicted
             let switched = isSynced && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
-            if isSynced && row.isDeleted && !new.isDeleted && ancestor == nil {
-                // Somebody who never had the document created it on the tombstone, which stays beside it as it does at the remote.
-            } else if switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
+            // By somebody who never had the document; the tombstone stays beside it as it does at the remote.
+            let isCreatedOnTombstone = isSynced && row.isDeleted && !new.isDeleted && ancestor == nil
+            if !isCreatedOnTombstone, switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
-            } else if record == nil {
+            } else if !isCreatedOnTombstone, record == nil {
                 record = ConflictRecord(
                     local: row.revision, remoteID: conflicts == .storePushed ? .pusher : incoming.remote, remote: new.revision,
                     since: state.now

@@ -10,11 +10,13 @@ struct AskedRows {
     var isEmpty: Bool { rows.isEmpty }
     var count: Int { rows.count }
 
-    func contains(_ sequence: RemoteSequence) -> Bool { rows[sequence] != nil }
     func contains(_ id: DocumentID) -> Bool { rows.values.contains { $0.id == id } }
 
-    /// The peer is to send this revision under the row's sequence, and was not asked before.
-    func expect(_ revision: ReceivedRevision) -> Bool { revision.sequence.flatMap { rows[$0] }?.id == revision.id }
+    /// The peer was asked for a revision of this document under this sequence.
+    func expects(_ revision: ReceivedRevision) -> Bool { document(at: revision.sequence) == revision.id }
+
+    /// Of which document the peer was asked for a revision under this sequence.
+    func document(at sequence: RemoteSequence?) -> DocumentID? { sequence.flatMap { rows[$0]?.id } }
 
     mutating func ask(_ sequence: RemoteSequence, _ id: DocumentID, _ revision: Version, peerHad: PeerRevision) {
         rows[sequence] = AskedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: begin(id, revision))

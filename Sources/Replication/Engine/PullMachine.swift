@@ -211,8 +211,13 @@ struct PullMachine {
                 if settings.asksOnly {
                     complete(row.sequence)
                     counts.rejected += 1
-                } else if !asked.contains(row.sequence) {
+                } else if let other = asked.document(at: row.sequence) {
                     // The same row twice is asked for once.
+                    if other != row.id {
+                        counts.failed += 1
+                        report(row.id, .sequenceIsTaken(by: other), &actions)
+                    }
+                } else {
                     asked.ask(row.sequence, row.id, row.revision, peerHad: known)
                     answers.append(.wanted(ancestors: ancestors))
                     continue
@@ -267,12 +272,10 @@ struct PullMachine {
         return false
     }
 
-    private mutating func complete(_ sequence: RemoteSequence?) {
-        if let sequence { tracker?.complete(sequence) }
-    }
+    private mutating func complete(_ sequence: RemoteSequence?) { if let sequence { tracker?.complete(sequence) } }
 
     private mutating func accept(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
-        if settings.takesOnlyWhatWasAskedFor, !asked.expect(revision) {
+        if settings.takesOnlyWhatWasAskedFor, !asked.expects(revision) {
             actions.append(.warn("a revision was refused: nobody asked for document \(revision.id) under this sequence"))
             if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.nobodyAsked(for: revision.id)))) }
             return

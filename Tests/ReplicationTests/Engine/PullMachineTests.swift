@@ -180,6 +180,13 @@ import Testing
         #expect(pull.machine.isDrained && pull.counts.completed == 2 && pull.counts.total == 2)
     }
 
+    @Test func twoDocumentsUnderOneSequenceAreNotTakenForOne() {
+        var pull = PullRun()
+        #expect(pull.offer(row(1, "a"), row(1, "b")) == ["report b 400", "answer +-"])
+        pull.on(.withdrawn(RemoteSequence(json: "1")))
+        #expect(pull.machine.isDrained && pull.counts.failed == 1 && pull.counts.completed == 2 && pull.counts.total == 2)
+    }
+
     // MARK: - Removals
 
     @Test func aRemovalWaitsForRevisionsThatWereAskedForBefore() {
