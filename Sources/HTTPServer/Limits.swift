@@ -1,4 +1,5 @@
 import NIOCore
+import NIOHTTP1
 
 /// Every bound of an HTTP listener, with its default and the reason for it.
 ///
@@ -65,4 +66,15 @@ public struct HTTPLimits: Sendable {
     public var lingerTime: TimeAmount = .seconds(2)
 
     public init() {}
+}
+
+extension HTTPLimits {
+    /// What a decoder of requests or answers keeps to.
+    package var decoder: NIOHTTPDecoderLimitConfiguration {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = headerBytes
+        limits.maxHeaderListSize = headerBytes
+        limits.maxHeaderFieldCount = headerCount
+        return limits
+    }
 }

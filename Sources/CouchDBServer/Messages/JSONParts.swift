@@ -123,10 +123,8 @@ struct JSONParts {
         while at < bytes.count {
             switch bytes[at] {
             case UInt8(ascii: "\""):
-                at += 1
-                while at < bytes.count, bytes[at] != UInt8(ascii: "\"") { at += bytes[at] == UInt8(ascii: "\\") ? 2 : 1 }
-                at += 1
-                if depth == 0 { return min(at, bytes.count) }
+                at = bytes.endOfJSONString(at)
+                if depth == 0 { return at }
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
                 at += 1

@@ -15,8 +15,8 @@ enum JSONTreeSize {
             while at < text.count {
                 switch text[at] {
                 case UInt8(ascii: "\""):
-                    at += 1
-                    while at < text.count, text[at] != UInt8(ascii: "\"") { at += text[at] == UInt8(ascii: "\\") ? 2 : 1 }
+                    at = text.endOfJSONString(at)
+                    continue
                 case UInt8(ascii: ","), UInt8(ascii: "["), UInt8(ascii: "{"): count += 1
                 default: break
                 }
@@ -24,5 +24,14 @@ enum JSONTreeSize {
             }
             return count
         }
+    }
+}
+
+extension RandomAccessCollection<UInt8> where Index == Int {
+    /// Behind the string that begins with the quote here; behind everything where it does not end.
+    func endOfJSONString(_ quote: Int) -> Int {
+        var at = quote + 1
+        while at < endIndex, self[at] != UInt8(ascii: "\"") { at += self[at] == UInt8(ascii: "\\") ? 2 : 1 }
+        return Swift.min(at + 1, endIndex)
     }
 }

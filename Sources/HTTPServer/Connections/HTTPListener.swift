@@ -211,11 +211,7 @@ package final class HTTPListener: Sendable {
         channel.closeFuture.whenComplete { _ in core.table.remove(entry) }
         let pipeline = channel.pipeline.syncOperations
         try pipeline.addHandlers(core.configuration.makeLowerHandlers())
-        var decoderLimits = NIOHTTPDecoderLimitConfiguration()
-        decoderLimits.maxHeaderFieldSize = core.table.limits.headerBytes
-        decoderLimits.maxHeaderListSize = core.table.limits.headerBytes
-        decoderLimits.maxHeaderFieldCount = core.table.limits.headerCount
-        let decoder = HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: decoderLimits)
+        let decoder = HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: core.table.limits.decoder)
         try pipeline.addHandler(ByteToMessageHandler(decoder))
         var info = ConnectionInfo(remoteAddress: channel.remoteAddress?.shown ?? "unknown", origin: origin, drain: core.drain)
         if let local = channel.localAddress, let host = local.ipAddress, let port = local.port { info.localAddress = (host, port) }

@@ -128,12 +128,9 @@ struct ConnectionAttempt: Sendable {
 
     private func addHandshake(_ channel: any Channel, _ promise: EventLoopPromise<Outcome>) throws {
         let pipeline = channel.pipeline.syncOperations
-        var decoderLimits = NIOHTTPDecoderLimitConfiguration()
-        decoderLimits.maxHeaderFieldSize = configuration.limits.http.headerBytes
-        decoderLimits.maxHeaderListSize = configuration.limits.http.headerBytes
-        decoderLimits.maxHeaderFieldCount = configuration.limits.http.headerCount
         try pipeline.addHandler(HTTPRequestEncoder())
-        try pipeline.addHandler(ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: decoderLimits)))
+        let decoder = HTTPResponseDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: configuration.limits.http.decoder)
+        try pipeline.addHandler(ByteToMessageHandler(decoder))
         try pipeline.addHandler(ClientHandshakeHandler(attempt: self, promise: promise))
     }
 }

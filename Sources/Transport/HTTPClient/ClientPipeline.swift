@@ -79,12 +79,9 @@ struct ClientPipeline: Sendable {
             try pipeline.addHandler(
                 ClearTextGuard(error: ReplicationError(domain: .tls, code: 6, message: "\(target): the server speaks TLS: use https:")))
         }
-        var limits = NIOHTTPDecoderLimitConfiguration()
-        limits.maxHeaderFieldSize = client.limits.http.headerBytes
-        limits.maxHeaderListSize = client.limits.http.headerBytes
-        limits.maxHeaderFieldCount = client.limits.http.headerCount
         try pipeline.addHandler(HTTPRequestEncoder())
-        try pipeline.addHandler(ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: limits)))
+        let decoder = HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: client.limits.http.decoder)
+        try pipeline.addHandler(ByteToMessageHandler(decoder))
         return Opened(
             stream: try ClientConnection.Stream(wrappingChannelSynchronously: channel),
             patience: NIOLoopBound(patience, eventLoop: channel.eventLoop))
