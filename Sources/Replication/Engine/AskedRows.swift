@@ -4,8 +4,14 @@ import Documents
 /// Rows of the peer's changes whose revision was asked for, and what of each document is on its way from the question until it is stored or
 /// given up: what is offered next was offered after it.
 struct AskedRows {
+    /// Versions of one document: mostly one, which needs no list.
+    private struct UnderWay {
+        var first: Version
+        var later: [Version] = []
+    }
+
     private var rows: [RemoteSequence: AskedRow] = [:]
-    private var underWay: [DocumentID: [Version]] = [:]
+    private var underWay: [DocumentID: UnderWay] = [:]
 
     var isEmpty: Bool { rows.isEmpty }
     var count: Int { rows.count }
@@ -40,16 +46,22 @@ struct AskedRows {
 
     /// It is stored, or it will not be.
     mutating func end(_ id: DocumentID, _ version: Version) {
-        guard var versions = underWay.removeValue(forKey: id), versions.count > 1 else { return }
+        guard var versions = underWay.removeValue(forKey: id), !versions.later.isEmpty else { return }
         // One may be under way twice: taken up again from the list of what was kept back, and offered anew.
-        if let index = versions.firstIndex(of: version) { versions.remove(at: index) }
+        if versions.first == version {
+            versions.first = versions.later.removeFirst()
+        } else if let index = versions.later.firstIndex(of: version) {
+            versions.later.remove(at: index)
+        }
         underWay[id] = versions
     }
 
     /// - Returns: those that began before it.
     private mutating func begin(_ id: DocumentID, _ version: Version) -> [Version] {
-        guard let earlier = underWay.updateValue([version], forKey: id) else { return [] }
-        underWay[id] = earlier + [version]
+        guard var versions = underWay.updateValue(UnderWay(first: version), forKey: id) else { return [] }
+        let earlier = [versions.first] + versions.later
+        versions.later.append(version)
+        underWay[id] = versions
         return earlier
     }
 }
