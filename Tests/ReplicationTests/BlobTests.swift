@@ -47,9 +47,9 @@ struct BlobTests {
         let members = digests.enumerated().map { "\"b\($0)\":{\"@type\":\"blob\",\"digest\":\"\($1)\",\"length\":\(size)}" }
         try await a.put("film", "{\(members.joined(separator: ","))}")
         // Frames of 16 KiB: 12 of 20 MiB are there by then.
-        // Two at a time: of all four at once none might be whole.
+        // One after the other: of four at once none might be whole, and the next is asked for when the one before it is stored.
         var listener = PassiveConfiguration(listener: "hub", database: b.database)
-        listener.limits.blobFetches = 2
+        listener.limits.blobFetches = 1
         let hub = Hub(listener, owner: b) { $0 == 0 ? (.init(cutsAt: 12 << 6), .init()) : (.init(), .init()) }
         let replicator = Replicator(ReplicatorConfiguration(a, .push), hub, environment: JumpingTime().environment)
         let status = await replicator.run()

@@ -12,8 +12,9 @@ struct ExchangedRevisions {
     init(limit: Int) { self.limit = max(1, limit / 2) }
 
     mutating func add(_ id: DocumentID, _ version: Version) {
-        if newer.count >= limit, newer[id] == nil { (older, newer) = (newer, [:]) }
-        newer[id] = version
+        guard newer.updateValue(version, forKey: id) == nil, newer.count > limit else { return }
+        swap(&older, &newer)
+        newer.removeAll(keepingCapacity: true)
     }
 
     func holds(_ id: DocumentID, _ version: Version) -> Bool { (newer[id] ?? older[id]) == version }

@@ -28,7 +28,7 @@ struct EchoMemory {
     /// Another revision of the document went the other way: the peer may have given up its own for it, and hears of that one again
     /// should it come back.
     mutating func answered(_ id: DocumentID) {
-        if let before = last.removeValue(forKey: id) { earlier.insert(Echo(id: id, version: before)) }
+        if !last.isEmpty, let before = last.removeValue(forKey: id) { earlier.insert(Echo(id: id, version: before)) }
     }
 
     /// A peer that was refused a revision because of these may not hold them, even where it sent them itself: one that prunes
@@ -49,6 +49,6 @@ struct EchoMemory {
     /// The document is what the peer gave us, and still has; that it went away never is. A branch beside others is offered back: the
     /// peer may have decided against it while its push was under way, and would never hear that it is the current revision here.
     func holds(_ document: OutgoingDocument) -> Bool {
-        document.news == .visible && !document.hasOtherBranches && last[document.id] == document.version && holds(document.id, document.version)
+        !last.isEmpty && document.news == .visible && !document.hasOtherBranches && last[document.id] == document.version && holds(document.id, document.version)
     }
 }

@@ -215,9 +215,10 @@ struct PushMachine {
             }
             if settings.style == .announce {
                 // A feed of channels tells of a document twice when access to it is newer than the document.
-                if document.news == .visible, begun[document.id] == document.version { continue }
+                let earlier = page.from?.channels == nil ? nil : begun.updateValue(document.version, forKey: document.id)
+                if document.news == .visible, earlier == document.version { continue }
                 let isFree = ledger.isFree(document.id) || settings.limits.has(.overtakingPurge)
-                guard isFree, begun.updateValue(document.version, forKey: document.id) == nil else {
+                guard isFree, earlier == nil else {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))
                 }
