@@ -39,23 +39,18 @@ struct PushLedger {
             }
         }
 
-        /// Of the body, where it is at hand.
-        var bytes: Int {
+        fileprivate var account: Account {
             switch self {
-            case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it):
-                it.body.count
-            case .due, .reading, .deferred, .awaitingPull: 0
-            }
-        }
-
-        /// Nobody works on it; it waits for time or for the pull.
-        var isWaiting: Bool {
-            switch self {
-            case .deferred, .awaitingPull: true
-            default: false
+            case .deferred, .awaitingPull: .waiting
+            case .listing: .listing
+            case .sent: .sent
+            default: .active
             }
         }
     }
+
+    /// Under which an entry is counted.
+    fileprivate enum Account { case active, listing, sent, waiting }
 
     /// A document that is not at hand, and whose sequence stays open.
     struct Parked {
@@ -67,15 +62,33 @@ struct PushLedger {
     }
 
     struct Entry {
-        var phase: Phase
+        private(set) var phase: Phase
         /// The newest sequence at which it changed on its way.
         var successor: SequenceNumber?
+        /// These three follow from the phase; they are kept beside it because they are asked for at every step.
+        private(set) var sequence: SequenceNumber = 0
+        /// Of the body, where it is at hand.
+        private(set) var bytes = 0
+        fileprivate private(set) var account = Account.active
 
-        var sequence: SequenceNumber {
+        init(phase: consuming Phase, successor: SequenceNumber? = nil) {
+            self.phase = phase
+            self.successor = successor
+            note()
+        }
+
+        mutating func change(to phase: consuming Phase) {
+            self.phase = phase
+            note()
+        }
+
+        private mutating func note() {
+            account = phase.account
             switch phase {
             case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it):
-                it.sequence
-            case .due(let parked), .reading(let parked), .deferred(let parked), .awaitingPull(let parked): parked.sequence
+                (sequence, bytes) = (it.sequence, it.body.count)
+            case .due(let parked), .reading(let parked), .deferred(let parked), .awaitingPull(let parked):
+                (sequence, bytes) = (parked.sequence, 0)
             }
         }
     }
@@ -171,10 +184,10 @@ struct PushLedger {
         move(place, to: phase)
     }
 
-    private mutating func move(_ place: Int, to phase: Phase) {
-        account(for: entries.slots[place].phase, -1)
-        account(for: phase, 1)
+    private mutating func move(_ place: Int, to phase: consuming Phase) {
+        count(-1, entries.slots[place].account, entries.slots[place].bytes)
         entries.change(place, to: phase)
+        count(1, entries.slots[place].account, entries.slots[place].bytes)
     }
 
     /// The peer wants it: it is sent when there is room.
@@ -309,27 +322,26 @@ struct PushLedger {
     mutating func count(_ change: (inout ReplicationCounts) -> Void) { change(&counts) }
 
     private mutating func insert(_ id: DocumentID, _ entry: Entry) {
-        account(for: entry.phase, 1)
-        if let replaced = entries.insert(id, entry) { account(for: replaced.phase, -1) }
+        count(1, entry.account, entry.bytes)
+        if let replaced = entries.insert(id, entry) { count(-1, replaced.account, replaced.bytes) }
     }
 
     @discardableResult
     private mutating func remove(_ id: DocumentID) -> Entry? {
         guard let entry = entries.remove(id) else { return nil }
-        account(for: entry.phase, -1)
+        count(-1, entry.account, entry.bytes)
         return entry
     }
 
-    private mutating func account(for phase: Phase, _ sign: Int) {
-        if phase.isWaiting { waiting += sign } else { active += sign }
-        let bytes = sign * phase.bytes
-        bytesAtHand += bytes
-        switch phase {
+    private mutating func count(_ sign: Int, _ account: Account, _ bytes: Int) {
+        bytesAtHand += sign * bytes
+        if account == .waiting { waiting += sign } else { active += sign }
+        switch account {
         case .listing: listing += sign
         case .sent:
             inFlight += sign
-            inFlightBytes += bytes
-        default: break
+            inFlightBytes += sign * bytes
+        case .active, .waiting: break
         }
     }
 }

@@ -53,15 +53,17 @@ public struct RemoteSequenceTracker: Sendable {
         let sequence: RemoteSequence
         /// The last of the rows that are done between this one and the next open one.
         var doneBehind: RemoteSequence?
-        /// The open rows around it, by number; 0: none.
+        /// The places of the open rows around it; ``none`` where there is none.
         var before: Int
-        var after = 0
+        var after = RemoteSequenceTracker.none
     }
 
-    private var rows: [Int: Row] = [:]
-    private var numbers: [RemoteSequence: Int] = [:]
-    private var last = 0
-    private var lastNumber = 0
+    private static let none = -1
+    /// Rows that are open, at places that those which are done leave to others.
+    private var rows: [Row] = []
+    private var free: [Int] = []
+    private var places: [RemoteSequence: Int] = [:]
+    private var last = none
     private var reached: RemoteSequence?
     /// What open rows hold in memory.
     private(set) var bytes = 0
@@ -71,36 +73,49 @@ public struct RemoteSequenceTracker: Sendable {
     /// A row of the peer's feed arrived.
     public mutating func begin(_ sequence: RemoteSequence) {
         // A row that is told twice counts once; else the first one would stay open for ever.
-        guard numbers[sequence] == nil else { return }
-        lastNumber += 1
-        numbers[sequence] = lastNumber
-        rows[lastNumber] = Row(sequence: sequence, before: last)
-        if last != 0 { rows[last]?.after = lastNumber }
-        last = lastNumber
+        let place = free.last ?? rows.count
+        if let taken = places.updateValue(place, forKey: sequence) {
+            places[sequence] = taken
+            return
+        }
+        let row = Row(sequence: sequence, before: last)
+        if free.popLast() == nil { rows.append(row) } else { rows[place] = row }
+        if last != Self.none { rows[last].after = place }
+        last = place
         bytes += Self.bytes(sequence)
     }
 
     /// The row's revision is durable, or was not wanted. False for a sequence that is not outstanding.
     @discardableResult
     public mutating func complete(_ sequence: RemoteSequence) -> Bool {
-        guard let number = numbers.removeValue(forKey: sequence), let row = rows.removeValue(forKey: number) else { return false }
+        guard let place = places.removeValue(forKey: sequence) else { return false }
+        let row = rows[place]
+        release(place)
         bytes -= Self.bytes(sequence) + (row.doneBehind.map(Self.bytesBehind) ?? 0)
         let through = row.doneBehind ?? row.sequence
-        if row.after == 0 { last = row.before } else { rows[row.after]?.before = row.before }
-        guard row.before != 0 else {
+        if row.after == Self.none { last = row.before } else { rows[row.after].before = row.before }
+        guard row.before != Self.none else {
             reached = through
             return true
         }
-        bytes += Self.bytesBehind(through) - (rows[row.before]?.doneBehind.map(Self.bytesBehind) ?? 0)
-        rows[row.before]?.doneBehind = through
-        rows[row.before]?.after = row.after
+        bytes += Self.bytesBehind(through) - (rows[row.before].doneBehind.map(Self.bytesBehind) ?? 0)
+        rows[row.before].doneBehind = through
+        rows[row.before].after = row.after
         return true
     }
+
+    private mutating func release(_ place: Int) {
+        rows[place].doneBehind = nil
+        if places.isEmpty, rows.count > Self.keptPlaces { (rows, free) = ([], []) } else { free.append(place) }
+    }
+
+    /// Places kept for reuse once no row is open.
+    private static let keptPlaces = 1_024
 
     private static func bytes(_ sequence: RemoteSequence) -> Int { HeldBytes.openRow + HeldBytes.text(sequence.json) }
     private static func bytesBehind(_ sequence: RemoteSequence) -> Int { HeldBytes.text(sequence.json) }
 
     /// The last sequence before the earliest unfinished one.
     public var completedThrough: RemoteSequence? { reached }
-    public var outstanding: Int { numbers.count }
+    public var outstanding: Int { places.count }
 }
