@@ -250,10 +250,11 @@ extension ReplicationSession {
     /// Revisions of the peer that are stored with the bodies that it sent.
     func noteExchanged(_ revisions: [StorableRevision], _ outcomes: [StoreOutcome], _ link: CollectionLink) {
         guard remembersExchanged(link) else { return }
-        for (each, outcome) in zip(revisions, outcomes) {
+        for (index, outcome) in zip(revisions.indices, outcomes) {
             switch outcome {
             // Of one that was here before the peer may have known no more than the id.
-            case .stored(.inserted), .stored(.insertedConflict): link.exchanged.add(each.revision.id, each.revision.revision)
+            case .stored(.inserted), .stored(.insertedConflict):
+                link.exchanged.add(revisions[index].revision.id, revisions[index].revision.revision)
             case .stored, .failed, .moved: break
             }
         }

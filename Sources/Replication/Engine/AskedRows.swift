@@ -18,9 +18,6 @@ struct AskedRows {
 
     func contains(_ id: DocumentID) -> Bool { rows.values.contains { $0.id == id } }
 
-    /// The peer was asked for a revision of this document under this sequence.
-    func expects(_ revision: ReceivedRevision) -> Bool { document(at: revision.sequence) == revision.id }
-
     /// Of which document the peer was asked for a revision under this sequence.
     func document(at sequence: RemoteSequence?) -> DocumentID? { sequence.flatMap { rows[$0]?.id } }
 
@@ -28,12 +25,16 @@ struct AskedRows {
         rows[sequence] = AskedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: begin(id, revision))
     }
 
-    /// The revision is here; it goes on its way into the store.
-    mutating func arrived(_ sequence: RemoteSequence?) -> AskedRow? { sequence.flatMap { rows.removeValue(forKey: $0) } }
+    /// The revision is here; it goes on its way into the store. Nil for one that the peer was not asked for, or of another document than the
+    /// one at this sequence.
+    mutating func arrived(_ revision: ReceivedRevision) -> AskedRow? {
+        guard let sequence = revision.sequence, let index = rows.index(forKey: sequence), rows.values[index].id == revision.id else { return nil }
+        return rows.remove(at: index).value
+    }
 
     /// The revision does not come, or is not taken.
     mutating func giveUp(_ sequence: RemoteSequence?) -> AskedRow? {
-        let row = arrived(sequence)
+        let row = sequence.flatMap { rows.removeValue(forKey: $0) }
         if let row { end(row.id, row.revision) }
         return row
     }

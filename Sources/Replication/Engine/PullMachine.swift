@@ -259,8 +259,8 @@ struct PullMachine {
     }
 
     /// A revision came. Nil for one that nobody asked for and nobody counted.
-    private mutating func arrived(_ sequence: RemoteSequence?) -> AskedRow? {
-        guard settings.isPassive else { return asked.arrived(sequence) }
+    private mutating func arrived(_ revision: ReceivedRevision) -> AskedRow? {
+        guard settings.isPassive else { return asked.arrived(revision) }
         expected = max(0, expected - 1)
         return nil
     }
@@ -275,13 +275,14 @@ struct PullMachine {
     private mutating func complete(_ sequence: RemoteSequence?) { if let sequence { tracker?.complete(sequence) } }
 
     private mutating func accept(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
-        if settings.takesOnlyWhatWasAskedFor, !asked.expects(revision) {
+        let row = arrived(revision)
+        if row == nil, settings.takesOnlyWhatWasAskedFor {
             actions.append(.warn("a revision was refused: nobody asked for document \(revision.id) under this sequence"))
             if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.nobodyAsked(for: revision.id)))) }
             return
         }
         var revision = revision
-        if let row = arrived(revision.sequence) { revision.wasAsked(row) } else { counts.total += 1 }
+        if let row { revision.wasAsked(row) } else { counts.total += 1 }
         insertion.add(revision)
     }
 
