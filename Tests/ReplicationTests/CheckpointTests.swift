@@ -24,6 +24,14 @@ struct CheckpointBodyTests {
         #expect(agreed.local == local && agreed.remote?.json == remote && agreed.trustsKnownRevisions == trusts)
     }
 
+    /// It lost what it had, or has another copy: what it says counts again.
+    @Test func aCheckpointThatThePeerRefusedCountsWhileThePeersCopyIsTheSame() {
+        let text = CheckpointBody.hereOnly(CheckpointBody(local: 7).bytes(time: 0), besides: "0-3")
+        #expect(CheckpointBody.isHereOnly(text, besides: "0-3") && CheckpointBody(parsing: text).local == 7)
+        #expect(!CheckpointBody.isHereOnly(text, besides: "") && !CheckpointBody.isHereOnly(text, besides: "0-4"))
+        #expect(!CheckpointBody.isHereOnly(CheckpointBody(local: 7).bytes(time: 0), besides: ""))
+    }
+
     @Test func withoutAnOwnCopyThePeersIsIgnored() {
         #expect(CheckpointBody.agree(own: nil, peer: body(10, "7")) == .init(local: 0, remote: nil, trustsKnownRevisions: true))
     }

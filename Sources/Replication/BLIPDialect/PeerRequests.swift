@@ -89,14 +89,14 @@ extension BLIPDialect {
         case Profile.norev:
             let sequence = (properties[Property.sequence] ?? properties["seq"]).map { RemoteSequence(json: $0) }
             try sequence?.check(limits)
-            let code = properties[Property.error].flatMap { Int($0) } ?? 404
-            if isPassive || code < 500 && code != 429 {
+            let error = MessageError(
+                code: properties[Property.error].flatMap { Int($0) } ?? 404,
+                message: properties[Property.reason] ?? "the peer could not send the document")
+            if isPassive || !error.isOfTheMoment {
                 events.append(.pull(slot: slot, .withdrawn(sequence)))
             } else {
-                // It cannot be had now, which is not to say that it is gone.
-                let why = properties[Property.reason] ?? "the peer could not send the document"
-                let error = ReplicationError(domain: .http, code: code, message: why)
-                events.append(.pull(slot: slot, .arrivalRefused(sequence, properties[Property.id].flatMap { try? DocumentID($0) }, error, isFinal: false)))
+                let id = properties[Property.id].flatMap { try? DocumentID($0) }
+                events.append(.pull(slot: slot, .arrivalRefused(sequence, id, error.replicationError, isFinal: false)))
             }
             reply(handle)
         case Profile.getAttachment, Profile.proveAttachment:
@@ -177,7 +177,14 @@ extension BLIPDialect {
                     slot: slot,
                     .arrivalRefused(
                         request.properties[Property.sequence].map { RemoteSequence(json: $0) }, id,
-                        ReplicationError(domain: .http, code: error.code, message: error.message), isFinal: true)))
+                        error.replicationError, isFinal: isPassive || !error.isOfTheMoment)))
         }
     }
+}
+
+extension MessageError {
+    /// The document cannot be had now, which is not to say that it is gone. 501: neither side can change what it speaks.
+    fileprivate var isOfTheMoment: Bool { code >= 500 && code != 501 || code == 429 }
+
+    fileprivate var replicationError: ReplicationError { ReplicationError(domain: .http, code: code, message: message) }
 }

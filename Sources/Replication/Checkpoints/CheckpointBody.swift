@@ -49,14 +49,17 @@ public struct CheckpointBody: Equatable, Sendable {
     }
 
     /// The text of a checkpoint that the peer does not keep as well.
-    static func hereOnly(_ text: [UInt8]) -> [UInt8] {
+    ///
+    /// - Parameter token: of the copy that the peer has, an older one or none. While it has that one, it says nothing.
+    static func hereOnly(_ text: [UInt8], besides token: String) -> [UInt8] {
         guard case .object(var object)? = try? JSONValue(parsing: text) else { return text }
-        object["here_only"] = true
+        object["here_only"] = .string(token)
         return JSONValue.object(object).serialize()
     }
 
-    /// Whether the peer refused to keep it as well, so that its copy says nothing.
-    static func isHereOnly(_ text: [UInt8]) -> Bool { (try? JSONValue(parsing: text))?["here_only"]?.asBool == true }
+    /// Whether the peer refused to keep it as well, and has what it had then. If it has another copy, or lost the one that it had, it may have
+    /// lost data as well.
+    static func isHereOnly(_ text: [UInt8], besides token: String) -> Bool { (try? JSONValue(parsing: text))?["here_only"]?.asString == token }
 
     /// What both sides agree on, after the peer's copy was fetched.
     public struct Agreement: Equatable, Sendable {

@@ -218,7 +218,9 @@ extension ReplicationSession {
         case .comeBackLater:
             // What is not continuous ends anyway, and its checkpoint stays behind the document.
             guard case .active(let active) = role, active.replicator.isContinuous else { return }
-            later(milliseconds: limits.deferralSeconds * 1_000) {
+            comesBack = true
+            let seconds = min(limits.deferralSeconds << min(active.comebacks, 8), limits.maximumDeferralSeconds)
+            later(milliseconds: seconds * 1_000) {
                 let message = "documents that could not be had or stored are asked for again, on a new connection"
                 $0.fail(ReplicationError(domain: .http, code: 503, message: message))
             }
@@ -309,8 +311,8 @@ extension ReplicationSession {
             dialect.saveCheckpoint(slot, id: id, body: link.checkpointBytes, token: token)
         case .fetchToken: dialect.fetchCheckpoint(slot, id: id)
         case .saveHere: saveHere(link.checkpointBytes, id, link)
-        case .saveHereOnly(let body):
-            saveHere(CheckpointBody.hereOnly(dialect.checkpointText(body, time: environment.time.wallSeconds())), id, link)
+        case .saveHereOnly(let body, let token):
+            saveHere(CheckpointBody.hereOnly(dialect.checkpointText(body, time: environment.time.wallSeconds()), besides: token), id, link)
         case .warn(let message): logger.warning("\(message)")
         case .fail(let error): fail(error)
         }

@@ -66,6 +66,8 @@ public actor ReplicationSession: MessageReceiver {
     private(set) var hasEnded = false
     var wantsLegacy = false
     var picksHere = false
+    /// It ends to ask once more for what could not be had.
+    var comesBack = false
     private var activity = ActivityLevel.busy
     var documentEvents: [DocumentEvent] = []
     var refusals = PeerRefusals()
@@ -392,7 +394,7 @@ public actor ReplicationSession: MessageReceiver {
         observer.activityChanged(.stopped)
         // What was under way is counted anew by the next run.
         counters.update { $0.total = $0.completed }
-        noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy, picksHere: picksHere))
+        noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy, picksHere: picksHere, comesBack: comesBack))
         for link in links { link.release() }
     }
 }

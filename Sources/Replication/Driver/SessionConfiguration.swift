@@ -63,6 +63,8 @@ public struct ActiveConfiguration: Sendable {
     public var startsLegacy: Bool
     /// A continuous pull of chosen documents asks for all and picks here, with a peer that was seen not to pick them itself.
     public var picksHere: Bool
+    /// How many sessions before it, one after the other, ended to ask once more for what could not be had.
+    var comebacks = 0
     /// Off for a run that is not to be gone on with, so that neither side keeps a checkpoint of it.
     public var savesCheckpoint: Bool
     /// Not nil: what the peer has behind these sequences, one for each collection, is counted as rejected where it is not here, and nothing
@@ -127,4 +129,6 @@ public struct SessionEnd: Sendable {
     public var wantsLegacy: Bool
     /// The peer refused to pick documents in a continuous pull: ask for all next time, and pick here.
     public var picksHere = false
+    /// It ended to ask once more for what the peer could not send.
+    var comesBack = false
 }

@@ -13,7 +13,7 @@ extension ReplicationSession {
         var own: CheckpointBody?
         var ownText: [UInt8] = []
         /// The peer kept no copy of it, and what it has is older.
-        var isHereOnly: Bool { CheckpointBody.isHereOnly(ownText) }
+        var isHereOnly: Bool { CheckpointBody.isHereOnly(ownText, besides: peerRevision) }
         var peer: CheckpointBody?
         var peerRevision = ""
     }

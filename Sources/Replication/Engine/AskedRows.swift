@@ -48,11 +48,12 @@ struct AskedRows {
     /// It is stored, or it will not be.
     mutating func end(_ id: DocumentID, _ version: Version) {
         guard var versions = underWay.removeValue(forKey: id), !versions.later.isEmpty else { return }
-        // One may be under way twice: taken up again from the list of what was kept back, and offered anew.
-        if versions.first == version {
-            versions.first = versions.later.removeFirst()
-        } else if let index = versions.later.firstIndex(of: version) {
+        // One may be under way twice: taken up again from the list of what was kept back, and offered anew. What came may be newer than
+        // what was offered; then it is the earliest that ends.
+        if let index = versions.later.firstIndex(of: version), versions.first != version {
             versions.later.remove(at: index)
+        } else {
+            versions.first = versions.later.removeFirst()
         }
         underWay[id] = versions
     }

@@ -28,7 +28,7 @@ struct CheckpointMachine {
         case fetchToken
         case saveHere(CheckpointBody)
         /// The peer keeps none; the copy says so.
-        case saveHereOnly(CheckpointBody)
+        case saveHereOnly(CheckpointBody, token: String)
         case warn(String)
         /// The peer refuses for a reason that concerns the whole connection.
         case fail(ReplicationError)
@@ -127,7 +127,7 @@ struct CheckpointMachine {
 
     private mutating func saveHereOnly(_ body: CheckpointBody, _ actions: inout [Action]) {
         state = .savingHere(body)
-        actions.append(.saveHereOnly(body))
+        actions.append(.saveHereOnly(body, token: token))
     }
 
     private mutating func begin(_ current: CheckpointBody, _ actions: inout [Action]) {

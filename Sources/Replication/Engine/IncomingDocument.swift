@@ -63,13 +63,6 @@ extension ReplicationError {
     static func nobodyAsked(for id: DocumentID) -> Self {
         ReplicationError(domain: .http, code: 400, message: "nobody asked for document \(id) under this sequence")
     }
-
-    /// A peer's sequence stands for one document: of two, neither could be told to be done.
-    static func sequenceIsTaken(by other: DocumentID) -> Self {
-        ReplicationError(
-            domain: .http, code: 400,
-            message: "the peer offers it under the sequence of document \(other): its feed is at fault, and the document comes when it changes there")
-    }
 }
 
 /// The leaves of a document at a peer that keeps all of them, as CouchDB does.

@@ -10,26 +10,26 @@ import Interfaces
 /// its document, and a removal for every revision that was asked for before.
 struct PullMachine {
     let settings: PullSettings
-    private(set) var counts = ReplicationCounts()
+    var counts = ReplicationCounts()
     /// Only where we are active.
     private(set) var tracker: RemoteSequenceTracker?
 
     private var lists: WaitingLists
     /// Rows whose revision was asked for and has not come.
-    private var asked = AskedRows()
+    var asked = AskedRows()
     /// Passive: revisions that the peer was told to send. A hint only: it may drop what changed meanwhile.
     private var expected = 0
     private var insertion: InsertionMachine
     /// Documents that the peer took away, once nothing of them is under way.
-    private var removals: [Removal] = []
-    private var removalsUnderWay = 0
+    var removals: [Removal] = []
+    var removalsUnderWay = 0
 
     private(set) var isSubscribed = false
     private var wasAnnouncedComplete = false
     private var heldReview = KeptBackReview(isDue: false)
     private var conflictReview = KeptBackReview(isDue: false)
-    private var conflicts: [DocumentID] = []
-    private var isDeciding = false
+    var conflicts: [DocumentID] = []
+    var isDeciding = false
     private var echoes: EchoMemory
     private var willComeBack = false
 
@@ -174,7 +174,11 @@ struct PullMachine {
             if let handle = lists.finish()?.handle { actions.append(.answerChanges(handle, [])) }
         case .offered(let rows):
             // In the order of arrival, before anything can be completed.
-            for row in rows { if let sequence = row.sequence { tracker?.begin(sequence) } }
+            for (index, row) in rows.enumerated() {
+                guard let sequence = row.sequence, tracker?.begin(sequence) == false, case .row(let told) = row else { continue }
+                if isSameRow(told, at: sequence, rows[..<index]) { continue }
+                return refuseList(lists.finish()?.handle, .bad("sequence \(sequence) of the peer stands for two documents"), &actions)
+            }
             counts.total += UInt64(rows.count)
             var offers: [RevisionOffer] = []
             for case .row(let row) in rows where !row.isAccessRemoved {
@@ -185,6 +189,14 @@ struct PullMachine {
             }
             actions.append(.findMissing(offers))
         }
+    }
+
+    /// Whether a row whose sequence is open already is the same one told again, and not another document's.
+    private func isSameRow(_ row: OfferedRow, at sequence: RemoteSequence, _ earlier: ArraySlice<RowResult<OfferedRow>>) -> Bool {
+        if let id = asked.document(at: sequence) { return id == row.id }
+        for case .row(let other) in earlier where other.sequence == sequence { return other.id == row.id }
+        // Asked for and on its way into the store, or about to be taken away.
+        return insertion.holds(row.id) || removals.contains { $0.id == row.id } || removalsUnderWay > 0
     }
 
     private mutating func answer(_ needs: [RevisionNeed], _ actions: inout [PullAction]) {
@@ -211,13 +223,8 @@ struct PullMachine {
                 if settings.asksOnly {
                     complete(row.sequence)
                     counts.rejected += 1
-                } else if let other = asked.document(at: row.sequence) {
+                } else if asked.document(at: row.sequence) == nil {
                     // The same row twice is asked for once.
-                    if other != row.id {
-                        counts.failed += 1
-                        report(row.id, .sequenceIsTaken(by: other), &actions)
-                    }
-                } else {
                     asked.ask(row.sequence, row.id, row.revision, peerHad: known)
                     answers.append(.wanted(ancestors: ancestors))
                     continue
@@ -272,13 +279,17 @@ struct PullMachine {
         return false
     }
 
-    private mutating func complete(_ sequence: RemoteSequence?) { if let sequence { tracker?.complete(sequence) } }
+    mutating func complete(_ sequence: RemoteSequence?) { if let sequence { tracker?.complete(sequence) } }
 
     private mutating func accept(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
         let row = arrived(revision)
         if row == nil, settings.takesOnlyWhatWasAskedFor {
             actions.append(.warn("a revision was refused: nobody asked for document \(revision.id) under this sequence"))
             if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.nobodyAsked(for: revision.id)))) }
+            // It came instead of the one that was asked for.
+            if let id = asked.document(at: revision.sequence) {
+                refuse(revision.sequence, id, .nobodyAsked(for: revision.id), isFinal: false, &actions)
+            }
             return
         }
         var revision = revision
@@ -299,77 +310,10 @@ struct PullMachine {
     }
 
     /// The peer offers it again on another connection only.
-    private mutating func comeBack(_ actions: inout [PullAction]) {
+    mutating func comeBack(_ actions: inout [PullAction]) {
         if settings.isPassive || willComeBack { return }
         willComeBack = true
         actions.append(.comeBackLater)
-    }
-
-    private mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
-        var came: [(DocumentID, Version)] = []
-        var met: [(DocumentID, Version)] = []
-        for each in ended {
-            asked.end(each.id, each.version)
-            var settlement = Settlement.stored
-            switch each.end {
-            case .stored(.alreadyPresent): settlement = .alreadyHere
-            case .stored(.inserted):
-                counts.pulled += 1
-                report(each.id, nil, isDeleted: each.isDeleted, &actions)
-            case .stored(.insertedConflict):
-                counts.pulled += 1
-                // Without a resolver it is another's to decide: a replicator here brought the other branch.
-                if settings.hasResolver { conflicts.append(each.id) }
-            case .stored(.conflict(let current)):
-                counts.failed += 1
-                met.append((each.id, current))
-                // Which one is for those only who may have the document: they learn it from an answer to a proposal.
-                let error = ReplicationError(domain: .http, code: 409, message: "document \(each.id) has another revision here")
-                settlement = .refused(error)
-                if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
-            case .keptBack(let failure, let reason, let isListed):
-                if failure == nil { counts.rejected += 1 } else { counts.held += 1 }
-                if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
-                // What is on our list needs no second try of the peer; else 503 keeps it there, and 403 makes it give up.
-                if !isListed {
-                    let error = ReplicationError(
-                        domain: .http, code: failure == nil ? 403 : 503,
-                        message: failure.map { "the document is held: \($0.kind)" } ?? reason)
-                    settlement = .refused(error)
-                    if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
-                }
-            case .refused(let error), .postponed(let error):
-                counts.failed += 1
-                settlement = .refused(error)
-                report(each.id, error, isDeleted: each.isDeleted, &actions)
-            case .isRemoval:
-                removals.append(Removal(id: each.id, sequence: each.sequence, replyTo: each.replyTo))
-                continue
-            }
-            if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
-            counts.completed += 1
-            switch each.end {
-            case .postponed: comeBack(&actions)
-            case .stored, .keptBack(_, _, isListed: true):
-                complete(each.sequence)
-                came.append((each.id, each.version))
-            default: complete(each.sequence)
-            }
-        }
-        if !came.isEmpty { actions.append(.tellPush(came)) }
-        if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
-    }
-
-    private mutating func accept(_ taken: [TakenAway], _ actions: inout [PullAction]) {
-        removalsUnderWay -= taken.count
-        for each in taken {
-            complete(each.removal.sequence)
-            counts.completed += 1
-            if case .rejected = each.end { counts.rejected += 1 }
-            if case .failed = each.end { counts.held += 1 }
-            if let handle = each.removal.replyTo { actions.append(.settle(handle, .stored)) }
-            if let event = each.event(settings.collection) { actions.append(.report(event)) }
-        }
     }
 
     private mutating func accept(_ page: HeldRevisions.Page, _ actions: inout [PullAction]) {
@@ -378,23 +322,5 @@ struct PullMachine {
         let again = insertion.add(again: page.revisions, &actions)
         counts.total += UInt64(again.count)
         for revision in again { asked.takenUpAgain(revision) }
-    }
-
-    private mutating func accept(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {
-        isDeciding = false
-        for outcome in outcomes where outcome.isDecided || outcome.failure != nil {
-            if outcome.isDecided { counts.resolved += 1 }
-            report(
-                outcome.id,
-                outcome.failure.map { ReplicationError(domain: .plugin, code: 409, message: "conflict pending: \($0.kind): \($0.message)") },
-                &actions)
-        }
-        actions.append(.tellPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
-    }
-
-    private func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, _ actions: inout [PullAction]) {
-        guard let id else { return }
-        actions.append(
-            .report(DocumentEvent(id: id, collection: settings.collection, direction: .pull, isDeleted: isDeleted, error: error)))
     }
 }

@@ -49,8 +49,8 @@ struct PushMachine {
         judging == nil && feed.reading == .nothing && nextPage == nil && (barrier.isUp || !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver))
     }
 
-    /// Nobody works on a document. Some may wait for their time.
-    var isDrained: Bool { ledger.active == 0 && lists.isEmpty }
+    /// Nobody works on a document. Some may wait for their time, and while the peer takes nothing at all nothing is read again.
+    var isDrained: Bool { ledger.active == (barrier.isUp ? ledger.dueCount : 0) && lists.isEmpty }
     var isIdle: Bool { isCaughtUp && isDrained }
 
     /// A push that is not continuous has done all it can. What waits is for the next run.
@@ -359,7 +359,8 @@ struct PushMachine {
     }
 
     private mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
-        barrier.refusal = nil
+        // One that was on its way when the others were refused says nothing of those.
+        if !barrier.isUp { barrier.refusal = nil }
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { echoes.answered(document.id) }
         if settings.pulls { actions.append(.tellPull(document.id, document.version)) }

@@ -71,18 +71,21 @@ public struct RemoteSequenceTracker: Sendable {
     public init(from start: RemoteSequence?) { reached = start }
 
     /// A row of the peer's feed arrived.
-    public mutating func begin(_ sequence: RemoteSequence) {
-        // A row that is told twice counts once; else the first one would stay open for ever.
+    ///
+    /// - Returns: false for one that is open already: it counts once; else the first one would stay open for ever.
+    @discardableResult
+    public mutating func begin(_ sequence: RemoteSequence) -> Bool {
         let place = free.last ?? rows.count
         if let taken = places.updateValue(place, forKey: sequence) {
             places[sequence] = taken
-            return
+            return false
         }
         let row = Row(sequence: sequence, before: last)
         if free.popLast() == nil { rows.append(row) } else { rows[place] = row }
         if last != Self.none { rows[last].after = place }
         last = place
         bytes += Self.bytes(sequence)
+        return true
     }
 
     /// The row's revision is durable, or was not wanted. False for a sequence that is not outstanding.

@@ -59,6 +59,8 @@ public actor Replicator {
     private var startsAgain: Bool?
     var speaksLegacy = false
     private var picksHere = false
+    /// Sessions, one after the other, that ended to ask once more for what the peer could not send.
+    private var comebacks = 0
     var retry: RetryMachine
     nonisolated let pause = RetryPause()
     /// Documents that wait although the connection is up.
@@ -225,6 +227,7 @@ public actor Replicator {
             }
             wasSuspended = false
             let end = await runOnce(resets: resets)
+            comebacks = end.comesBack ? comebacks + 1 : 0
             if end.wantsLegacy, !speaksLegacy {
                 logger.info("the peer wants no collections in messages; trying again without")
                 // What it refused may have been the collection, and not the choice of documents.
@@ -314,8 +317,10 @@ public actor Replicator {
         runLogger.log(level: retry.retries == 0 ? .info : .debug, "connected", metadata: ["peer": "\(transport.peerDescription)"])
         update { ($0.error, $0.refusals) = (nil, PeerRefusals()) }
         update { $0.activity = .busy }
+        var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere)
+        active.comebacks = comebacks
         let end = await replicate(
-            over: transport, ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere),
+            over: transport, active,
             shared.withLock { $0.counters }, correlation: correlation, watchesForSilence: true
         ) { [weak self, environment] level in
             guard level != .stopped else { return }

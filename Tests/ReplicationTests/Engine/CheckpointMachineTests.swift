@@ -92,12 +92,12 @@ import Testing
         run.on(.noted)
         let error = ReplicationError(domain: .http, code: code, message: "no")
         let actions = run.on(.peerRefused(error))
-        #expect(actions.last == .saveHereOnly(body(3)) && run.machine.refusal == error)
+        #expect(actions.last == .saveHereOnly(body(3), token: "") && run.machine.refusal == error)
         run.current = body(7)
         run.on(.savedHere)
         #expect(run.machine.saved == body(3))
         run.on(.timerElapsed)
-        #expect(run.on(.noted) == [.saveHereOnly(body(7))])
+        #expect(run.on(.noted) == [.saveHereOnly(body(7), token: "")])
     }
 
     @Test(arguments: [(503, true), (400, false)]) func aRefusal(_ code: Int, _ ends: Bool) {

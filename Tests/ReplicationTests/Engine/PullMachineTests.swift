@@ -62,10 +62,11 @@ import Testing
         var pull = PullRun(documentIDs: [doc("a")], takesOnlyWhatWasAskedFor: true)
         pull.offer(row(1, "a"))
         #expect(pull.on(.arrived(received(7, "evil"))).contains { $0.hasPrefix("settle 7") })
-        #expect(pull.on(.arrived(received(1, "evil"))).contains { $0.hasPrefix("settle 1") })
-        #expect(pull.machine.bufferedBytes == 0 && pull.counts.total == 1 && pull.through == nil)
-        pull.arrive(received(1, "a"))
-        #expect(pull.machine.bufferedBytes > 0)
+        #expect(pull.machine.bufferedBytes == 0 && pull.counts.total == 1 && pull.through == nil && !pull.machine.isDrained)
+        // It came instead of the one that was asked for, which does not come any more: nothing waits for it, and it is asked for again.
+        let words = pull.on(.arrived(received(1, "evil")))
+        #expect(words.contains { $0.hasPrefix("settle 1") } && words.contains("report a 400") && words.contains("come back"))
+        #expect(pull.machine.bufferedBytes == 0 && pull.counts.failed == 1 && pull.through == nil && pull.machine.isDrained)
     }
 
     /// A peer that cannot send a document now has not lost it: the checkpoint stays before it, and a connection later it is asked for again.
@@ -180,11 +181,33 @@ import Testing
         #expect(pull.machine.isDrained && pull.counts.completed == 2 && pull.counts.total == 2)
     }
 
-    @Test func twoDocumentsUnderOneSequenceAreNotTakenForOne() {
+    @Test func twoDocumentsUnderOneSequenceEndAPull() {
         var pull = PullRun()
-        #expect(pull.offer(row(1, "a"), row(1, "b")) == ["report b 400", "answer +-"])
-        pull.on(.withdrawn(RemoteSequence(json: "1")))
-        #expect(pull.machine.isDrained && pull.counts.failed == 1 && pull.counts.completed == 2 && pull.counts.total == 2)
+        // In one list, in another while the first is asked for, and while it is on its way into the store.
+        for isListed in [true, false] {
+            var pull = pull
+            if !isListed { pull.offer(row(1, "a")) }
+            pull.on(.listArrived(offeredList))
+            let rows = isListed ? [row(1, "a"), row(1, "b")] : [row(1, "b")]
+            #expect(pull.on(.listRead(.success(.offered(rows.map { .row($0) })))) == ["refuse 400", "fail"])
+        }
+        pull.offer(row(1, "a"))
+        pull.on(.arrived(received(1, "a")))
+        pull.on(.listArrived(offeredList))
+        var same = pull
+        #expect(same.on(.listRead(.success(.offered([.row(row(1, "a"))])))) == ["missing a"])
+        #expect(pull.on(.listRead(.success(.offered([.row(row(1, "b"))])))) == ["refuse 400", "fail"])
+    }
+
+    /// A peer that sends something newer than what it offered leaves nothing behind.
+    @Test func whatComesInPlaceOfWhatWasOfferedEndsIt() {
+        var asked = AskedRows()
+        asked.ask(RemoteSequence(json: "1"), doc("a"), rev("1-a"), peerHad: .none)
+        asked.ask(RemoteSequence(json: "2"), doc("a"), rev("2-a"), peerHad: .none)
+        for sequence in 1...2 { _ = asked.arrived(received(sequence, "a", "7-a")) }
+        for _ in 1...2 { asked.end(doc("a"), rev("7-a")) }
+        asked.ask(RemoteSequence(json: "3"), doc("a"), rev("8-a"), peerHad: .none)
+        #expect(asked.arrived(received(3, "a", "8-a"))?.offeredBefore == [])
     }
 
     // MARK: - Removals

@@ -343,4 +343,19 @@ import Testing
         // What changed on its way is not held up by itself.
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a", "again a"])
     }
+
+    /// It says that half of its work is not done, although one document that was on its way got through.
+    @Test func aRunThatWasForbiddenToWriteKeepsTheReason() {
+        var push = PushRun(continuous: false, pulls: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(2)))
+        push.on(.answered(list, [.wanted(known: []), .wanted(known: [])]))
+        push.on(.forbidden(nil, [doc("a")], http(403)))
+        push.on(.acknowledged(doc("b")))
+        if let batch = push.batch { push.on(.noted(batch)) }
+        push.on(.pullIsComplete(true))
+        #expect(push.machine.isFinished && push.machine.barrier.refusal?.code == 403)
+    }
 }

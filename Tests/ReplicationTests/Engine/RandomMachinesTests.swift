@@ -48,7 +48,7 @@ import Testing
         var wasComplete = false
         var failure: String?
 
-        init(seed: UInt64) {
+        init(seed: UInt64, isContinuous: Bool = true) {
             random = SeededGenerator(seed: seed)
             var limits = ReplicationLimits()
             limits.rowsPerChangeList = 4
@@ -60,7 +60,7 @@ import Testing
             limits.insertionBatch = 3
             push = PushMachine(
                 PushSettings(
-                    collection: .default, style: .propose, isContinuous: true, hasFilter: true, pulls: true, limits: limits),
+                    collection: .default, style: .propose, isContinuous: isContinuous, hasFilter: true, pulls: true, limits: limits),
                 from: FeedPosition(0))
             pull = PullMachine(
                 PullSettings(
@@ -321,6 +321,28 @@ import Testing
             // Of several such events the last to come counts.
             due.append(.push(.throttled(false)))
             while !due.isEmpty, failure == nil { step() }
+        }
+    }
+
+    /// What runs once has no timer that would try again: it ends with what is left, even where the peer takes nothing any more.
+    @Test func whatRunsOnceEnds() {
+        let first = UInt64.random(in: 0..<1 << 32)
+        for seed in first..<first + 200 {
+            var world = World(seed: seed, isContinuous: false)
+            var events = 0
+            while events < 60, world.failure == nil {
+                if world.due.isEmpty || world.chance(40) {
+                    world.happen()
+                    events += 1
+                } else {
+                    world.step()
+                }
+            }
+            world.settle()
+            let ledger = world.push.ledger
+            #expect(world.failure == nil && world.push.isFinished && world.pull.isComplete, "seed \(seed)")
+            #expect(ledger.inFlight == 0 && ledger.bytesAtHand == 0 && ledger.counts.completed == ledger.counts.total, "seed \(seed)")
+            if world.failure != nil || !world.push.isFinished { return }
         }
     }
 

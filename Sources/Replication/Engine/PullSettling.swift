@@ -1,0 +1,91 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+// What became of revisions, of removals and of conflicts: it is counted, answered and told.
+extension PullMachine {
+    mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
+        var came: [(DocumentID, Version)] = []
+        var met: [(DocumentID, Version)] = []
+        for each in ended {
+            asked.end(each.id, each.version)
+            var settlement = Settlement.stored
+            switch each.end {
+            case .stored(.alreadyPresent): settlement = .alreadyHere
+            case .stored(.inserted):
+                counts.pulled += 1
+                report(each.id, nil, isDeleted: each.isDeleted, &actions)
+            case .stored(.insertedConflict):
+                counts.pulled += 1
+                // Without a resolver it is another's to decide: a replicator here brought the other branch.
+                if settings.hasResolver { conflicts.append(each.id) }
+            case .stored(.conflict(let current)):
+                counts.failed += 1
+                met.append((each.id, current))
+                // Which one is for those only who may have the document: they learn it from an answer to a proposal.
+                let error = ReplicationError(domain: .http, code: 409, message: "document \(each.id) has another revision here")
+                settlement = .refused(error)
+                if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
+            case .keptBack(let failure, let reason, let isListed):
+                if failure == nil { counts.rejected += 1 } else { counts.held += 1 }
+                if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
+                // What is on our list needs no second try of the peer; else 503 keeps it there, and 403 makes it give up.
+                if !isListed {
+                    let error = ReplicationError(
+                        domain: .http, code: failure == nil ? 403 : 503,
+                        message: failure.map { "the document is held: \($0.kind)" } ?? reason)
+                    settlement = .refused(error)
+                    if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
+                }
+            case .refused(let error), .postponed(let error):
+                counts.failed += 1
+                settlement = .refused(error)
+                report(each.id, error, isDeleted: each.isDeleted, &actions)
+            case .isRemoval:
+                removals.append(Removal(id: each.id, sequence: each.sequence, replyTo: each.replyTo))
+                continue
+            }
+            if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
+            counts.completed += 1
+            switch each.end {
+            case .postponed: comeBack(&actions)
+            case .stored, .keptBack(_, _, isListed: true):
+                complete(each.sequence)
+                came.append((each.id, each.version))
+            default: complete(each.sequence)
+            }
+        }
+        if !came.isEmpty { actions.append(.tellPush(came)) }
+        if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
+    }
+
+    mutating func accept(_ taken: [TakenAway], _ actions: inout [PullAction]) {
+        removalsUnderWay -= taken.count
+        for each in taken {
+            complete(each.removal.sequence)
+            counts.completed += 1
+            if case .rejected = each.end { counts.rejected += 1 }
+            if case .failed = each.end { counts.held += 1 }
+            if let handle = each.removal.replyTo { actions.append(.settle(handle, .stored)) }
+            if let event = each.event(settings.collection) { actions.append(.report(event)) }
+        }
+    }
+
+    mutating func accept(_ outcomes: [ConflictDecider.Outcome], _ actions: inout [PullAction]) {
+        isDeciding = false
+        for outcome in outcomes where outcome.isDecided || outcome.failure != nil {
+            if outcome.isDecided { counts.resolved += 1 }
+            report(
+                outcome.id,
+                outcome.failure.map { ReplicationError(domain: .plugin, code: 409, message: "conflict pending: \($0.kind): \($0.message)") },
+                &actions)
+        }
+        actions.append(.tellPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
+    }
+
+    func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, _ actions: inout [PullAction]) {
+        guard let id else { return }
+        actions.append(
+            .report(DocumentEvent(id: id, collection: settings.collection, direction: .pull, isDeleted: isDeleted, error: error)))
+    }
+}
