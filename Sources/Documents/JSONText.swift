@@ -57,7 +57,8 @@ enum JSONText {
 
 // These read text that `JSONWalker` accepted in the same call; they still never pass the given end.
 extension JSONText {
-    /// Moves from a string's opening quote to behind its closing one. True if there are escapes or (if asked for) DEL.
+    /// Moves from a string's opening quote to behind its closing one, or to the end where there is none. True if there are escapes or (if asked
+    /// for) DEL.
     @inline(__always)
     static func skipCheckedString(_ at: inout UnsafePointer<UInt8>, _ end: UnsafePointer<UInt8>, flagDelete: Bool = true) -> Bool {
         var q = at + 1

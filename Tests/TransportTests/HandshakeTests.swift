@@ -68,7 +68,7 @@ import Testing
         (#"{"reason":7}"#, nil), (#"["reason","x"]"#, nil), (#"{"reason":"cut"#, nil), ("", nil), (#"{"a":"reason","b":"x"}"#, nil),
     ] as [(String, String?)])
     func reasonOfAnErrorBody(body: String, reason: String?) {
-        #expect(JSONText.string(forKey: "reason", in: Array(body.utf8)) == reason)
+        #expect(ErrorBody.string(forKey: "reason", in: Array(body.utf8)) == reason)
     }
 
     @Test(arguments: [

@@ -47,7 +47,7 @@ struct AttachmentIntake: Sendable {
         }
         var body = document.body
         if !entries.isEmpty {
-            var text = JSONText()
+            var text = JSONWriter()
             text.append(body.dropLast())
             if body.count > 2 { text.raw(",") }
             text.raw("\"_attachments\":")

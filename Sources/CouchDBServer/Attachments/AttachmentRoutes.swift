@@ -102,7 +102,7 @@ enum AttachmentRoutes {
         let members = parts.members(of: parts.root)
         var entries = AttachmentEntry.all(parts.member("_attachments", of: parts.root).flatMap { parts.value($0) })
         guard body(&entries, (parent?.generation ?? 0) + 1) else { throw CouchError.missing("Document is missing attachment") }
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{")
         text.list(members.lazy.filter { $0.key != "_attachments" }) { text, member in
             text.string(member.key)

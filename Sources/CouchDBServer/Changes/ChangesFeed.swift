@@ -117,7 +117,7 @@ enum ChangesFeed {
     }
 
     private static func write(_ row: ChangesRow, _ question: ChangesQuestion, _ writer: inout PieceWriter) async throws {
-        var text = JSONText()
+        var text = JSONWriter()
         text.text("{\"seq\":\(row.place),\"id\":")
         text.string(row.document.id.text)
         text.raw(",\"changes\":[")

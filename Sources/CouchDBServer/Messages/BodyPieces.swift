@@ -98,7 +98,7 @@ extension HTTPResponse {
     }
 
     /// A small JSON answer.
-    static func couch(_ status: Int = 200, _ text: JSONText, headers: HeaderList = [:]) -> HTTPResponse {
+    static func couch(_ status: Int = 200, _ text: JSONWriter, headers: HeaderList = [:]) -> HTTPResponse {
         .json(status: status, ByteBuffer(bytes: text.bytes + [0x0A]), headers: headers)
     }
 

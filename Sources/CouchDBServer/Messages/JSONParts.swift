@@ -123,7 +123,7 @@ struct JSONParts {
         while at < bytes.count {
             switch bytes[at] {
             case UInt8(ascii: "\""):
-                at = bytes.endOfJSONString(at)
+                at = bytes.withUnsafeBufferPointer { $0.endOfJSONString(at) }
                 if depth == 0 { return at }
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
@@ -140,35 +140,5 @@ struct JSONParts {
             }
         }
         return bytes.count
-    }
-}
-
-/// Writes JSON text piece by piece.
-struct JSONText {
-    private(set) var bytes: [UInt8] = []
-
-    mutating func raw(_ text: StaticString) {
-        text.withUTF8Buffer { bytes.append(contentsOf: $0) }
-    }
-
-    mutating func text(_ text: String) { bytes.append(contentsOf: text.utf8) }
-    mutating func append(_ more: some Sequence<UInt8>) { bytes.append(contentsOf: more) }
-    mutating func string(_ text: String) { JSONValue.string(text).serialize(into: &bytes) }
-    mutating func value(_ value: JSONValue) { value.serialize(into: &bytes) }
-
-    /// Commas between the elements of a list.
-    mutating func list<Element>(_ elements: some Sequence<Element>, _ write: (inout JSONText, Element) -> Void) {
-        var isFirst = true
-        for element in elements {
-            if !isFirst { raw(",") }
-            isFirst = false
-            write(&self, element)
-        }
-    }
-
-    mutating func strings(_ texts: some Sequence<String>) {
-        raw("[")
-        list(texts) { $0.string($1) }
-        raw("]")
     }
 }

@@ -45,7 +45,7 @@ struct FindAnswer: Sendable {
                 try await writeScanned(&output, &writer)
             }
         }
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("\n],\n\"bookmark\":")
         text.string(output.last.map { Bookmark(index: plan.indexNumber, last: $0).text } ?? Bookmark.none)
         if question.withStatistics { text.text(",\n\"execution_stats\":\(statistics(output).text)") }

@@ -112,7 +112,7 @@ enum BulkGet {
     }
 
     private static func error(_ id: String, _ rev: String, _ error: HTTPError) -> [UInt8] {
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{\"error\":{\"id\":")
         text.string(id)
         text.raw(",\"rev\":")

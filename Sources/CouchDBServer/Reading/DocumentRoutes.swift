@@ -17,7 +17,7 @@ enum DocumentRoutes {
             guard let stored = try await DesignDocuments(call: call).get(id) else { throw CouchError.missing() }
             if call.query.text("open_revs") != nil { return try await OpenRevisions.answer(call, design: stored, id) }
             guard !stored.isDeleted else { throw CouchError.missing("deleted") }
-            var text = JSONText()
+            var text = JSONWriter()
             text.append(DesignDocuments.shown(stored, withRevisions: try call.query.flag("revs")))
             return .couch(200, text, headers: ["ETag": "\"\(stored.revision.text)\""])
         }
@@ -119,7 +119,7 @@ enum DocumentRoutes {
 
     /// As CouchDB answers a write. One with `batch=ok` is durable all the same.
     static func stored(_ call: CouchCall, _ id: String, _ revision: RevisionID, status: Int = 201) -> HTTPResponse {
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{\"ok\":true,\"id\":")
         text.string(id)
         let isBatch = call.query.text("batch") == "ok"

@@ -34,7 +34,7 @@ struct DocumentText {
     private(set) var pieces: [BodyPiece] = []
     /// The bytes that follow, in the order in which the document names them.
     private(set) var following: [AttachmentEntry] = []
-    private var text = JSONText()
+    private var text = JSONWriter()
 
     init(_ found: FoundRevision, _ form: DocumentForm) {
         text.raw("{\"_id\":")
@@ -87,7 +87,7 @@ struct DocumentText {
 
     private mutating func flush() {
         if !text.bytes.isEmpty { pieces.append(.bytes(text.bytes)) }
-        text = JSONText()
+        text = JSONWriter()
     }
 
     private mutating func write(_ attachments: [AttachmentEntry], _ found: FoundRevision, _ form: DocumentForm) {
@@ -108,7 +108,7 @@ struct DocumentText {
                 text.value(.object(entry.shown(generation: found.revision.generation, "follows")))
                 following.append(entry)
             default:
-                var shown = JSONText()
+                var shown = JSONWriter()
                 shown.value(.object(entry.shown(generation: found.revision.generation, nil)))
                 text.append(shown.bytes.dropLast())
                 text.raw(",\"data\":\"")

@@ -73,7 +73,7 @@ enum OpenRevisions {
         let outer = boundary(call)
         let (wantedText, missingRevisions) = (text, missing)
         guard isMultipart else {
-            var out = JSONText()
+            var out = JSONWriter()
             out.raw("[")
             if let text {
                 out.raw("{\"ok\":")

@@ -28,7 +28,7 @@ enum BulkRoutes {
         }
         guard let documents else { throw CouchError.badRequest("POST body must include `docs` parameter.") }
         let results = try await DocumentWriting(call: call).bulk(parts, documents, isEdit: isEdit)
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("[")
         // With new_edits=false only what went wrong is told.
         text.list(results.filter { isEdit || $0.error != nil }) { text, result in
@@ -116,7 +116,7 @@ enum BulkRoutes {
 
     static func revisionsDifference(_ call: CouchCall) async throws -> HTTPResponse {
         let missing = try await missing(call)
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{")
         text.list(missing) { text, each in
             text.string(each.id)
@@ -134,7 +134,7 @@ enum BulkRoutes {
 
     static func missingRevisions(_ call: CouchCall) async throws -> HTTPResponse {
         let missing = try await missing(call)
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{\"missing_revs\":{")
         text.list(missing) { text, each in
             text.string(each.id)

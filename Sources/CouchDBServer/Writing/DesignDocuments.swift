@@ -62,7 +62,7 @@ struct DesignDocuments: Sendable {
     }
 
     private static func json(_ id: String, _ revision: RevisionID, _ history: [RevisionID], _ document: IncomingDocument) -> [UInt8] {
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{\"_id\":")
         text.string(id)
         text.text(",\"_rev\":\"\(revision.text)\"\(document.isDeleted ? ",\"_deleted\":true" : "")")
@@ -85,7 +85,7 @@ struct DesignDocuments: Sendable {
     /// As a client sees it.
     static func shown(_ stored: Stored, withRevisions: Bool) -> [UInt8] {
         let parts = JSONParts(checked: stored.json)
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{")
         text.list(parts.members(of: parts.root).lazy.filter { withRevisions || $0.key != "_revisions" }) { text, member in
             text.string(member.key)

@@ -20,7 +20,7 @@ struct IncomingDocument: Sendable {
     /// - Throws: ``HTTPError`` 400 in CouchDB's words.
     init(_ parts: JSONParts, _ range: Range<Int>) throws(HTTPError) {
         guard parts.isObject(range) else { throw CouchError.badRequest("Document must be a JSON object") }
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{")
         var isFirst = true
         for (key, value) in parts.members(of: range) {

@@ -17,7 +17,7 @@ enum LocalRoutes {
         guard let stored, !isDeleted(stored) else { throw CouchError.missing() }
         let tag = "\"\(stored.revision)\""
         if call.request.headers.list("If-None-Match").contains(tag) { return HTTPResponse(status: 304, headers: ["ETag": tag]) }
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{\"_id\":")
         text.string("_local/\(id)")
         text.text(",\"_rev\":\"\(stored.revision)\"")
@@ -32,7 +32,7 @@ enum LocalRoutes {
     static func put(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
         let parts = try await call.jsonParts()
         guard parts.isObject(parts.root) else { throw CouchError.badRequest("Document must be a JSON object") }
-        var body = JSONText()
+        var body = JSONWriter()
         body.raw("{")
         var token: String?
         var isDeletion = false
@@ -72,7 +72,7 @@ enum LocalRoutes {
     }
 
     private static func answer(_ status: Int, _ id: String, _ revision: String) -> HTTPResponse {
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{\"ok\":true,\"id\":")
         text.string("_local/\(id)")
         text.text(",\"rev\":\"\(revision)\"}")

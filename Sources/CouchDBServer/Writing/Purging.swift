@@ -28,7 +28,7 @@ enum Purging {
                 return leaves
             }
         }
-        var text = JSONText()
+        var text = JSONWriter()
         text.raw("{\"purge_seq\":null,\"purged\":{")
         text.list(zip(documents, purged)) { text, each in
             text.string(each.0.0.text)

@@ -194,7 +194,7 @@ struct HandshakeResponse: Sendable {
     /// The peer's words: a JSON body's `reason`, or a plain text body.
     var reason: String? {
         let type = headers.first("Content-Type")?.lowercased() ?? ""
-        if type.hasPrefix("application/json") { return JSONText.string(forKey: "reason", in: body) }
+        if type.hasPrefix("application/json") { return ErrorBody.string(forKey: "reason", in: body) }
         if type.hasPrefix("text/plain") {
             let text = String(decoding: body, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ")
             return text.isEmpty ? nil : text
@@ -204,7 +204,7 @@ struct HandshakeResponse: Sendable {
 
     /// The words of our own listener, of Sync Gateway (Go) and of nginx.
     private var isFromTLSPort: Bool {
-        if JSONText.string(forKey: "error", in: body) == "tls_required" { return true }
+        if ErrorBody.string(forKey: "error", in: body) == "tls_required" { return true }
         let text = String(decoding: body, as: UTF8.self)
         return text.contains("HTTP request to an HTTPS server") || text.contains("plain HTTP request was sent to HTTPS port")
     }

@@ -202,7 +202,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
     /// What an answer that is no success means for the database.
     func refusal(_ answer: PeerAnswer) -> ReplicationError {
         let text = [UInt8](answer.body.readableBytesView.prefix(4_096))
-        let words = [JSONText.string(forKey: "error", in: text), JSONText.string(forKey: "reason", in: text)].compactMap(\.self)
+        let words = [ErrorBody.string(forKey: "error", in: text), ErrorBody.string(forKey: "reason", in: text)].compactMap(\.self)
         var error = ReplicationError(
             domain: .http, code: answer.status,
             message: configuration.withoutSecrets(
