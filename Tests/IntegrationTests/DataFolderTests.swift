@@ -63,6 +63,25 @@ struct DataFolderTests {
         #expect(try await next.stop().status == 0)
     }
 
+    @Test("a start waits for a command that works on a database")
+    func busyDatabase() async throws {
+        let folder = try TemporaryFolder()
+        let before = try await AgentProcess.start(Configuration.hub(), in: folder)
+        #expect(try await before.stop().status == 0)
+        let lock = open(folder.path("data/main.nightjar/lock"), O_RDWR)
+        #expect(flock(lock, LOCK_EX | LOCK_NB) == 0)
+        let file = try folder.write("waiting.yaml", Configuration.hub())
+        let run = "exec '\(try NightjarExecutable.path())' run --config '\(file)' 2> '\(folder.path("start.log"))'"
+        async let running = Subprocess.run("/bin/sh", ["-c", run], folder: folder.path)
+        @Sendable func says(_ words: String) -> Bool { (try? folder.text("start.log"))?.contains(words) == true }
+        try await eventually("the agent waits") { says("waiting for its end") }
+        close(lock)
+        try await eventually("it goes on") { says("listening") }
+        let pid = Int32(try folder.text("data/agent.lock").prefix { $0.isNumber }) ?? 0
+        #expect(pid > 0 && kill(pid, SIGTERM) == 0)
+        #expect(try await running.status == 0)
+    }
+
     @Test("a data folder that cannot be one")
     func noFolder() async throws {
         let folder = try TemporaryFolder()

@@ -24,6 +24,30 @@ struct CheckpointBodyTests {
         #expect(agreed.local == local && agreed.remote?.json == remote && agreed.trustsKnownRevisions == trusts)
     }
 
+    /// The histories of both sides, newest first; of each entry the session, what was pushed and what was pulled.
+    @Test(arguments: [
+        ([("b", 9, "5"), ("a", 4, "3")], [("b", 9, "5"), ("a", 4, "3")], 9, "5", true),
+        // Ours was not saved after the peer's was.
+        ([("b", 7, "5")], [("b", 9, "6")], 7, "5", true),
+        ([("b", 7, "\"5-x\"")], [("b", 7, "\"6-y\"")], 7, "\"5-x\"", true),
+        // The peer went back to a backup: within the session, to an earlier one, and to one before all.
+        ([("b", 9, "5")], [("b", 7, "4")], 7, "4", false),
+        ([("b", 9, "\"12-x\"")], [("b", 9, "\"9-y\"")], 9, "\"9-y\"", false),
+        ([("b", 9, "5"), ("a", 4, "3")], [("a", 4, "3")], 4, "3", false),
+        ([("b", 9, "5")], [], 0, nil, false),
+        ([], [("b", 9, "5")], 0, nil, true),
+    ] as [([(String, Int, String)], [(String, Int, String)], Int, String?, Bool)])
+    func whatTwoHistoriesHaveInCommon(_ own: [(String, Int, String)], _ peer: [(String, Int, String)], _ local: Int, _ remote: String?, _ trusts: Bool) {
+        func log(_ entries: [(String, Int, String)]) -> ReplicationLog {
+            var log = ReplicationLog()
+            log.history = entries.map { .init(session: $0.0, body: CheckpointBody(local: UInt64($0.1), remote: RemoteSequence(json: $0.2))) }
+            return log
+        }
+        let expected = CheckpointBody.Agreement(
+            local: UInt64(local), remote: remote.map { RemoteSequence(json: $0) }, trustsKnownRevisions: trusts)
+        #expect(ReplicationLog.common(log(own), log(peer)) == expected)
+    }
+
     /// It lost what it had, or has another copy: what it says counts again.
     @Test func aCheckpointThatThePeerRefusedCountsWhileThePeersCopyIsTheSame() {
         let text = CheckpointBody.hereOnly(CheckpointBody(local: 7).bytes(time: 0), besides: "0-3")

@@ -46,7 +46,10 @@ extension Agent {
                     remedy: "mend the plugin; nightjar doc unrouted \(database.name) says which and why"))
         }
         let conflicts = statistics.reduce(0) { $0 + $1.conflictsPending }
-        if conflicts > 0 {
+        // Where nobody decides, branches are kept, as CouchDB keeps them.
+        let isDecided = conflictPolicy(database.name).resolver != nil
+            || settings.replicators.contains { $0.direction.pulls && $0.database.value.utf8.elementsEqual(database.name.utf8) }
+        if conflicts > 0, isDecided {
             list.append(
                 Attention(
                     .conflictsPending, subject, "\(Plural.count(conflicts, "conflict")) not decided yet",

@@ -65,7 +65,9 @@ extension Agent {
                     database: database.name, collection: collection.name, direction: .pull, listener: listener?.name.value ?? "",
                     remote: "")
                 let others = remotes["\(database.name).\(collection.name)"] ?? []
-                keepers.append(keeper(database, collection, policy, context, .others(than: others)))
+                // Who has no resolver wants to keep branches as CouchDB keeps them.
+                let scope = policy.resolver == nil ? ConflictScope.gone(except: others) : .others(than: others)
+                keepers.append(keeper(database, collection, policy, context, scope))
             }
         }
         return keepers

@@ -52,7 +52,7 @@ extension ReplicationError {
     }
 
     init(couch error: any Error) {
-        self = error as? ReplicationError ?? ReplicationError(domain: .store, code: 500, message: "\(error)")
+        self = error as? ReplicationError ?? ReplicationError(store: error)
     }
 
     /// The request was too much for the peer, or one of its documents was: in halves it may go.

@@ -28,14 +28,25 @@ struct ReplicationLog: Equatable, Sendable {
         }
     }
 
-    /// How far both came together; nil where they never met.
-    static func common(_ own: ReplicationLog, _ peer: ReplicationLog) -> CheckpointBody? {
-        for entry in own.history {
-            guard let other = peer.history.first(where: { $0.session == entry.session }) else { continue }
-            // The peer's copy is saved first, so ours is what both have. A peer that went back to a backup is behind it.
-            return CheckpointBody(local: min(entry.body.local, other.body.local), remote: entry.body.remote)
+    /// How far both came together. A peer that went back to a backup is behind: then what was noted of its documents is not trusted, and it is
+    /// read from where it was.
+    static func common(_ own: ReplicationLog, _ peer: ReplicationLog) -> CheckpointBody.Agreement {
+        for (index, entry) in own.history.enumerated() {
+            guard let other = peer.history.first(where: { $0.session == entry.session })?.body else { continue }
+            let mine = entry.body
+            var isBehind = index > 0 || other.local < mine.local
+            var remote = mine.remote
+            if remote != other.remote {
+                switch (mine.remote?.place, other.remote?.place) {
+                // The peer's copy is saved first, so ours is what both have.
+                case (let here?, let there?) where here < there: break
+                case (_?, _?): (remote, isBehind) = (other.remote, true)
+                default: remote = nil
+                }
+            }
+            return CheckpointBody.Agreement(local: min(mine.local, other.local), remote: remote, trustsKnownRevisions: !isBehind)
         }
-        return nil
+        return CheckpointBody.Agreement(local: 0, remote: nil, trustsKnownRevisions: own.history.isEmpty)
     }
 
     /// Adds how far this session came.
@@ -82,12 +93,10 @@ extension CouchDialect {
         return ([UInt8](answer.body.readableBytesView), try answer.json("GET \(path)")["_rev"]?.asString ?? "")
     }
 
-    /// How far both sides came, by their copies, for both.
-    func agree(_ own: ReplicationLog, _ peer: ReplicationLog) -> (own: CheckpointBody?, peer: CheckpointBody?) {
-        guard !own.history.isEmpty else { return (nil, nil) }
-        state.withLock { $0.log.history = own.history }
-        guard let common = ReplicationLog.common(own, peer) else { return (own.history[0].body, nil) }
-        return (common, common)
+    /// How far both sides came, by their copies.
+    func agree(_ own: ReplicationLog, _ peer: ReplicationLog) -> CheckpointBody.Agreement {
+        if !own.history.isEmpty { state.withLock { $0.log.history = own.history } }
+        return ReplicationLog.common(own, peer)
     }
 
     func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8] {
@@ -124,4 +133,9 @@ extension CouchDialect {
     private static func path(checkpoint id: String) -> String {
         "/_local/" + id.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
+}
+
+extension RemoteSequence {
+    /// Where it stands among others of its peer: itself, or the number that CouchDB's begin with. Nil for what says nothing of that.
+    fileprivate var place: UInt64? { integer ?? UInt64(json.drop { $0 == "\"" }.prefix { $0.isASCII && $0.isNumber }) }
 }

@@ -16,6 +16,8 @@ extension ReplicationSession {
         var isHereOnly: Bool { CheckpointBody.isHereOnly(ownText, besides: peerRevision) }
         var peer: CheckpointBody?
         var peerRevision = ""
+        /// Where the copies are of another kind.
+        var agreement: CheckpointBody.Agreement?
     }
 
     func setUp(_ active: ActiveConfiguration) async {
@@ -90,9 +92,8 @@ extension ReplicationSession {
         }
         let peer = try await couch.open(checkpoint: ids[0])
         starts[0].peerRevision = peer.token
-        guard starts[0].own != nil || !peer.body.isEmpty else { return }
         let own = ReplicationLog(parsing: starts[0].ownText)
-        (starts[0].own, starts[0].peer) = couch.agree(own, starts[0].isHereOnly ? own : ReplicationLog(parsing: peer.body))
+        starts[0].agreement = couch.agree(own, starts[0].isHereOnly ? own : ReplicationLog(parsing: peer.body))
     }
 
     private func readOwn(_ ids: [String], _ collections: [Collection], resets: Bool) async throws -> [Start] {
@@ -198,10 +199,10 @@ extension ReplicationSession {
             touch(link)
             return dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
-        let agreed = CheckpointBody.agree(own: start.own, peer: start.isHereOnly ? start.own : start.peer)
+        let agreed = start.agreement ?? CheckpointBody.agree(own: start.own, peer: start.isHereOnly ? start.own : start.peer)
         if active.savesCheckpoint {
             link.checkpoint = CheckpointMachine(
-                id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision)
+                id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision, isRestartedByConflicts: couch != nil)
         }
         link.source.trustsKnownRevisions = agreed.trustsKnownRevisions
         if configuration.type.pulls {

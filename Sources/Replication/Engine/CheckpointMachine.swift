@@ -58,10 +58,14 @@ struct CheckpointMachine {
 
     private static let attempts = 3
 
-    init(id: String, saved: CheckpointBody, token: String) {
+    /// Of a peer without a connection that ends when it does: only this says that it is not what it was.
+    private let isRestartedByConflicts: Bool
+
+    init(id: String, saved: CheckpointBody, token: String, isRestartedByConflicts: Bool = false) {
         self.id = id
         self.saved = saved
         self.token = token
+        self.isRestartedByConflicts = isRestartedByConflicts
     }
 
     /// No save is under way or planned.
@@ -95,12 +99,14 @@ struct CheckpointMachine {
             token = new
             state = .savingHere(body)
             actions.append(.saveHere(body))
+        case (.peerConflict, .savingAtPeer) where isRestartedByConflicts: restart(&actions)
         case (.peerConflict, .savingAtPeer(let body, let attempt)) where attempt < Self.attempts:
             state = .fetchingToken(body, attempt: attempt)
             actions.append(.fetchToken)
         case (.peerConflict, .savingAtPeer):
             state = .broken
             actions.append(.warn("the peer's copy of the checkpoint changed each time that it was to be saved"))
+        case (.tokenFetched(""), .fetchingToken) where !token.isEmpty: restart(&actions)
         case (.tokenFetched(let new), .fetchingToken(let body, let attempt)):
             token = new
             state = .savingAtPeer(body, attempt: attempt + 1)
@@ -123,6 +129,16 @@ struct CheckpointMachine {
             handle(.progressed, current, &actions)
         default: break
         }
+    }
+
+    /// Another copy than the last one that was saved: the peer may have lost what it had, and only both copies say how far both are.
+    private mutating func restart(_ actions: inout [Action]) {
+        state = .broken
+        var error = ReplicationError(
+            domain: .http, code: 503,
+            message: "the peer has not the checkpoint that was saved there last, it may have been restored: both sides are compared anew")
+        error.isTransient = true
+        actions.append(.fail(error))
     }
 
     private mutating func saveHereOnly(_ body: CheckpointBody, _ actions: inout [Action]) {

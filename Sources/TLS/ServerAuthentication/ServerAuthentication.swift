@@ -52,7 +52,9 @@ public enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
 
     public func matches(_ certificate: Certificate) -> Bool {
         switch self {
-        case .certificate(let pinned): pinned == certificate
+        // The same server with a renewed certificate has the same key.
+        case .certificate(let pinned):
+            pinned == certificate || !certificate.publicKeyDigest.isEmpty && pinned.publicKeyDigest == certificate.publicKeyDigest
         case .publicKey(let digest): certificate.publicKeyDigest == digest
         }
     }

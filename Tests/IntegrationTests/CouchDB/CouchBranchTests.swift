@@ -28,6 +28,21 @@ struct CouchBranchTests {
         try await couch.ok("GET", "/main/\(id)?open_revs=all").asArray?.compactMap { $0["ok"] }.filter { $0["_deleted"]?.asBool != true } ?? []
     }
 
+    @Test("without a resolver branches stay as CouchDB keeps them, also over a restart, and nobody is asked to decide")
+    func kept() async throws {
+        let configuration = Configuration.hub(listener: "couchdb: true")
+        let before = try await AgentProcess.start(configuration)
+        try await branches(CouchHTTP(before), "x", ["a", "b", "c"])
+        try await before.kill9()
+        let agent = try await AgentProcess.start(configuration, in: before.folder)
+        // The keepers have looked at everything by the time that the agent has stopped.
+        #expect(try await agent.stop().status == 0)
+        let after = try await AgentProcess.start(configuration, in: before.folder)
+        #expect(try await live(CouchHTTP(after), "x").count == 3)
+        #expect(try await after.status()["health"]?.asString == "ok")
+        #expect(try await after.stop().status == 0)
+    }
+
     @Test("branches become one leaf that lives at the hub and at both agents, also after a hard end", arguments: [true, false])
     func threeAgents(merges: Bool) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))

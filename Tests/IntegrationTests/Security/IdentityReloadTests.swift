@@ -49,6 +49,10 @@ struct IdentityReloadTests {
 
         // Nobody tells the agent: it looks by itself.
         try install("good")
+        let renewed = try TemporaryFolder()
+        let pem = try await Subprocess.run(
+            try NightjarExecutable.path(), ["identity", "show", "gateway", "--pem", "--config", folder.path("nightjar.yaml")], folder: folder.path)
+        try renewed.write("hub.pem", pem.output)
         let secondStored = try await create("--replace")
         for name in ["files", "store"] {
             let before = name == "files" ? first : firstStored
@@ -59,6 +63,12 @@ struct IdentityReloadTests {
         #expect(try await hub.listener("files")["tls"]?["sha256"]?.asString == second)
         #expect(try await shown(hub, "store") == secondStored)
         #expect(try await hub.listener("store")["tls"]?["warning"]?.isNull == true)
+
+        // A certificate that is pinned as a file stands for its key, which the new one has.
+        let late = try await AgentProcess.start(
+            Configuration.secureEdge([("store", try hub.target("store"), "pinned_server_certificate: \(renewed.path("hub.pem"))")]), in: renewed)
+        try await late.connects("store")
+        #expect(try await late.stop().status == 0)
 
         // The connections from before.
         try await edge.save("after", "{}")

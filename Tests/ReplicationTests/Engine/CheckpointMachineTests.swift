@@ -6,8 +6,12 @@ import Testing
 /// A checkpoint is saved at the peer before it is saved here, and claims only what is noted.
 @Suite struct CheckpointMachineTests {
     private struct Run {
-        var machine = CheckpointMachine(id: "cp", saved: CheckpointBody(), token: "")
+        var machine: CheckpointMachine
         var current = CheckpointBody()
+
+        init(isRestartedByConflicts: Bool = false) {
+            machine = CheckpointMachine(id: "cp", saved: CheckpointBody(), token: "", isRestartedByConflicts: isRestartedByConflicts)
+        }
 
         @discardableResult
         mutating func on(_ event: CheckpointMachine.Event) -> [CheckpointMachine.Action] {
@@ -22,8 +26,8 @@ import Testing
     private func body(_ local: UInt64) -> CheckpointBody { CheckpointBody(local: local) }
 
     /// A save that has begun: what it claims is to be noted.
-    private func begun() -> Run {
-        var run = Run()
+    private func begun(isRestartedByConflicts: Bool = false) -> Run {
+        var run = Run(isRestartedByConflicts: isRestartedByConflicts)
         run.current = body(3)
         run.on(.saveNow)
         return run
@@ -85,6 +89,27 @@ import Testing
         guard case .warn? = run.on(.peerConflict).first else { return #expect(Bool(false), "no warning") }
         // What was done is done again next time; nobody waits for it.
         #expect(run.isSaved && run.on(.saveNow) == [] && run.machine.saved == body(0))
+    }
+
+    /// Only both copies say how far both are then.
+    @Test func aPeerThatLostItsCopyIsComparedAnew() {
+        func isRestarted(_ actions: [CheckpointMachine.Action]) -> Bool {
+            if case .fail(let error)? = actions.first { error.isTransient } else { false }
+        }
+        var run = begun()
+        run.on(.noted)
+        run.on(.peerSaved(token: "0-1"))
+        run.current = body(7)
+        run.on(.savedHere)
+        run.on(.timerElapsed)
+        run.on(.noted)
+        #expect(run.on(.peerConflict) == [.fetchToken])
+        #expect(isRestarted(run.on(.tokenFetched(""))) && run.machine.saved == body(3))
+
+        // Of one without a connection that ends when it does another copy says as much.
+        var other = begun(isRestartedByConflicts: true)
+        other.on(.noted)
+        #expect(isRestarted(other.on(.peerConflict)) && other.machine.saved == body(0))
     }
 
     @Test(arguments: [403, 405]) func aPeerThatKeepsNoneIsNotAskedAgainAndOursIsKeptHereOnly(_ code: Int) {
