@@ -8,7 +8,7 @@ import Testing
     /// Seeds that were seen to find the fault, so that a normal test run need not search.
     static let found: [PlantedFault: UInt64] = [
         .acknowledgedBeforeCommit: 2, .settledBeforeStored: 5, .checkpointTooFar: 2, .lostWakeUp: 6, .echo: 11, .forgottenHeldDocument: 2,
-        .missingBlobs: 1, .forgottenSuccessor: 20, .passedFailingFilter: 20, .staleMark: 11, .overtakingPurge: 1, .unansweredWrite: 2,
+        .missingBlobs: 1, .forgottenSuccessor: 20, .passedFailingFilter: 20, .staleMark: 11, .overtakingPurge: 3, .unansweredWrite: 2,
         .twoUnderWay: 58, .hopedForPull: 7,
     ]
 

@@ -135,6 +135,8 @@ struct FeedSource: Sendable {
             return .unknown
         }
         guard let tree = stored else { return .older }
+        // The end of a branch was offered to a peer that has left it already, or what is here became what the peer has meanwhile.
+        if version != current, try transaction.row(collection, id)?.revision == current { return .same(current) }
         // It was changed since: the later revision is offered in its turn, and only that one's history is whole.
         guard tree.isLeaf(version) else { return .older }
         let ancestors = tree.ancestors(of: version)

@@ -279,7 +279,7 @@ struct PushMachine {
         offerAgain(document)
     }
 
-    private mutating func offerAgain(_ document: OutgoingDocument) {
+    mutating func offerAgain(_ document: OutgoingDocument) {
         ledger.move(document.id, to: .ready(document))
         lists.append(document)
     }
@@ -342,23 +342,7 @@ struct PushMachine {
         if !questions.isEmpty { actions.append(.compare(questions)) }
     }
 
-    private mutating func accept(_ comparison: Comparison, of id: DocumentID, _ actions: inout [PushAction]) {
-        guard case .comparing(var document)? = ledger.phase(of: id) else { return }
-        switch comparison {
-        case .newer(let history):
-            (document.peerVersion, document.history) = (history.last, history)
-            offerAgain(document)
-        // What is newer here was read already, or will be.
-        case .older: ledger.finish(id)
-        // A decision makes a new revision, which is pushed in its turn.
-        case .branches where settings.pulls: ledger.finish(id)
-        // Nobody else would tell it: its branch would stay beside ours for good.
-        case .ended(let end, let history): offerAgain(document.endOfBranch(end, history, at: history.last ?? end))
-        case .branches, .unknown: lose(document, to: nil, &actions)
-        }
-    }
-
-    private mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
+    mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
         // One that was on its way when the others were refused says nothing of those.
         if !barrier.isUp { barrier.refusal = nil }
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil

@@ -45,6 +45,25 @@ extension PushMachine {
         return newer.map { $0.version != document.version && !$0.mayDescend(from: document.version) } ?? false
     }
 
+    mutating func accept(_ comparison: Comparison, of id: DocumentID, _ actions: inout [PushAction]) {
+        guard case .comparing(var document)? = ledger.phase(of: id) else { return }
+        switch comparison {
+        case .newer(let history):
+            (document.peerVersion, document.history) = (history.last, history)
+            offerAgain(document)
+        case .same(let version):
+            (document.version, document.isEndOfBranch) = (version, false)
+            hold(document, &actions)
+        // What is newer here was read already, or will be.
+        case .older: ledger.finish(id)
+        // A decision makes a new revision, which is pushed in its turn.
+        case .branches where settings.pulls: ledger.finish(id)
+        // Nobody else would tell it: its branch would stay beside ours for good.
+        case .ended(let end, let history): offerAgain(document.endOfBranch(end, history, at: history.last ?? end))
+        case .branches, .unknown: lose(document, to: nil, &actions)
+        }
+    }
+
     /// The peer holds a revision that ours does not descend from, as far as we know.
     mutating func lose(_ document: OutgoingDocument, to current: Version?, _ actions: inout [PushAction]) {
         if settings.limits.has(.hopedForPull), settings.pulls { return ledger.finish(document.id) }

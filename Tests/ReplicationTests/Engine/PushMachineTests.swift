@@ -172,6 +172,17 @@ import Testing
         #expect(push.counts.failed == 0 && push.machine.ledger.completedThrough == 1)
     }
 
+    /// It came to it by another way, and has left the branch that ended.
+    @Test func aPeerThatHasWhatIsCurrentHereIsToldOfNoEnd() {
+        var (push, list) = offered(pulls: true)
+        push.on(.answered(list, [.conflict(current: rev("1-x"))]))
+        push.on(.compared([(doc("a"), .ended(by: rev("2-y"), history: [rev("1-x")]))]))
+        guard case .offer(let second, _)? = push.last.first else { return }
+        push.on(.answered(second, [.conflict(current: rev("2-a"))]))
+        #expect(push.on(.compared([(doc("a"), .same(rev("2-a")))])) == ["tell pull a@2-a", "note a@2-a"])
+        #expect(push.machine.isIdle && push.isClean && push.machine.ledger.completedThrough == 1 && push.counts.failed == 0)
+    }
+
     @Test func thePeersBranchThatEndedHereEndsThereBeforeOursIsOffered() {
         var (push, list) = offered(pulls: true)
         push.on(.answered(list, [.conflict(current: rev("1-x"))]))
