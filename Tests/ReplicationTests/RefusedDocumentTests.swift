@@ -14,6 +14,19 @@ struct RefusedDocumentTests {
         try await replicator.refusedDocuments().map { "\($0.id) \($0.domain)/\($0.code) \($0.reason) \($0.tries)" }
     }
 
+    @Test func whatAnotherReplicatorSettledIsNotCounted() async throws {
+        let (mine, theirs) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await mine.put("x", "{\"n\":1}")
+        try await theirs.put("x", "{\"n\":2}")
+        let push = Replicator(ReplicatorConfiguration(mine, .push), Hub(theirs))
+        #expect(await push.run().error == nil)
+        #expect(try await push.refusedCount() == 1)
+        #expect(try await list(push).count == 1)
+        #expect(await Replicator(ReplicatorConfiguration(mine, .pull), Hub(theirs)).run().error == nil)
+        #expect(try await push.refusedCount() == 0)
+        #expect(try await list(push).isEmpty)
+    }
+
     @Test func theListOutlivesTheConnectionAndEndsWithItsReason() async throws {
         let (mine, theirs) = (try TestDatabase("a"), try TestDatabase("b"))
         let bad = try await mine.put("bad", "{\"n\":1}")

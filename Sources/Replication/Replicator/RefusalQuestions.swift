@@ -31,8 +31,7 @@ extension Replicator {
                 let (last, rows) = try await database.read { transaction in
                     let rows = try transaction.exclusions(
                         collection, remote: remote, direction: .push, kind: .refused, after: start, limit: 1_000)
-                    // What changed meanwhile is offered anyway, or is the peer's own.
-                    return (rows.last?.id, try rows.filter { try transaction.row(collection, $0.id, remote: nil)?.revision == $0.revision })
+                    return (rows.last?.id, try rows.filter { try transaction.isOwed($0, collection) })
                 }
                 guard let last else { break }
                 after = last
@@ -58,6 +57,16 @@ extension Replicator {
 
     /// How many documents are on the list, and since when the first of them.
     public nonisolated func refused() async throws -> Listed { try await listed(.refused, configuration.type.pushes ? [.push] : []) }
+}
+
+extension ReadTransaction {
+    /// Whether a document that is on a list is still to be had, or given up, for the reason that is noted there. The peer may have got it by
+    /// another way since, from another replicator for one, and what was refused may have changed: then it is offered anyway.
+    func isOwed(_ listed: Exclusion, _ collection: Collection) throws(StoreError) -> Bool {
+        guard listed.direction == .push else { return true }
+        guard let row = try row(collection, listed.id, remote: listed.remote), row.remoteRevision != row.revision else { return false }
+        return listed.kind != .refused || row.revision == listed.revision
+    }
 }
 
 extension Replicator {

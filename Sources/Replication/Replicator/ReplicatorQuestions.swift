@@ -110,12 +110,14 @@ extension Replicator {
                 var after: DocumentID?
                 while true {
                     let start = after
-                    let rows = try await database.read {
-                        try $0.exclusions(collection, remote: remote, direction: direction, kind: .held, after: start, limit: Self.page)
+                    let (last, rows) = try await database.read { transaction in
+                        let rows = try transaction.exclusions(
+                            collection, remote: remote, direction: direction, kind: .held, after: start, limit: Self.page)
+                        return (rows.last?.id, try rows.filter { try transaction.isOwed($0, collection) })
                     }
-                    guard let last = rows.last else { break }
-                    after = last.id
-                    try await body(rows.map { (collection.name, $0) })
+                    guard let last else { break }
+                    after = last
+                    if !rows.isEmpty { try await body(rows.map { (collection.name, $0) }) }
                 }
             }
         }
@@ -155,8 +157,17 @@ extension Replicator {
             guard let remote = try transaction.existingRemote(for: key) else { return Listed() }
             return try names.reduce(into: Listed()) { all, collection in
                 let one = try transaction.exclusionAge(collection, remote: remote, kind: kind, directions: directions)
-                all.count += one.count
-                all.oldest = [all.oldest, one.oldest].compactMap { $0 }.min()
+                if one.count == 0 { return }
+                var (count, oldest) = (one.count, one.oldest)
+                if count <= Self.page {
+                    // As the list has it, which leaves out what is settled.
+                    let owed = try directions.flatMap {
+                        try transaction.exclusions(collection, remote: remote, direction: $0, kind: kind, after: nil, limit: Self.page)
+                    }.filter { try transaction.isOwed($0, collection) }
+                    (count, oldest) = (owed.count, owed.map(\.since).min())
+                }
+                all.count += count
+                all.oldest = [all.oldest, oldest].compactMap { $0 }.min()
             }
         }
     }
