@@ -13,6 +13,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var database = Located("")
     /// The other side.
     public var target = Located(ReplicatorTarget.none)
+    /// What the remote database is known by while its address changes. Default: nil, the target as written.
+    public var remoteID: Located<String>?
     /// Key `type`. Default push_and_pull.
     public var direction = Direction.pushAndPull
     /// Default false: stops when all is exchanged.
@@ -70,6 +72,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
                 + " local:DATABASE; or an http or https URL of a database of CouchDB."),
         Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
         Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
+        Key("remote_id", optional: \.remoteID, Form.text("a name of the remote database").located,
+            "A name of the remote database that stays when the target changes, so that replication goes on where it was. Absent: the target as written."),
         Key("create_target", \.createTarget, Form<Bool>.boolean.located, "Makes the remote database if it is not there (http and https)."),
         Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
         Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
