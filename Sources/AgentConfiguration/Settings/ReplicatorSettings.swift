@@ -72,10 +72,10 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("target", \.target, Form<ReplicatorTarget>.target.located, required: true,
             "The other side: a ws or wss URL ending in a database; exec:COMMAND, unix:PATH or serial:DEVICE?speed=BITS, where a listener has its endpoint; or"
                 + " local:DATABASE; or an http or https URL of a database of CouchDB."),
-        Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
-        Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
         Key("remote_id", optional: \.remoteID, Form.text("a name of the remote database").located,
             "A name of the remote database that stays when the target changes, so that replication goes on where it was. Absent: the target as written."),
+        Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
+        Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
         Key("create_target", \.createTarget, Form<Bool>.boolean.located, "Makes the remote database if it is not there (http and https)."),
         Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
         Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
