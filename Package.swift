@@ -126,8 +126,8 @@ let package = Package(
             ],
             // The dashboard's page, in the program itself: HTML, CSS and JavaScript as they were written.
             resources: [
-                "index.html", "style.css", "icon.svg", "main.js", "api.js", "dom.js", "overview.js", "charts.js", "replicators.js", "plugins.js",
-                "conflicts.js", "documents.js", "log.js",
+                "index.html", "style.css", "icon.svg", "main.js", "api.js", "dom.js", "overview.js", "charts.js", "listeners.js", "replicators.js",
+                "plugins.js", "conflicts.js", "documents.js", "log.js",
             ].map { .embedInCode("Dashboard/Page/\($0)") },
             swiftSettings: strict
         ),

@@ -2,7 +2,8 @@
 --
 --   authenticator: { plugin: password-file, params: { file: users.txt } }
 --
--- One user a line: `name:hash`, or `name:hash:read_only` for one who may pull but not push. `nightjar password` makes the hashes.
+-- One user a line: `name:hash`, or `name:hash:read_only` for one who may pull but not push. `nightjar user add` writes them; `nightjar password`
+-- makes a hash alone.
 -- Empty lines, lines that begin with # and blanks at the end of a line do not count; of two lines for a name the first does. The host reads the file (plugins cannot) and notices when it changes.
 
 -- Nobody's hash: an unknown name costs as much time as a wrong password, so names cannot be found out by timing.

@@ -277,7 +277,7 @@ public actor Agent {
                 usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"), wireLog: logs.wireLog),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
-            databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits), memory: memory,
+            databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
             environment: environment, logger: logs.logger(.listener))
     }
 
@@ -305,7 +305,7 @@ public actor Agent {
         let replicator = try ReplicatorBuilding.make(
             settings, database: database, policies: source, security: security,
             local: LocalDatabases(find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }),
-            group: group, limits: ReplicationLimits(source.settings.limits), memory: memory,
+            group: group, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
             environment: environment, logger: logger, conflictObserver: conflictObserver, wireLog: logs.wireLog)
         return (replicator, security)
     }

@@ -3,7 +3,7 @@ extension AgentSettings {
     /// was, past documents that it has not seen.
     private struct CheckpointIdentity: Hashable {
         var database: String
-        var target: String
+        var remote: String
         var type: String
         var collection: CollectionReference
         var documentIDs: [String]
@@ -14,7 +14,7 @@ extension AgentSettings {
 
         init(_ replicator: ReplicatorSettings, _ wanted: ReplicatedCollectionSettings) {
             database = replicator.database.value
-            target = replicator.target.value.text
+            remote = replicator.remoteKey
             type = replicator.direction.rawValue
             collection = wanted.collection.value
             documentIDs = wanted.documentIDs.map(\.value).sorted()
@@ -26,8 +26,12 @@ extension AgentSettings {
         }
     }
 
-    /// Two replicators that would share a checkpoint.
+    /// Two replicators that would share a checkpoint, or what is noted of two remotes.
     func checkCheckpoints(_ reading: inout Reading) {
+        let before = reading.failures
+        checkRemotes(&reading)
+        // Where one remote is taken for the other, the shared checkpoint is a consequence.
+        guard reading.failures == before else { return }
         var first: [CheckpointIdentity: Located<String>] = [:]
         for replicator in replicators where !replicator.target.value.text.isEmpty {
             for wanted in replicator.collections {
@@ -39,13 +43,44 @@ extension AgentSettings {
                 reading.problems.report(
                     at: replicator.name.position,
                     "the replicators \(Quoting.quoted(replicator.name.value)) and \(Quoting.quoted(other.value)) would share a checkpoint: both do "
-                        + "\(identity.type) of \(identity.collection) in the database \(Quoting.quoted(identity.database)) with the same target, "
+                        + "\(identity.type) of \(identity.collection) in the database \(Quoting.quoted(identity.database)) with the same "
+                        + "\(replicator.remoteID == nil ? "target" : "remote_id"), "
                         + "and with the same document_ids, channels, selector, source_filter, pull_filter and pull_transform; take the collection out of one of them, or give one another document_ids, channels "
                         + "or pull_filter")
                 break
             }
         }
     }
+
+    /// What a remote database is known to have is noted for each database under the remote's id, whichever replicator brought it there. Of two
+    /// remotes under one id, each would be taken to have what only the other got.
+    private func checkRemotes(_ reading: inout Reading) {
+        struct Remote: Hashable {
+            var database: String
+            var key: String
+        }
+        var first: [Remote: ReplicatorSettings] = [:]
+        for replicator in replicators where !replicator.target.value.text.isEmpty {
+            let remote = Remote(database: replicator.database.value, key: replicator.remoteKey)
+            guard let other = first[remote] else {
+                first[remote] = replicator
+                continue
+            }
+            let (mine, theirs) = (replicator.target.value.text, other.target.value.text)
+            guard !mine.utf8.elementsEqual(theirs.utf8), let position = (replicator.remoteID ?? other.remoteID)?.position else { continue }
+            reading.problems.report(
+                at: position,
+                "the replicators \(Quoting.quoted(replicator.name.value)) and \(Quoting.quoted(other.name.value)) of the database "
+                    + "\(Quoting.quoted(remote.database)) have the targets \(Quoting.quoted(mine)) and \(Quoting.quoted(theirs)), and know both as "
+                    + "\(Quoting.quoted(remote.key)) (remote_id): what one has sent would count as known to the other's remote, and never get there; "
+                    + "give each remote database a remote_id of its own, and replicators with one remote database one target")
+        }
+    }
+}
+
+extension ReplicatorSettings {
+    /// What the remote database is known by.
+    fileprivate var remoteKey: String { remoteID?.value ?? target.value.text }
 }
 
 extension ConfigurationNode {

@@ -38,6 +38,14 @@ extension AgentSettings {
         try load(path, overrides, environment, only: ["data"])
     }
 
+    /// Reads only what tells of the listeners and of where the agent is: its operator's user need not have the replicators' secrets.
+    /// - Throws: what is wrong with it, or with the file as YAML.
+    public static func listeners(
+        path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
+    ) throws(ConfigurationProblems) -> AgentSettings {
+        try load(path, overrides, environment, only: ["data", "plugins", "databases", "listeners"])
+    }
+
     private static func load(
         _ path: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
     ) throws(ConfigurationProblems) -> AgentSettings {

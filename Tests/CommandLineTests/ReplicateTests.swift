@@ -132,6 +132,63 @@ private struct Desk: Sendable {
         #expect(outcome.status == 0, "\(outcome)")
     }
 
+    @Test("a database of CouchDB is asked for what matches a selector, or what a filter of its own passes, and each choice has progress of its own")
+    func sourceChoices() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/site.lua", "return { params = { site = { type = \"string\", required = true } }, push_filter = function(doc, ctx) return doc.site == ctx.params.site end }\n")
+        let hub = try await AgentProcess.start("plugins: plugins\n" + Configuration.plain, in: folder)
+        for n in 0..<6 { #expect(try await hub.put("main", "d\(n)", "{\"site\":\"\(n % 2 == 0 ? "north" : "south")\",\"n\":\(n)}").status == 201) }
+        let url = "http://127.0.0.1:\(try hub.port("edge"))/main"
+        let desk = try Desk()
+        func pulled(_ database: String, _ options: String...) async throws -> [String] {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), ["replicate", url, "d/\(database).nightjar"] + options, folder: desk.folder.path)
+            #expect(outcome.status == 0, "\(outcome)")
+            return try await desk.ids(database)
+        }
+        #expect(try await pulled("found", "--selector", "{\"n\":{\"$gt\":3}}") == ["d4", "d5"])
+        #expect(try await pulled("found", "--selector", "{\"n\":{\"$lt\":1}}") == ["d0", "d4", "d5"])
+        #expect(try await pulled("named", "--source-filter", "design/site", "--source-params", "{\"site\":\"south\"}") == ["d1", "d3", "d5"])
+        #expect(try await pulled("named", "--source-filter", "design/site", "--source-params", "{\"site\":\"north\"}").count == 6)
+        #expect(try await pulled("chosen", "--doc-ids", "d1,d2") == ["d1", "d2"])
+        let unknown = try await desk.run("replicate", url, "d/none.nightjar", "--source-filter", "design/none", "--max-attempts", "1")
+        #expect(unknown.status == 1 && unknown.errors.contains("none"), "\(unknown)")
+        for (wrong, words) in [
+            (["d/found.nightjar", url, "--selector", "{\"n\":1}"], "as SOURCE"), ([url.replacing("http", with: "ws"), "d/x.nightjar", "--selector", "{\"n\":1}"], "as SOURCE"),
+            ([url, "d/x.nightjar", "--selector", "{\"n\":1}", "--doc-ids", "d1"], "--selector or --doc-ids"),
+            ([url, "d/x.nightjar", "--selector", "{\"n\":1}", "--source-filter", "a/b"], "--selector or --source-filter"),
+            ([url, "d/x.nightjar", "--source-params", "{}"], "needs --source-filter"), ([url, "d/x.nightjar", "--source-filter", "_view"], "CouchDB's own"),
+        ] {
+            let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["replicate"] + wrong, folder: desk.folder.path)
+            #expect(outcome.status == 64 && outcome.errors.contains(words), "\(outcome)")
+        }
+        for (wrong, words) in [
+            (["--selector", "{"], "is not JSON"), (["--selector", "[]"], "not a JSON object with conditions"),
+            (["--source-filter", "a/b", "--source-params", "{\"since\":1}"], "\"since\" of _changes is set by the replicator"),
+            (["--source-filter", "a/b", "--source-params", "{\"x\":[1]}"], "\"x\" is not a single value"),
+        ] {
+            let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["replicate", url, "d/x.nightjar"] + wrong, folder: desk.folder.path)
+            #expect(outcome.status == 1 && outcome.errors.contains(words), "\(outcome)")
+        }
+    }
+
+    @Test("with a remote id the next run goes on at another address from where the last one was")
+    func remoteID() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let port = try hub.port("edge")
+        let relay = try CountingRelay(to: port)
+        let desk = try Desk()
+        for n in 0..<5 { try await desk.fill("main", "{\"_id\":\"d\(n)\"}") }
+        func total(_ port: Int, _ id: String) async throws -> Int64 {
+            let outcome = try await desk.run("replicate", "d/main.nightjar", "ws://127.0.0.1:\(port)/main", "--json", "--remote-id", id)
+            #expect(outcome.status == 0, "\(outcome)")
+            return try outcome.json["progress"]?["total"]?.asInt64 ?? -1
+        }
+        #expect(try await total(port, "plant") == 5)
+        #expect(try await total(relay.port, "plant") == 0)
+        #expect(try await total(relay.port, "another") == 5)
+    }
+
     @Test func failuresSayWhy() async throws {
         let hub = try await AgentProcess.start(Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, read_only: true"))
         let port = try hub.port("edge")

@@ -192,8 +192,42 @@ struct DashboardTests {
         let replicators = try await rendered(port, "replicators", with: "<dt>Pushed</dt>")
         let pushed = try #require(try await agent.replicator("local")["pushed"]?.asInt64)
         #expect(replicators.contains("<dt>Pushed</dt><dd>\(pushed)</dd>"), "\(replicators)")
+        let peer = try await Peer.connect(agent)
+        try await peer.push("from-the-peer")
+        let listeners = try await rendered(port, "listeners", with: "Peers of edge")
+        let listener = try await agent.listener("edge")
+        let row = try #require(listener["peers"]?.asArray?.first)
+        #expect(listeners.contains("<dt>Connected</dt><dd>1 of 1,000</dd>") && listeners.contains("<dt>Given by them</dt><dd>1 document</dd>"), "\(listeners)")
+        #expect(listeners.contains(">\(row["address"]?.asString ?? "?")</code>") && listeners.contains(">guest</th>"), "\(listeners)")
+        #expect(listeners.contains("<dt>Received from them</dt><dd>\(row["received_bytes"]?.asInt64 ?? -1) bytes</dd>"), "\(row.text) \(listeners)")
+        let figures = try await rendered(port, "", with: "id=\"figure-peers\">1<")
+        #expect(figures.contains("1 of 1,000 connections") && figures.contains("#/listeners/edge"), "\(figures)")
+        try await peer.close()
         let list = try await rendered(port, "documents/main", with: "&lt;img src=x onerror")
         #expect(!list.contains(">\(evil)") && !list.contains("<title>broken"), "\(list)")
+    }
+
+    @Test("a browser shows how far a blob has come", .enabled(if: Browser.path != nil, "there is no chromium in /usr/bin"))
+    func blobs() async throws {
+        let size = 64 << 20
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let stored = try await hub.admin.request("POST", "/api/databases/main/blobs", body: [UInt8](repeating: 7, count: size))
+        let digest = try stored.json["digest"]?.asString ?? ""
+        try await hub.save("film", "{\"film\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(size)}}")
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "pull"))
+        try await edge.waits("a part of it is there") { $0["blobs_under_way"]?.asArray?.isEmpty == false }
+        // It stands still while somebody looks.
+        hub.process.send(SIGSTOP)
+        let page = try await rendered(try edge.port("admin"), "replicators", with: "1 blob under way")
+        let blob = try #require(try await edge.replicator("hub")["blobs_under_way"]?.asArray?.first)
+        let bytes = try #require(blob["bytes"]?.asInt64)
+        #expect(bytes > 0 && bytes < size && blob["size"]?.asInt64 == Int64(size), "\(blob.text)")
+        #expect(page.contains("of 64 MiB") && page.contains("received with film") && page.contains("Progress of the blob \(digest)"), "\(page)")
+        let share = page.split(separator: "Progress of the blob", maxSplits: 1).first?.matches(of: /value="([0-9.]+)"/).last.flatMap { Double($0.1) }
+        #expect(try #require(share) > 0 && #require(share) < 1)
+        hub.process.send(SIGCONT)
+        try await edge.waits(documents: 1)
+        #expect(try await rendered(try edge.port("admin"), "replicators", with: "Blobs sent, received</dt><dd>0 bytes, 64 MiB").contains("under way") == false)
     }
 }
 

@@ -133,3 +133,68 @@ struct SettingEffectTests {
         #expect(try await edge.metrics().contains("nightjar_replicator_silence_checks_total{replicator=\"trusts\"} 0\n"))
     }
 }
+
+/// How many bytes documents take on the wire.
+@Suite("What compression does")
+struct CompressionTests {
+    private static let documents = 150
+
+    /// Half of each document says nothing new, the other half is digits that only a thorough compression makes fewer bytes of.
+    private static var lines: String {
+        var state: UInt64 = 42
+        return (0..<documents).map { number in
+            var digits = ""
+            for _ in 0..<40 {
+                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+                digits += String(state >> 4, radix: 16)
+            }
+            return "{\"_id\":\"d\(number)\",\"digits\":\"\(digits)\",\"words\":\"\(String(repeating: "wind and weather ", count: 35))\"}"
+        }.joined(separator: "\n")
+    }
+
+    /// What crosses the wire while all documents do.
+    private func crossed(_ type: String, listener: String = "", replicator: String = "") async throws -> Int {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: listener))
+        let relay = try CountingRelay(to: try hub.port("edge"))
+        if type == "pull" { try await hub.post("/api/databases/main/import", Self.lines) }
+        let edge = try await AgentProcess.start(Configuration.edge(to: relay.port, type: type, replicator: replicator))
+        if type == "push" { try await edge.post("/api/databases/main/import", Self.lines) }
+        for agent in [hub, edge] { try await agent.waits(documents: Int64(Self.documents)) }
+        try await edge.isSettled()
+        return relay.bytes
+    }
+
+    @Test("compression is what each side spends on fewer bytes of what it sends, and off sends what there is", arguments: ["push", "pull"])
+    func levels(_ type: String) async throws {
+        let plain = Self.lines.utf8.count
+        func with(_ key: String) async throws -> (sender: Int, receiver: Int) {
+            let pushes = type == "push"
+            return (
+                try await crossed(type, listener: pushes ? "" : key, replicator: pushes ? key : ""),
+                try await crossed(type, listener: pushes ? key : "", replicator: pushes ? "" : key)
+            )
+        }
+        let usual = try await crossed(type)
+        let off = try await with("compression: off")
+        let best = try await with("compression: 9")
+        #expect(off.sender > plain, "\(off.sender) of \(plain)")
+        #expect(usual < off.sender * 3 / 4, "\(usual) against \(off.sender)")
+        #expect(best.sender < usual * 9 / 10, "\(best.sender) against \(usual)")
+        // The other side decides about the documents.
+        for receiver in [off.receiver, best.receiver] { #expect((usual * 9 / 10...usual * 11 / 10).contains(receiver), "\(receiver) against \(usual)") }
+    }
+
+    @Test("a reload puts another level in force")
+    func reload() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let relay = try CountingRelay(to: try hub.port("edge"))
+        let folder = try TemporaryFolder()
+        let edge = try await AgentProcess.start(Configuration.edge(to: relay.port, type: "push"), in: folder)
+        try await edge.connects("hub")
+        try folder.write("nightjar.yaml", Configuration.edge(to: relay.port, type: "push", replicator: "compression: off"))
+        #expect(try await edge.command("reload").status == 0)
+        try await edge.post("/api/databases/main/import", Self.lines)
+        try await hub.waits(documents: Int64(Self.documents))
+        #expect(relay.bytes > Self.lines.utf8.count)
+    }
+}

@@ -171,6 +171,7 @@ extension Agent {
             "name": .string(configuration.name),
             "database": .string(configuration.database.name),
             "target": .string(configuration.target),
+            "remote_id": JSONOutput.text(configuration.remoteID),
             "type": .string(configuration.type.rawValue),
             "continuous": .bool(configuration.isContinuous),
             "activity": .string(status.activity.rawValue),

@@ -23,6 +23,7 @@ enum DashboardRoutes {
         File(path: "dashboard/dom.js", type: script, bytes: PackageResources.dom_js),
         File(path: "dashboard/overview.js", type: script, bytes: PackageResources.overview_js),
         File(path: "dashboard/charts.js", type: script, bytes: PackageResources.charts_js),
+        File(path: "dashboard/listeners.js", type: script, bytes: PackageResources.listeners_js),
         File(path: "dashboard/replicators.js", type: script, bytes: PackageResources.replicators_js),
         File(path: "dashboard/plugins.js", type: script, bytes: PackageResources.plugins_js),
         File(path: "dashboard/conflicts.js", type: script, bytes: PackageResources.conflicts_js),

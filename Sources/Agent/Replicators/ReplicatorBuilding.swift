@@ -57,6 +57,7 @@ package enum ReplicatorBuilding {
             retry: RetryMachine.Settings(
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge, limits: limits)
+        configuration.remoteID = settings.remoteID?.value
         configuration.conflictObserver = conflictObserver
         configuration.wireLog = wireLog
         configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value

@@ -122,6 +122,30 @@ extension Form where Value == Int {
     }
 }
 
+extension Form where Value == Int {
+    /// A level of compression as zlib counts, or `off`, which is level 0.
+    static let compression: Form<Int> = {
+        let expected = "off, or a level from 1 (fast) to 9 (small)"
+        let level = integer(0...9)
+        return Form<Int>(
+            shape: .anyOf([.choice(["off"]), level.shape]), expected: expected,
+            read: { node, reading in
+                guard let scalar = node.scalar, !scalar.isUnresolved, scalar.style == .plain || scalar.isExpanded || scalar.text == "off",
+                    let value = scalar.text == "off" ? 0 : ScalarRules.integer(scalar.text), (0...9).contains(value)
+                else {
+                    reading.reportMismatch(node, expected: expected)
+                    return nil
+                }
+                return Int(value)
+            },
+            json: { $0 == 0 ? "\"off\"" : String($0) })
+    }()
+
+    static let compressionWords =
+        "How much of the work is spent on sending fewer bytes, by the protocol of Couchbase Lite: off, or 1 to 9. 1 to 3 are the same; from 4 on it "
+        + "takes several times as long, and 260 KiB more for each busy connection. The other side decides what it sends."
+}
+
 extension Form where Value == Bool {
     static let boolean = Form<Bool>(
         shape: .boolean, expected: "true or false",

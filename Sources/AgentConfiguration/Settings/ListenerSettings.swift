@@ -34,6 +34,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var readOnly = false
     /// Offers deltas to peers, where the database keeps bases. Default true.
     public var deltaSync = true
+    /// Level of compression of what peers of Couchbase Lite's protocol are sent; 0: none. Default 3.
+    public var compression = Located(3)
     /// CouchDB's HTTP API beside the protocol of Couchbase Lite. Default true.
     public var couchDB = true
     /// Pages of other sites that may use CouchDB's API from a browser. Default: nil, none.
@@ -84,6 +86,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
             "PEM files of revocation lists of the authorities in roots; read again when they change."),
         Key("read_only", \.readOnly, .boolean, "Peers may not write."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas to and from peers that take them, where the database has them on."),
+        Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
         Key("couchdb", \.couchDB, .boolean, "Whether the port also speaks CouchDB's HTTP API, for PouchDB, CouchDB and their clients (default true)."),
         Key("cors", optional: \.cors, Form<CORSSettings>.section, "Pages of other sites that may use CouchDB's API from a browser. Absent: none."),
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),

@@ -13,6 +13,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var database = Located("")
     /// The other side.
     public var target = Located(ReplicatorTarget.none)
+    /// What the remote database is known by while its address changes. Default: nil, the target as written.
+    public var remoteID: Located<String>?
     /// Key `type`. Default push_and_pull.
     public var direction = Direction.pushAndPull
     /// Default false: stops when all is exchanged.
@@ -57,6 +59,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var enableAutoPurge = true
     /// Default true.
     public var deltaSync = true
+    /// Level of compression of what is sent; 0: none. Default 3.
+    public var compression = Located(3)
     public internal(set) var position = SourcePosition.none
 
     public init() {}
@@ -68,6 +72,8 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("target", \.target, Form<ReplicatorTarget>.target.located, required: true,
             "The other side: a ws or wss URL ending in a database; exec:COMMAND, unix:PATH or serial:DEVICE?speed=BITS, where a listener has its endpoint; or"
                 + " local:DATABASE; or an http or https URL of a database of CouchDB."),
+        Key("remote_id", optional: \.remoteID, Form.text("a name of the remote database").located,
+            "A name of the remote database that stays when the target changes, so that replication goes on where it was. Absent: the target as written."),
         Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
         Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
         Key("create_target", \.createTarget, Form<Bool>.boolean.located, "Makes the remote database if it is not there (http and https)."),
@@ -102,6 +108,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
                 + "not tell of; if so twice in a row, it connects anew. 0: never. Not for exec: and serial: targets."),
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
+        Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
@@ -159,6 +166,9 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
             }
         }
         let isDatabase = scheme == .http || scheme == .https
+        if compression.position != .none, isDatabase || scheme == .local {
+            refuse("compression", at: compression.position, "is of connections that speak the protocol of Couchbase Lite (ws, wss, exec, unix or serial)", &reading)
+        }
         if createTarget.value, !isDatabase { refuse("create_target", at: createTarget.position, "needs a database of CouchDB (http or https)", &reading) }
         if isDatabase, collections.count > 1 {
             refuse("collections", at: collections[1].collection.position, "only one collection goes to a database of CouchDB", &reading)

@@ -17,7 +17,7 @@ public struct SourceFilterSettings: Sendable, ConfigurationSection {
     public var parameters: [(name: String, value: String)] { (params?.entries ?? []).map { ($0.key, $0.value.scalar?.text ?? "") } }
 
     /// What of `_changes` the replicator itself says.
-    private static let taken: Set<String> = [
+    public static let reservedParameters: Set<String> = [
         "att_encoding_info", "attachments", "conflicts", "descending", "doc_ids", "feed", "filter", "heartbeat", "include_docs", "last-event-id", "limit",
         "seq_interval", "since", "style", "timeout",
     ]
@@ -33,7 +33,7 @@ public struct SourceFilterSettings: Sendable, ConfigurationSection {
 
     func check(_ reading: inout Reading) {
         for entry in params?.entries ?? [] {
-            if Self.taken.contains(entry.key) {
+            if Self.reservedParameters.contains(entry.key) {
                 reading.report(at: entry.keyPosition, "the parameter \(Quoting.quoted(entry.key)) of _changes is set by the replicator")
             }
             if entry.value.scalar == nil { reading.report(at: entry.value.position, "expected a single value, as a query carries it") }

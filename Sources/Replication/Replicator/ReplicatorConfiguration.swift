@@ -47,8 +47,10 @@ public struct CollectionReplication: Sendable {
 public struct ReplicatorConfiguration: Sendable {
     public var name: String
     public var database: Database
-    /// The remote database, as shown to people; with `_blipsync` it identifies the remote in checkpoints.
+    /// The remote database, as shown to people.
     public var target: String
+    /// What the remote database is known by, whatever its address is; nil: its target.
+    public var remoteID: String?
     public var type: ReplicatorType
     public var isContinuous: Bool
     public var collections: [CollectionReplication]
@@ -83,6 +85,7 @@ public struct ReplicatorConfiguration: Sendable {
         proofs = ProofAccounts(limits)
     }
 
-    /// The key under which the store keeps what it knows of the remote's documents.
-    var remoteKey: String { target }
+    /// What identifies the remote in checkpoints, and under which the store keeps what it knows of the remote's documents. No prefix tells an id
+    /// from a target: the old target as id goes on from what was kept under it.
+    var remoteKey: String { remoteID ?? target }
 }

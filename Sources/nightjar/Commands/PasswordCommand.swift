@@ -1,8 +1,6 @@
-import Agent
 import ArgumentParser
 import Digests
 import Documents
-import Glibc
 
 struct PasswordCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -13,16 +11,7 @@ struct PasswordCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Failure.reporting {
-            let password: String
-            if isatty(0) == 1 {
-                password = try PasswordPrompt.ask("Password: ")
-                guard try PasswordPrompt.ask("Again: ").utf8.elementsEqual(password.utf8) else {
-                    throw AgentError(.failed, "the two passwords differ")
-                }
-            } else {
-                password = try PasswordPrompt.readLine()
-            }
-            let hash = try PasswordHash.make(password: password)
+            let hash = try PasswordHash.make(password: PasswordPrompt.choose())
             if json { Output.json(["hash": .string(hash)]) } else { Output.line(hash) }
         }
     }

@@ -29,6 +29,9 @@ struct ReplicateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The plugins folder (default: ./plugins, if there is one).", valueName: "folder")) var plugins: String?
     @Option(help: ArgumentHelp("Only these documents, separated by commas; may be repeated.", valueName: "ids")) var docIds: [String] = []
     @Option(help: ArgumentHelp("Pull only from these channels, separated by commas.", valueName: "channels")) var channels: [String] = []
+    @OptionGroup var choice: SourceChoiceOptions
+    @Option(help: ArgumentHelp("A name of the remote database that stays when its address changes, so that the next run goes on from here.", valueName: "name"))
+    var remoteId: String?
     @Option(help: ArgumentHelp("These collections instead of the default one, separated by commas.", valueName: "scope.collection"))
     var collections: [String] = []
     @Option(help: "The user name for the remote database.") var user: String?
@@ -47,6 +50,8 @@ struct ReplicateCommand: AsyncParsableCommand {
             throw ValidationError("--pinned and --self-signed need a URL that begins with wss:// or https://")
         }
         if maxAttempts < 0 { throw ValidationError("--max-attempts is 0 or more, not \(maxAttempts)") }
+        if remoteId?.isEmpty == true { throw ValidationError("--remote-id is not empty") }
+        try choice.check(source: source, isBoth: both, target: target, others: (docIds.isEmpty ? [] : ["--doc-ids"]) + (channels.isEmpty ? [] : ["--channels"]))
         if password != nil, user == nil { throw ValidationError("--password needs --user") }
         if params != nil, pushFilter == nil, pullFilter == nil, resolver == nil {
             throw ValidationError("--params needs --push-filter, --pull-filter or --resolver")
@@ -97,6 +102,8 @@ struct ReplicateCommand: AsyncParsableCommand {
         if !ids.isEmpty { replication.documentIDs = try ids.map { try DocumentID($0) } }
         let channels = Self.items(channels)
         if !channels.isEmpty { replication.channels = channels }
+        replication.sourceFilter = try choice.filter()
+        replication.remoteID = remoteId
         if let user {
             let password = try password ?? getenv("NIGHTJAR_PASSWORD").map { String(cString: $0) } ?? PasswordPrompt.ask("Password of \(user): ")
             replication.credentials = BasicCredentials(username: user, password: password)

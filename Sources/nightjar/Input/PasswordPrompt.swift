@@ -39,6 +39,14 @@ enum PasswordPrompt {
         }
     }
 
+    /// A password that is chosen now: asked for twice on the terminal, in a pipe the first line of standard input.
+    static func choose() throws -> String {
+        guard isatty(0) == 1 else { return try readLine() }
+        let password = try ask("Password: ")
+        guard try ask("Again: ").utf8.elementsEqual(password.utf8) else { throw AgentError(.failed, "the two passwords differ") }
+        return password
+    }
+
     /// The first line of standard input.
     static func readLine() throws -> String {
         var typed = try InputFile(nil).all(limit: 65_536)

@@ -79,6 +79,10 @@ struct DirectReplication: Sendable {
     var collections: [CollectionName] = []
     var documentIDs: [DocumentID]?
     var channels: [String]?
+    /// What a database of CouchDB's protocol is asked to leave out.
+    var sourceFilter: SourceFilter?
+    /// What the remote is known by while its address changes; nil: its address.
+    var remoteID: String?
     var credentials: BasicCredentials?
     /// How a remote behind TLS is believed.
     var server = ServerAuthentication()
@@ -162,12 +166,11 @@ struct DirectReplication: Sendable {
             connector = FolderConnector(database: remote, group: group, logger: logger)
         }
         let host = try await plugins(local, logger)
-        let replicator = Replicator(
-            configuration: ReplicatorConfiguration(
-                name: "replicate", database: local, target: plan.remote.key, type: plan.type, isContinuous: isContinuous,
-                collections: try collectionReplications(host),
-                retry: RetryMachine.Settings(maximumAttempts: maximumAttempts)),
-            connector: connector, logger: logger)
+        var configuration = ReplicatorConfiguration(
+            name: "replicate", database: local, target: plan.remote.key, type: plan.type, isContinuous: isContinuous,
+            collections: try collectionReplications(host), retry: RetryMachine.Settings(maximumAttempts: maximumAttempts))
+        configuration.remoteID = remoteID
+        let replicator = Replicator(configuration: configuration, connector: connector, logger: logger)
         let outcome = await follow(replicator, progress)
         await host?.shutdown()
         return outcome
@@ -247,6 +250,7 @@ struct DirectReplication: Sendable {
             }
             collection.documentIDs = documentIDs
             collection.channels = channels
+            collection.sourceFilter = sourceFilter
             return collection
         }
     }

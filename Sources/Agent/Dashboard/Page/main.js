@@ -3,14 +3,15 @@
 import { events, get, token, whenLoginIsNeeded } from "./api.js";
 import { bytes, count, duration, empty, plural, show } from "./dom.js";
 import { overview } from "./overview.js";
+import { listeners, peerKey } from "./listeners.js";
 import { replicators, held } from "./replicators.js";
 import { plugins } from "./plugins.js";
 import { conflicts } from "./conflicts.js";
 import { documents } from "./documents.js";
 import { log } from "./log.js";
 
-const VIEWS = { "": overview, replicators, held, plugins, conflicts, documents, log };
-const TITLES = { "": "Overview", replicators: "Replicators", held: "Held documents", plugins: "Plugins", conflicts: "Conflicts", documents: "Documents", log: "Log" };
+const VIEWS = { "": overview, listeners, replicators, held, plugins, conflicts, documents, log };
+const TITLES = { "": "Overview", listeners: "Listeners", replicators: "Replicators", held: "Held documents", plugins: "Plugins", conflicts: "Conflicts", documents: "Documents", log: "Log" };
 const SECONDS = 2;
 const MAX_LINES = 500;
 const HISTORY_SECONDS = 20;
@@ -45,6 +46,7 @@ function draw() {
   badge("conflicts", totals.conflicts, "pending");
   badge("held", totals.held, "waiting");
   badge("plugins", agent.plugins.filter((plugin) => plugin.refused || plugin.failing.length || ["refused", "missing"].includes(plugin.state)).length, "to look at");
+  badge("listeners", agent.listeners.filter((listener) => listener.error).length, "without their port");
   badge("replicators", agent.replicators.filter((replicator) => replicator.error).length, "with an error");
   view?.draw(place("view"));
 }
@@ -86,6 +88,11 @@ function take(agent) {
   const now = performance.now();
   for (const replicator of agent.replicators) rate(`replicator ${replicator.name}`, now, replicator.counts_since,
     [replicator.pushed + replicator.pulled, replicator.bytes_sent + replicator.bytes_received]);
+  for (const listener of agent.listeners) {
+    for (const peer of listener.peers) rate(peerKey(listener, peer), now, peer.since, [peer.pulled_by_peer + peer.pushed_by_peer, peer.sent_bytes + peer.received_bytes]);
+  }
+  // Of those that are gone.
+  for (const key of Object.keys(state.rates)) if (state.rates[key].seen !== now) delete state.rates[key];
   state.agent = agent;
   state.changes += 1;
   refresh();
@@ -95,6 +102,7 @@ function take(agent) {
 function rate(key, now, run, figures) {
   let kept = state.rates[key];
   if (!kept || kept.run !== run) kept = state.rates[key] = { run, points: [] };
+  kept.seen = now;
   kept.points.push([now, ...figures]);
   while (kept.points.length > 2 && now - kept.points[0][0] > 10000) kept.points.shift();
   const [first, last] = [kept.points[0], kept.points[kept.points.length - 1]];

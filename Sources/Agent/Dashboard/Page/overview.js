@@ -44,7 +44,7 @@ function attention(agent) {
 export function link(subject) {
   const space = subject.indexOf(" ");
   const [kind, name] = [subject.slice(0, space), subject.slice(space + 1)];
-  const section = { replicator: "replicators", plugin: "plugins" }[kind];
+  const section = { listener: "listeners", replicator: "replicators", plugin: "plugins" }[kind];
   return section ? h("a", { href: `#/${section}/${encodeURIComponent(name)}` }, subject) : h("span", null, subject);
 }
 
@@ -57,7 +57,7 @@ function tiles(agent) {
     h(href ? "a" : "span", { href }, h("span", { class: "name" }, name), h("span", { class: "value", id }, value)));
   return h("ul", { class: "tiles", "aria-label": "Figures" },
     tile("figure-documents", "Documents", count(sum(collections, (collection) => collection.documents)), "#/documents"),
-    tile("figure-peers", "Peers connected", count(sum(agent.listeners, (listener) => listener.connections))),
+    tile("figure-peers", "Peers connected", count(sum(agent.listeners, (listener) => listener.connections)), "#/listeners"),
     tile("figure-pending", "To be pushed", (capped ? "over " : "") + count(sum(agent.replicators, (replicator) => replicator.pending)), "#/replicators"),
     tile("figure-held", "Held", count(held), "#/held", held > 0),
     tile("figure-refused", "Refused by peers", count(sum(agent.replicators, (replicator) => replicator.refused)
@@ -75,12 +75,14 @@ function databases(agent) {
 
 function listeners(agent) {
   return card("Listeners", agent.listeners.length ? agent.listeners.map((listener) => h("div", { class: "entry", "data-key": listener.name },
-    h("h3", null, listener.name, h("span", { class: "faint" }, ` ${listener.connections} of ${count(listener.max_connections)} connections`)),
+    h("h3", null, h("a", { href: `#/listeners/${encodeURIComponent(listener.name)}` }, listener.name),
+      h("span", { class: "faint" }, ` ${listener.connections} of ${count(listener.max_connections)} connections, ${count(listener.active_connections)} busy`)),
+    listener.error && h("p", { class: "problem" }, listener.error.message),
     h("ul", { class: "plain" }, listener.urls.map((url) => h("li", null, h("code", null, url)))),
     listener.tls && h("p", { class: "faint" }, "Certificate ", listener.tls.label, ", ends in ", duration((Date.parse(listener.tls.expires_at) - Date.now()) / 1000)),
     listener.peers.length > 0 && h("details", null, h("summary", null, plural(listener.peers.length, "peer")),
       h("ul", { class: "plain" }, listener.peers.slice(0, 100).map((peer) => h("li", { "data-key": peer.correlation_id ?? peer.address },
-        peer.user ?? "guest", h("span", { class: "faint" }, ` ${peer.address}, ${peer.database}, `, `took ${count(peer.pulled_by_peer)}, gave ${count(peer.pushed_by_peer)}, since `, ago(peer.since)))))))) : empty("There are none."));
+        peer.user ?? "guest", h("span", { class: "faint" }, ` ${peer.address}, ${peer.database}, `, `took ${count(peer.pulled_by_peer)} (${bytes(peer.sent_bytes)}), gave ${count(peer.pushed_by_peer)} (${bytes(peer.received_bytes)}), since `, ago(peer.since)))))))) : empty("There are none."));
 }
 
 // The drawing: listeners with their peers, databases, and replicators with their targets, from left to right; from top to bottom where it is narrow.
@@ -96,7 +98,8 @@ function topology(agent, width) {
     const id = `listener ${listener.name}`;
     const users = listener.peers.slice(0, PEERS).map((peer) => peer.user ?? peer.address);
     if (listener.peers.length > PEERS) users.push(`${listener.peers.length - PEERS} more`);
-    columns[0].push({ id, title: listener.name, under: users.length ? users.join(", ") : "no peers", look: listener.attention.length ? "warn" : listener.peers.length ? "live" : "idle", kind: "listener" });
+    columns[0].push({ id, title: listener.name, under: users.length ? users.join(", ") : "no peers", look: listener.attention.length ? "warn" : listener.peers.length ? "live" : "idle", kind: "listener",
+      href: `#/listeners/${encodeURIComponent(listener.name)}` });
     const names = new Set(listener.urls.map((url) => url.slice(url.lastIndexOf("/") + 1)));
     for (const database of agent.databases) {
       if (names.has(database.name) || listener.peers.some((peer) => peer.database === database.name)) edges.push({ from: id, to: `database ${database.name}`, look: listener.active_connections ? "busy" : "idle" });

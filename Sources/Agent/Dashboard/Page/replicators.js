@@ -41,6 +41,7 @@ function one(state, replicator, isChosen) {
       h("progress", { max: 1, value: share, "aria-label": `Progress of ${replicator.name}` }),
       h("span", null, total > 0 ? `${count(completed)} of ${count(total)}` : "nothing to do so far"),
       h("span", null, flow && replicator.activity === "busy" ? `${rate(flow.documents)} documents/s, ${bytes(flow.bytes)}/s` : "")),
+    blobs(replicator),
     trouble(replicator, waits),
     pairs([
       ["Pushed", count(replicator.pushed)], ["Pulled", count(replicator.pulled)],
@@ -50,10 +51,26 @@ function one(state, replicator, isChosen) {
       ["Held", count(replicator.held)], ["Refused by the peer", count(replicator.refused)], ["Failed", count(replicator.failed)],
       ["Conflicts decided", count(replicator.conflicts_resolved)],
       ["Sent, received", `${bytes(replicator.bytes_sent)}, ${bytes(replicator.bytes_received)}`],
+      ["Blobs sent, received", `${bytes(replicator.blob_bytes_sent)}, ${bytes(replicator.blob_bytes_received)}`],
       ["Saved by deltas", bytes(replicator.delta.bytes_saved)],
       ["Last in step", ago(replicator.last_success_at)],
     ]),
     replicator.tls?.connection && h("p", { class: "faint" }, replicator.tls.connection));
+}
+
+const BLOBS = 20;
+
+/** Blobs of which a part is on the other side already. */
+function blobs(replicator) {
+  const list = replicator.blobs_under_way;
+  if (!list.length) return null;
+  return h("div", { "data-key": "blobs" },
+    h("h3", null, `${plural(list.length, "blob")} under way`),
+    list.slice(0, BLOBS).map((blob) => h("div", { class: "progress", "data-key": `${blob.direction} ${blob.id} ${blob.blob}` },
+      h("progress", { max: 1, value: blob.size > 0 ? Math.min(1, blob.bytes / blob.size) : 0, "aria-label": `Progress of the blob ${blob.blob}` }),
+      h("span", null, blob.size === null ? bytes(blob.bytes) : `${bytes(blob.bytes)} of ${bytes(blob.size)}`),
+      h("span", { title: blob.blob }, `${blob.direction === "push" ? "sent" : "received"} with ${blob.id ?? blob.blob}`))),
+    list.length > BLOBS && h("p", { class: "faint" }, `These are the first ${count(BLOBS)} of ${count(list.length)}.`));
 }
 
 function trouble(replicator, waits) {

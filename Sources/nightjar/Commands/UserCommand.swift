@@ -1,0 +1,119 @@
+import Agent
+import ArgumentParser
+import Digests
+import Documents
+import Environment
+
+struct UserCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "user", abstract: "Who may log in at a listener: the file of users of the password-file plugin.",
+        discussion: """
+            The file is that of the configuration's listener, or --file. It is replaced as a whole, readable by the agent's user only. A running \
+            agent sees the change by itself within seconds: whoever was removed or has another password is disconnected. Passwords are asked \
+            for on the terminal and not shown; in a pipe the first line of standard input is the password.
+            """,
+        subcommands: [Add.self, Remove.self, List.self, Passwd.self])
+
+    struct Add: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "add", abstract: "Adds a user with a password.", discussion: "Makes the file where there is none.")
+
+        @OptionGroup var users: UsersFileOptions
+        @Argument(help: "The user's name.") var name: String
+        @Flag(help: "The user may pull and not push.") var readOnly = false
+        @Flag(help: "Print JSON.") var json = false
+
+        func validate() throws {
+            if let problem = UserLines.problem(ofName: name) { throw ValidationError(problem) }
+            // It would work, and nobody would find out why another spelling does not.
+            if name.hasPrefix(" ") || name.hasSuffix(" ") { throw ValidationError("a user's name does not begin or end with a blank") }
+        }
+
+        func run() async throws {
+            try await Failure.reporting {
+                let file = try users.find()
+                // Before anybody types a password for nothing; and again when it is written.
+                var trial = try file.read(isThere: false)
+                try trial.add(name, hash: "", isReadOnly: readOnly)
+                let hash = try PasswordHash.make(password: PasswordPrompt.choose())
+                try file.change(isThere: false) { try $0.add(name, hash: hash, isReadOnly: readOnly) }
+                UserCommand.tell("added to", name, file, json)
+            }
+        }
+    }
+
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "remove", abstract: "Takes a user out, who is disconnected by a running agent.", aliases: ["rm"])
+
+        @OptionGroup var users: UsersFileOptions
+        @Argument(help: "The user's name.") var name: String
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let file = try users.find()
+                try file.change(isThere: true) { try $0.remove(name) }
+                UserCommand.tell("removed from", name, file, json)
+            }
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list", abstract: "Lists the users, never their hashes.",
+            discussion: "Exit status 1 if there is a line by which nobody can log in.")
+
+        @OptionGroup var users: UsersFileOptions
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let file = try users.find()
+                let found = try file.read(isThere: true).users
+                if json {
+                    Output.json(.array(found.map { user in
+                        JSONOutput.object([
+                            "name": .string(user.name), "read_only": .bool(user.isReadOnly), "line": .int(Int64(user.line)),
+                            "problem": JSONOutput.text(user.problem),
+                        ])
+                    }))
+                } else if found.isEmpty {
+                    Output.line("no users in \(TextTable.printable(file.path))")
+                } else {
+                    var table = TextTable(["NAME", "MAY", "LINE", "PROBLEM"])
+                    for user in found {
+                        table.add([user.name.isEmpty ? "-" : user.name, user.isReadOnly ? "pull" : "pull and push", "\(user.line)", user.problem ?? "-"])
+                    }
+                    Output.write(1, table.text)
+                }
+                if found.contains(where: { $0.problem != nil }) { throw ExitCode(Failure.failed) }
+            }
+        }
+    }
+
+    struct Passwd: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "passwd", abstract: "Gives a user another password; connections that were made with the old one end.")
+
+        @OptionGroup var users: UsersFileOptions
+        @Argument(help: "The user's name.") var name: String
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let file = try users.find()
+                var trial = try file.read(isThere: true)
+                try trial.change(name, hash: "")
+                let hash = try PasswordHash.make(password: PasswordPrompt.choose())
+                try file.change(isThere: true) { try $0.change(name, hash: hash) }
+                UserCommand.tell("has another password in", name, file, json)
+            }
+        }
+    }
+
+    private static func tell(_ what: String, _ name: String, _ file: UsersFile, _ json: Bool) {
+        if json { return Output.json(JSONOutput.object(["name": .string(name), "file": .string(file.path)])) }
+        Output.line("\(TextTable.printable(name)) \(what) \(TextTable.printable(file.path)); a running agent sees it by itself")
+    }
+}

@@ -1,0 +1,139 @@
+import Agent
+import Digests
+
+/// The lines of a file of users as the plugin `password-file` reads it: `NAME:HASH`, or `NAME:HASH:read_only`. Other lines, their order and how
+/// they end stay as they are.
+struct UserLines {
+    /// A user, or a line that was meant to be one.
+    struct User {
+        /// From 1.
+        var line: Int
+        var name: String
+        var isReadOnly: Bool
+        /// Why nobody can log in by this line.
+        var problem: String?
+    }
+
+    static let readOnly = "read_only"
+
+    /// Each with its line break, the last one perhaps without.
+    private var lines: [[UInt8]] = []
+
+    init(_ bytes: [UInt8]) {
+        // Some editors begin a file with this mark; no name begins with it.
+        var rest = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes[3...] : bytes[...]
+        while !rest.isEmpty {
+            let line = rest.prefix(through: rest.firstIndex(of: 0x0A) ?? rest.endIndex - 1)
+            lines.append(Array(line))
+            rest = rest[line.endIndex...]
+        }
+    }
+
+    var bytes: [UInt8] { lines.flatMap(\.self) }
+
+    // MARK: - Looking
+
+    /// What stands in a line before its break and the blanks at its end.
+    private static func content(_ line: [UInt8]) -> ArraySlice<UInt8> {
+        let text = line.prefix { $0 != 0x0A && $0 != 0x0D }
+        guard let last = text.lastIndex(where: { $0 != 0x20 && $0 != 0x09 }) else { return [] }
+        return text[...last]
+    }
+
+    /// Name, hash and option of a line; nil for one that is of nobody.
+    private static func parts(_ line: [UInt8]) -> (name: ArraySlice<UInt8>, hash: ArraySlice<UInt8>, option: ArraySlice<UInt8>?)? {
+        let content = content(line)
+        guard let colon = content.firstIndex(of: UInt8(ascii: ":")), content.first != UInt8(ascii: "#") else { return nil }
+        let rest = content[(colon + 1)...]
+        guard let next = rest.firstIndex(of: UInt8(ascii: ":")) else { return (content[..<colon], rest, nil) }
+        return (content[..<colon], rest[..<next], rest[(next + 1)...])
+    }
+
+    /// Everybody, and every line that was meant to be somebody.
+    var users: [User] {
+        var seen: [String: Int] = [:]
+        var users: [User] = []
+        for (index, line) in lines.enumerated() {
+            let content = Self.content(line)
+            guard !content.isEmpty, content.first != UInt8(ascii: "#") else { continue }
+            var user = User(line: index + 1, name: "", isReadOnly: false)
+            if let (name, hash, option) = Self.parts(line) {
+                user.name = String(decoding: name, as: UTF8.self)
+                let option = option.map { String(decoding: $0, as: UTF8.self) } ?? ""
+                user.isReadOnly = option == Self.readOnly
+                user.problem = Self.problem(user.name, String(decoding: hash, as: UTF8.self), option)
+                // The first line of a name counts, whatever it says.
+                if let first = seen[user.name] { user.problem = "line \(first) is of the same name, and counts" } else { seen[user.name] = index + 1 }
+            } else {
+                user.problem = "expected NAME:HASH"
+            }
+            users.append(user)
+        }
+        return users
+    }
+
+    /// What an authenticator would stumble over.
+    private static func problem(_ name: String, _ hash: String, _ option: String) -> String? {
+        if let problem = problem(ofName: name) { return problem }
+        if option != "", option != readOnly { return "unknown option \"\(option)\"; expected \(readOnly)" }
+        do { try PasswordHash.validate(hash) } catch { return "\(error)" }
+        return nil
+    }
+
+    /// Why nobody could log in under a name; nil for one that is right.
+    static func problem(ofName name: String) -> String? {
+        if name.isEmpty { return "a user has a name" }
+        if name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "#") }) {
+            return "a user's name has no colon, no # and no control characters"
+        }
+        return nil
+    }
+
+    private func index(of name: String) -> Int? {
+        lines.firstIndex { Self.parts($0)?.name.elementsEqual(name.utf8) == true }
+    }
+
+    func has(_ name: String) -> Bool { index(of: name) != nil }
+
+    // MARK: - Changing
+
+    /// - Throws: ``AgentError`` where there is one of the name.
+    mutating func add(_ name: String, hash: String, isReadOnly: Bool) throws {
+        if let index = index(of: name) {
+            throw AgentError(.conflict, "there is a user \"\(name)\" already, in line \(index + 1); nightjar user passwd gives another password")
+        }
+        let usesCRLF = lines.first?.suffix(2).elementsEqual([0x0D, 0x0A]) == true
+        let end: [UInt8] = usesCRLF ? [0x0D, 0x0A] : [0x0A]
+        if let last = lines.indices.last, lines[last].last != 0x0A { lines[last] += end }
+        lines.append(Array("\(name):\(hash)\(isReadOnly ? ":\(Self.readOnly)" : "")".utf8) + end)
+    }
+
+    /// Takes every line of the name out: with only the first gone the next one would count.
+    ///
+    /// - Throws: ``AgentError`` where there is none.
+    mutating func remove(_ name: String) throws {
+        guard has(name) else { throw Self.nobody(name) }
+        lines.removeAll { Self.parts($0)?.name.elementsEqual(name.utf8) == true }
+    }
+
+    /// Puts another hash in the line that counts, and leaves what the user may do as it is.
+    ///
+    /// - Throws: ``AgentError`` where there is none, or where what the user may do cannot be read.
+    mutating func change(_ name: String, hash: String) throws {
+        guard let index = index(of: name), let (_, _, option) = Self.parts(lines[index]) else { throw Self.nobody(name) }
+        let text = option.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        guard text.isEmpty || text == Self.readOnly else {
+            throw AgentError(.invalid, "line \(index + 1), user \(name): unknown option \"\(text)\"; expected \(Self.readOnly): mend it first")
+        }
+        let end = lines[index].suffix(while: { $0 == 0x0A || $0 == 0x0D })
+        lines[index] = Array("\(name):\(hash)\(text.isEmpty ? "" : ":\(text)")".utf8) + end
+    }
+
+    static func nobody(_ name: String) -> AgentError { AgentError(.notFound, "there is no user \"\(name)\"") }
+}
+
+extension Array<UInt8> {
+    fileprivate func suffix(while predicate: (UInt8) -> Bool) -> ArraySlice<UInt8> {
+        self[(lastIndex { !predicate($0) }.map { $0 + 1 } ?? startIndex)...]
+    }
+}
