@@ -91,6 +91,7 @@ struct ChangesReading: Sendable {
         }
         return try await call.database.read { transaction in
             if let peer {
+                let isBound = try !transaction.channelAccess(collection, of: peer).hasEverything
                 let asked = ChannelQuestion(peer: peer, ids: question.ids.map(Set.init), waitsForRoutes: waits)
                 let part = try transaction.channelChanges(collection, from: place, asked, limit: limit)
                 var page = ChangesPage(place: part.place, isEnd: part.isEnd || part.isBlocked, newest: part.newest)
@@ -98,13 +99,14 @@ struct ChangesReading: Sendable {
                 var before = place
                 for row in part.rows {
                     let text = row.event.map { "\"\($0):\(row.sequence)\"" } ?? "\(row.sequence)"
-                    let tree = row.change.hasTree && question.allLeaves ? try row.change.revisionTree() : nil
-                    let revisions = Self.told(row, tree)
+                    let isRead = row.change.hasTree && (question.allLeaves || question.includesDocuments && !isBound)
+                    let tree = isRead ? try row.change.revisionTree() : nil
+                    let revisions = isBound ? Self.told(row, tree) : leaves(row.change, tree)
                     if let first = revisions.first {
                         starts.append(before)
                         let document =
                             row.news == .visible && row.isFirsthand
-                            ? FoundRevision(row.change, tree: nil)
+                            ? FoundRevision(row.change, tree: isBound ? nil : tree)
                             : FoundRevision(ended: first, of: row.change.id, at: row.sequence, in: nil)
                         page.rows.append(ChangesRow(place: text, revisions: revisions, document: document))
                     }

@@ -125,7 +125,7 @@ struct DocumentReading: Sendable {
         guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
         // Of a document that left the client's channels before its last change it hears that it is deleted, and nothing else.
         var (sequence, isFirsthand) = (row.sequence, true)
-        let bound = access
+        let bound = access.flatMap { $0.hasEverything ? nil : $0 }
         if let bound, try !transaction.isVisible(collection, id, row.revision, to: bound) {
             // A tombstone is in no channel; the feed tells it to whom the document was taken from, who must be able to fetch it.
             guard let departure = try transaction.departure(collection, id, row.revision, from: bound) else { return document }

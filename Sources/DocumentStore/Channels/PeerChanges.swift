@@ -244,7 +244,8 @@ extension ChannelPlace {
 }
 
 extension ChannelAccess {
-    var hasEverything: Bool { entries.contains { $0.channel == "*" && $0.revoked == nil } }
+    /// The peer may pull all documents.
+    public var hasEverything: Bool { entries.contains { $0.channel == "*" && $0.revoked == nil } }
 
     func isVisible(_ rows: [ReadTransaction.ChannelRow]) -> Bool {
         entries.contains { entry in

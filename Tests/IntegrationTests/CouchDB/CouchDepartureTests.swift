@@ -51,4 +51,21 @@ extension CouchAccessTests {
         #expect(gone["_local_seq"]?.asInt64 == row?["seq"]?.asInt64 && gone["_local_seq"] != current["_local_seq"], "\(gone.text)")
         #expect(try await hub.stop().status == 0)
     }
+
+    @Test("who has the channel * gets every branch, with all that stands in it")
+    func everything() async throws {
+        let hub = try await hub()
+        let (anna, boss) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: boss))
+        for digest in ["aa", "bb", "cc"] { try await put(anna, "tea", digest, digest == "bb" ? "blue" : "red") }
+        let tombstone = try await end("tea", "1-aa", anna)
+        let leaves = try await boss.ok("GET", "/main/tea?open_revs=all").asArray?.compactMap { $0["ok"] } ?? []
+        #expect(leaves.compactMap { $0["_rev"]?.asString }.sorted() == ["1-bb", "1-cc", tombstone])
+        #expect(leaves.first { $0["_deleted"]?.asBool == true }?["why"]?.asString == "hidden", "\(leaves)")
+        #expect(try await boss.ok("GET", "/main/tea?rev=\(tombstone)")["why"]?.asString == "hidden")
+        #expect(try await boss.ok("GET", "/main/tea?rev=1-bb")["team"]?.asString == "blue")
+        let row = try await boss.ok("GET", "/main/_changes?style=all_docs&include_docs=true&conflicts=true")["results"]?.asArray?.first
+        #expect(row?["changes"]?.asArray?.compactMap { $0["rev"]?.asString }.sorted() == ["1-bb", "1-cc", tombstone], "\(row?.text ?? "")")
+        #expect(row?["doc"]?["_conflicts"]?.asArray?.map(\.asString) == ["1-bb"], "\(row?.text ?? "")")
+        #expect(try await hub.stop().status == 0)
+    }
 }
