@@ -97,7 +97,7 @@ package struct CouchServer: Sendable {
 
     private static func queryRoutes(_ host: CouchHost) -> [Route] {
         func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: CouchCall.findLimit) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: CouchCall.findLimit, takesGzip: true) { try await body(try await call(host, $0)) }
         }
         return [
             route("POST", "/_find") { try await FindAnswer.answer($0) },
