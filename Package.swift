@@ -185,7 +185,7 @@ let package = Package(
         .testTarget(
             name: "CouchDBServerTests",
             dependencies: [
-                "CouchDBServer", "Environment", "HTTPServer",
+                "CouchDBServer", "Environment", "HTTPServer", .product(name: "NIOCore", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
