@@ -183,6 +183,13 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "CouchDBServerTests",
+            dependencies: [
+                "CouchDBServer", "Environment", "HTTPServer", .product(name: "NIOCore", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "HTTPServerTests",
             dependencies: [
                 "Environment", "HTTPServer", .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),

@@ -5,8 +5,9 @@ import Synchronization
 /// What a listener's answers of CouchDB's API hold of `limits.memory`: documents are read by a few requests at a time, while there
 /// is room, and what was read counts until its client has taken it.
 ///
-/// Who waits for room holds nothing. When the wait gets long, the answer that holds the most for the longest is cut; a client that reads is
-/// done by then.
+/// When the wait for room gets long, the answer whose client has left the most unread for the longest is cut; a client that reads is done by then.
+/// What a request asks is no client's debt, however long it is held: feeds that wait for news keep it, and so do requests that wait for room. Where
+/// such questions leave none, who asks for more is told to come back.
 package final class AnswerMemory: Sendable {
     private struct Held {
         var bytes: Int
@@ -18,7 +19,10 @@ package final class AnswerMemory: Sendable {
     private struct State {
         var readers = 0
         var waiters: [CheckedContinuation<Void, Never>] = []
+        /// Answers that their clients have not read.
         var held: [ObjectIdentifier: Held] = [:]
+        /// Answers whose requests come to something.
+        var questions: Set<ObjectIdentifier> = []
     }
 
     private let budget: MemoryBudget
@@ -35,7 +39,7 @@ package final class AnswerMemory: Sendable {
             var page = 0
             /// The part of that which the client can make go away.
             var owed = 0
-            /// What the request is, taken apart. It goes when the client has the answer.
+            /// What the request is, taken apart. It goes when the answer is over.
             var question = 0
         }
 
@@ -51,7 +55,7 @@ package final class AnswerMemory: Sendable {
         ///
         /// - Throws: ``HTTPError`` 503 that names the limit where there is no room for `couchdb_answer_wait`; `CancellationError` when the client is gone.
         func reading<Value: Sendable>(_ bytes: Int, _ read: () async throws -> (Value, bytes: Int)) async throws -> Value {
-            try await memory.begin(bytes, for: ObjectIdentifier(self))
+            try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: true)
             defer { memory.isRead() }
             let (value, count) = try await read()
             hold(count)
@@ -67,7 +71,7 @@ package final class AnswerMemory: Sendable {
                 throw HTTPError(
                     413, "the request's values come to \(bytes) bytes in memory, more than half of limits.memory (\(memory.budget.limit) bytes): ask for fewer")
             }
-            try await memory.begin(bytes, for: ObjectIdentifier(self))
+            try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: false)
             defer { memory.isRead() }
             holdQuestion(bytes)
             return try read()
@@ -86,7 +90,7 @@ package final class AnswerMemory: Sendable {
         }
 
         private func change(_ body: (inout Parts) -> Void) {
-            let owed = parts.withLock { parts -> Int? in
+            let held = parts.withLock { parts -> (owed: Int, question: Int)? in
                 body(&parts)
                 let bytes = parts.page + parts.question
                 if parts.share == nil {
@@ -94,17 +98,18 @@ package final class AnswerMemory: Sendable {
                     guard bytes > CouchLimits.smallAnswer else { return nil }
                     parts.share = memory.budget.share { [cut] standing in if standing == .evicted { cut() } }
                 }
-                let owed = parts.owed + parts.question
-                if parts.share?.hold(bytes, owedByPeer: owed) == .evicted { cut() }
-                return owed
+                if parts.share?.hold(bytes, owedByPeer: parts.owed) == .evicted { cut() }
+                return (parts.owed, parts.question)
             }
-            if let owed { memory.note(ObjectIdentifier(self), owed, cut) }
+            if let held { memory.note(ObjectIdentifier(self), held.owed, question: held.question, cut) }
         }
     }
 
     func answer(cut: @escaping @Sendable () -> Void) -> Answer { Answer(self, cut: cut) }
 
-    private func begin(_ bytes: Int, for answer: ObjectIdentifier) async throws {
+    /// - Parameter besideQuestions: what other requests hold of themselves is no reason to wait where nobody has anything to read: it would not go
+    ///   before they are answered.
+    private func begin(_ bytes: Int, for answer: ObjectIdentifier, besideQuestions: Bool) async throws {
         let start = time.monotonicNanoseconds()
         while true {
             await turn()
@@ -113,13 +118,15 @@ package final class AnswerMemory: Sendable {
                 throw CancellationError()
             }
             // What the answer itself holds is no reason to wait.
-            let isAlone = state.withLock { $0.held.keys.allSatisfy { $0 == answer } }
+            let isAlone = state.withLock { state in
+                state.held.keys.allSatisfy { $0 == answer } && (besideQuestions || state.questions.allSatisfy { $0 == answer })
+            }
             if isAlone || budget.hasRoom(for: bytes) { return }
             isRead()
             let waited = time.monotonicNanoseconds() - start
             guard waited < CouchLimits.answerWait * 1_000_000 else {
                 throw HTTPError(
-                    503, "answers that clients have not read leave no room in limits.memory (\(budget.limit) bytes)", headers: ["Retry-After": "5"])
+                    503, "requests and answers that clients have not read leave no room in limits.memory (\(budget.limit) bytes)", headers: ["Retry-After": "5"])
             }
             if waited > CouchLimits.answerPatience * 1_000_000 { cutSlowest(but: answer) }
             try await time.sleep(nanoseconds: 50_000_000)
@@ -150,12 +157,20 @@ package final class AnswerMemory: Sendable {
         next?.resume()
     }
 
-    private func note(_ answer: ObjectIdentifier, _ bytes: Int, _ cut: @escaping @Sendable () -> Void) {
+    private func note(_ answer: ObjectIdentifier, _ bytes: Int, question: Int, _ cut: @escaping @Sendable () -> Void) {
         let now = time.monotonicNanoseconds()
-        state.withLock { $0.held[answer] = bytes > 0 ? Held(bytes: bytes, since: now, cut: cut) : nil }
+        state.withLock { state in
+            state.held[answer] = bytes > 0 ? Held(bytes: bytes, since: now, cut: cut) : nil
+            if question > 0 { state.questions.insert(answer) } else { state.questions.remove(answer) }
+        }
     }
 
-    private func forget(_ answer: ObjectIdentifier) { state.withLock { $0.held[answer] = nil } }
+    private func forget(_ answer: ObjectIdentifier) {
+        state.withLock { state in
+            state.held[answer] = nil
+            state.questions.remove(answer)
+        }
+    }
 
     private func cutSlowest(but answer: ObjectIdentifier) {
         let now = time.monotonicNanoseconds()

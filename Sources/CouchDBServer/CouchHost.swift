@@ -83,7 +83,7 @@ struct CouchCall: Sendable {
 
     /// Of what is read whole, and stored. Attachments are taken piece by piece, up to the store's own limit.
     static let jsonLimit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
-    /// Of what asks.
+    /// For requests that only ask questions.
     static let listLimit = NamedLimit("couchdb_list_bytes", CouchLimits.listBytes)
     /// Of queries.
     static let findLimit = NamedLimit("couchdb_find_bytes", CouchLimits.findBytes)

@@ -3,7 +3,9 @@ import DocumentStore
 import Encodings
 import HTTPServer
 import Interfaces
+import NIOCore
 import Replication
+import Synchronization
 
 /// CouchDB's HTTP API for the databases of a listener: PouchDB, CouchDB's replicator and client libraries speak it.
 package struct CouchServer: Sendable {
@@ -13,7 +15,8 @@ package struct CouchServer: Sendable {
         let routes = Self.serverRoutes(host) + Self.databaseRoutes(host) + Self.documentRoutes(host)
         // It describes itself, too.
         let described = routes + [Self.description { _ in .couch(200, [:]) }]
-        router = Router(routes + [Self.description { _ in .couch(200, OpenAPI.document(described, version: host.version)) }])
+        let text = DescriptionText(described, version: host.version)
+        router = Router(routes + [Self.description { _ in .json(status: 200, text.bytes) }])
     }
 
     private static func description(_ respond: @escaping HTTPListener.Responder) -> Route { .get("/_openapi.json", respond) }
@@ -97,7 +100,7 @@ package struct CouchServer: Sendable {
 
     private static func queryRoutes(_ host: CouchHost) -> [Route] {
         func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: CouchCall.findLimit) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: CouchCall.findLimit, takesGzip: true) { try await body(try await call(host, $0)) }
         }
         return [
             route("POST", "/_find") { try await FindAnswer.answer($0) },
@@ -165,6 +168,24 @@ package struct CouchServer: Sendable {
             return (database, collection)
         }
         return (name, .default)
+    }
+}
+
+/// The description as text, made when it is first asked for: anybody may ask, again and again.
+private final class DescriptionText: Sendable {
+    private let made = Mutex<ByteBuffer?>(nil)
+    private let routes: [Route]
+    private let version: String
+
+    init(_ routes: [Route], version: String) { (self.routes, self.version) = (routes, version) }
+
+    var bytes: ByteBuffer {
+        made.withLock { made in
+            if let made { return made }
+            let text = ByteBuffer(bytes: OpenAPI.document(routes, version: version).serialize() + [0x0A])
+            made = text
+            return text
+        }
     }
 }
 

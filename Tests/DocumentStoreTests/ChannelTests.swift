@@ -101,6 +101,40 @@ struct ChannelTests {
         #expect(try await feed(store, ChannelPeer(user: "ben", listener: "edge")).rows == [])
     }
 
+    @Test("what came of a document after it left, or before the peer had its channels, is told apart")
+    func departures() async throws {
+        let store = try Store()
+        let c = try store.c
+        func rows(_ peer: ChannelPeer) async throws -> [String] {
+            try await store.database.read { transaction in
+                let page = try transaction.channelChanges(c, from: ChannelPlace(), ChannelQuestion(peer: peer), limit: 200)
+                let access = try transaction.channelAccess(c, of: peer)
+                return try page.rows.map { row in
+                    let departure = try transaction.departure(c, row.change.id, row.change.revision, from: access)
+                    // By name it is the same.
+                    if let departure { #expect(row.isFirsthand == (departure.wasHeld && departure.sequence == row.change.sequence)) }
+                    return "\(row.sequence) \(row.change.id) \(row.isFirsthand)"
+                }
+            }
+        }
+        try await allow(store, anna, ["red"])
+        try await put(store, "gone", in: ["red"])
+        try await put(store, "moved", in: ["red"])
+        try await put(store, "here", in: ["red"])
+        try await put(store, "gone", in: [], deleted: true)
+        try await put(store, "moved", in: ["blue"])
+        #expect(try await rows(anna) == ["3 here true", "4 gone true", "5 moved true"])
+        // What is deleted elsewhere stands where it left.
+        try await put(store, "moved", in: [], deleted: true)
+        #expect(try await rows(anna) == ["3 here true", "4 gone true", "5 moved false"])
+        // Who got the channel after that had nothing of it.
+        let ben = ChannelPeer(user: "ben", listener: "edge")
+        try await allow(store, ben, [])
+        try await allow(store, ben, ["red"])
+        #expect(try await rows(ben).filter { !$0.contains("here") }.allSatisfy { $0.hasSuffix(" false") })
+        #expect(try await !rows(ben).isEmpty)
+    }
+
     @Test("what a document gave ends with it, before anything is asked about its deletion and whatever is said of it")
     func deletedGrants() async throws {
         let store = try Store()

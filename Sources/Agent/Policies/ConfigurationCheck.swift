@@ -27,7 +27,8 @@ public enum ConfigurationCheck {
         problems = problems.enumerated().sorted { ($0.element.line, $0.element.column, $0.offset) < ($1.element.line, $1.element.column, $1.offset) }.map(\.element)
         report.problems += problems.map(\.description)
         if let omitted = found?.omitted, omitted > 0 { report.problems.append("and \(Plural.count(omitted, "problem")) more") }
-        if found == nil { report.advice = settings.advice(plugins: nil).map(\.description) }
+        let lists = found == nil ? otherRevocationLists(settings) : []
+        if found == nil { report.advice = (settings.advice(plugins: nil) + lists).map(\.description) }
         guard settings.knowsPluginsFolder else { return report }
         guard let folder = settings.plugins?.value else {
             for (reference, _, usedBy) in uses(settings, []) {
@@ -42,7 +43,10 @@ public enum ConfigurationCheck {
             folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
             proof: ProofByTests(), environment: environment)
         report.plugins = check.plugins
-        if found == nil { report.advice = settings.advice(plugins: Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })).map(\.description) }
+        if found == nil {
+            let names = Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })
+            report.advice = (settings.advice(plugins: names) + lists).map(\.description)
+        }
         report.problems += check.problems.map(\.description)
         for (reference, hook, usedBy) in uses(settings, check.plugins) {
             if let error = check.problem(

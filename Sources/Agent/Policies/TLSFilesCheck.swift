@@ -52,6 +52,23 @@ extension ConfigurationCheck {
         return problems
     }
 
+    /// Revocation lists that say nothing of what a listener's `roots` issue. They may be those of authorities between, which clients show.
+    static func otherRevocationLists(_ settings: AgentSettings) -> [ConfigurationProblem] {
+        var advice: [ConfigurationProblem] = []
+        for listener in settings.listeners where listener.usesTLS {
+            for list in listener.revocationLists {
+                for issuer in TLSFileCheck.unknownIssuers(of: list.value, roots: listener.roots.map(\.value)) {
+                    advice.append(
+                        ConfigurationProblem(
+                            at: list.position,
+                            "listener \"\(listener.name.value)\" crl: \(list.value): a revocation list of \(issuer), which is none of \"roots\": "
+                                + "certificates that these issue are not checked by it"))
+                }
+            }
+        }
+        return advice
+    }
+
     /// What keeps an agent from starting: files that are wrong, and settings that this version cannot carry out.
     static func obstacles(_ settings: AgentSettings, _ environment: Environment) -> [ConfigurationProblem] {
         unavailable(settings) + tlsFiles(settings, .obstacles, environment)

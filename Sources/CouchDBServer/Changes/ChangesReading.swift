@@ -91,6 +91,7 @@ struct ChangesReading: Sendable {
         }
         return try await call.database.read { transaction in
             if let peer {
+                let isBound = try !transaction.channelAccess(collection, of: peer).hasEverything
                 let asked = ChannelQuestion(peer: peer, ids: question.ids.map(Set.init), waitsForRoutes: waits)
                 let part = try transaction.channelChanges(collection, from: place, asked, limit: limit)
                 var page = ChangesPage(place: part.place, isEnd: part.isEnd || part.isBlocked, newest: part.newest)
@@ -98,20 +99,15 @@ struct ChangesReading: Sendable {
                 var before = place
                 for row in part.rows {
                     let text = row.event.map { "\"\($0):\(row.sequence)\"" } ?? "\(row.sequence)"
-                    let tree = row.change.hasTree && question.allLeaves ? try row.change.revisionTree() : nil
-                    let revisions: [RevisionID]
-                    if row.news == .visible {
-                        revisions = [row.change.revision] + (tree?.endedLeaves(beside: row.change.revision) ?? [])
-                    } else {
-                        // That a document left the client's channels is not told: it may have it, and nothing newer. But it may not live on there
-                        // as what others deleted.
-                        revisions = tree?.endedWinners(before: row.change.revision) ?? []
-                    }
+                    let isRead = row.change.hasTree && (question.allLeaves || question.includesDocuments && !isBound)
+                    let tree = isRead ? try row.change.revisionTree() : nil
+                    let revisions = isBound ? Self.told(row, tree) : leaves(row.change, tree)
                     if let first = revisions.first {
                         starts.append(before)
                         let document =
-                            row.news == .visible
-                            ? FoundRevision(row.change, tree: nil) : FoundRevision(ended: first, of: row.change.id, row.change.sequence, nil)
+                            row.news == .visible && row.isFirsthand
+                            ? FoundRevision(row.change, tree: isBound ? nil : tree)
+                            : FoundRevision(ended: first, of: row.change.id, at: row.sequence, in: nil)
                         page.rows.append(ChangesRow(place: text, revisions: revisions, document: document))
                     }
                     before = ChannelPlace(parsing: row.event.map { "\($0):\(row.sequence)" } ?? "\(row.sequence)")
@@ -126,9 +122,8 @@ struct ChangesReading: Sendable {
                 let tree = row.hasTree && (question.allLeaves || question.includesDocuments) ? try row.revisionTree() : nil
                 starts.append(page.place)
                 page.place = ChannelPlace(row.sequence)
-                let leaves = question.allLeaves ? tree?.leaves.map(\.revision).filter { $0 != row.revision } ?? [] : []
                 page.rows.append(
-                    ChangesRow(place: "\(row.sequence)", revisions: [row.revision] + leaves, document: FoundRevision(row, tree: tree)))
+                    ChangesRow(place: "\(row.sequence)", revisions: leaves(row, tree), document: FoundRevision(row, tree: tree)))
             }
             if rows.isEmpty {
                 page.place = ChannelPlace(max(newest, place.sequence))
@@ -136,6 +131,20 @@ struct ChangesReading: Sendable {
             }
             return (page, starts)
         }
+    }
+
+    /// What a client hears of a document that may read all of them.
+    private func leaves(_ change: ChangeRow, _ tree: RevisionTree?) -> [RevisionID] {
+        [change.revision] + (question.allLeaves ? tree?.leaves.map(\.revision).filter { $0 != change.revision } ?? [] : [])
+    }
+
+    /// What a client hears of a document that is bound to channels.
+    private static func told(_ row: ChannelPage.Row, _ tree: RevisionTree?) -> [RevisionID] {
+        let current = row.change.revision
+        guard row.news != .visible else { return [current] + (row.isFirsthand ? tree?.endedLeaves(beside: current) ?? [] : []) }
+        // That a document left the client's channels is not told: it may have it, and nothing newer. But it may not live on there as what others
+        // deleted when it left.
+        return row.isFirsthand ? tree?.endedWinners(before: current) ?? [] : []
     }
 }
 

@@ -85,12 +85,12 @@ extension HTTPResponse {
     ) -> HTTPResponse {
         var headers = headers
         headers.set("Content-Type", type)
-        if gzip {
-            headers.set("Content-Encoding", "gzip")
-            headers.add("Vary", "Accept-Encoding")
-        }
+        // Without the memory for packing the answer goes out as it is.
+        let packer = gzip ? Gzip() : nil
+        if packer != nil { headers.set("Content-Encoding", "gzip") }
+        if gzip { headers.add("Vary", "Accept-Encoding") }
         return .stream(status: status, headers: headers, length: length) { writer in
-            var pieces = PieceWriter(writer, blobs, gzip: gzip ? Gzip() : nil)
+            var pieces = PieceWriter(writer, blobs, gzip: packer)
             try await produce(&pieces)
             try await pieces.finish()
             answer?.hold(0)

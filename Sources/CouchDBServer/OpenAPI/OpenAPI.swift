@@ -108,16 +108,24 @@ enum OpenAPI {
         }
     }
 
+    private static func content(of answer: RouteDescription.Answer) -> JSONValue {
+        switch answer {
+        case .json(let schema): json(schema)
+        case .bytes: ["*/*": [:]]
+        case .feed:
+            ["application/json": ["schema": ["$ref": "#/components/schemas/Changes"]], "text/event-stream": ["schema": ["type": "string"]]]
+        }
+    }
+
     private static func responses(_ known: RouteDescription) -> JSONValue {
         var responses = JSONObject()
         for status in known.success {
             var response = JSONObject()
             response["description"] = .string(words[status] ?? "Done.")
-            if status != 304 { response["content"] = known.answer.map(json) ?? ["*/*": [:]] }
+            if status != 304 { response["content"] = content(of: known.answer) }
             responses["\(status)"] = .object(response)
         }
-        let usual = known.isOpen ? [400, 401, 404, 413, 415, 503] : [400, 401, 403, 404, 413, 415, 503]
-        for status in Set(usual + known.errors).sorted() { responses["\(status)"] = ["$ref": "#/components/responses/Problem"] }
+        for status in Set(known.usualErrors + known.errors).sorted() { responses["\(status)"] = ["$ref": "#/components/responses/Problem"] }
         responses["default"] = ["$ref": "#/components/responses/Problem"]
         return .object(responses)
     }

@@ -12,6 +12,16 @@ struct RouteDescription: Sendable {
         case login
     }
 
+    enum Answer: ExpressibleByStringLiteral {
+        /// JSON of this schema.
+        case json(String)
+        case bytes
+        /// Changes, in the form that `feed` names.
+        case feed
+
+        init(stringLiteral schema: String) { self = .json(schema) }
+    }
+
     var summary: String
     /// Of the query.
     var parameters: [String] = []
@@ -20,17 +30,21 @@ struct RouteDescription: Sendable {
     var body: Body?
     /// Whether a request without a body is answered with more than an error.
     var isBodyOptional = false
-    /// The status of success, others that are no errors, and the schema of the JSON that they have; nil for bytes.
+    /// The status of success, and others that are no errors.
     var success: [Int] = [200]
-    var answer: String?
-    /// Errors with a meaning of their own, beside 400, 401, 404, 413 and 503.
+    /// What comes with these.
+    var answer: Answer
+    /// Errors beside those that any request may have: see ``usualErrors``.
     var errors: [Int] = []
-    /// Nobody is asked who it is.
+    /// Open to anonymous requests.
     var isOpen = false
+
+    /// Errors that any request may have.
+    var usualErrors: [Int] { isOpen ? [400, 401, 404, 413, 415, 503] : [400, 401, 403, 404, 413, 415, 503] }
 
     init(
         _ summary: String, _ parameters: [String] = [], headers: [String] = [], body: Body? = nil, isBodyOptional: Bool = false, success: [Int] = [200],
-        answer: String? = "Object", errors: [Int] = [], isOpen: Bool = false
+        answer: Answer = "Object", errors: [Int] = [], isOpen: Bool = false
     ) {
         (self.summary, self.parameters, self.headers, self.body, self.isBodyOptional) = (summary, parameters, headers, body, isBodyOptional)
         (self.success, self.answer, self.errors, self.isOpen) = (success, answer, errors, isOpen)
@@ -64,48 +78,57 @@ extension RouteDescription {
 
     private static let database: [String: RouteDescription] = [
         "GET /:db": .init("About the database."),
-        "PUT /:db": .init("Databases are made in the configuration: says whether this one is there.", success: [], answer: nil, errors: [403, 412]),
-        "DELETE /:db": .init("Databases are removed in the configuration.", success: [], answer: nil, errors: [403]),
-        "POST /:db": .init("Saves a document, under an id of the server's where it has none.", ["batch"], body: .json("Document"), success: [201, 202], answer: "Saved", errors: [403, 409, 412, 415, 507]),
-        "POST /:db/_bulk_docs": .init("Saves documents; with new_edits false as replication has them.", body: .json("BulkDocuments"), success: [201], answer: "Objects", errors: [403, 415, 417, 507]),
-        "POST /:db/_bulk_get": .init("Reads many revisions.", ["revs", "latest", "attachments"], body: .json("BulkGet"), errors: [415]),
-        "POST /:db/_revs_diff": .init("Which of these revisions are not here.", body: .json("Revisions"), errors: [415]),
-        "POST /:db/_missing_revs": .init("The same in an older form.", body: .json("Revisions"), errors: [415]),
-        "GET /:db/_changes": .init("What changed, as a list or as it comes; filter=PLUGIN runs the plugin's push_filter with the other parameters.", changes, answer: nil),
-        "POST /:db/_changes": .init("The same; doc_ids or a selector stand in the body.", changes, body: .json("ChangesQuestion"), isBodyOptional: true, answer: nil, errors: [415]),
+        "PUT /:db": .init("Databases are made in the configuration: says whether this one is there.", success: [], errors: [412]),
+        "DELETE /:db": .init("Databases are removed in the configuration.", success: []),
+        "POST /:db": .init("Saves a document, under an id of the server's where it has none.", ["batch"], body: .json("Document"), success: [201, 202], answer: "Saved", errors: [409, 412, 507]),
+        "POST /:db/_bulk_docs": .init("Saves documents; with new_edits false as replication has them.", body: .json("BulkDocuments"), success: [201], answer: "Objects", errors: [417, 507]),
+        "POST /:db/_bulk_get": .init("Reads many revisions.", ["revs", "latest", "attachments"], body: .json("BulkGet")),
+        "POST /:db/_revs_diff": .init("Which of these revisions are not here.", body: .json("Revisions")),
+        "POST /:db/_missing_revs": .init("The same in an older form.", body: .json("Revisions")),
+        "GET /:db/_changes": .init("What changed, as a list or as it comes; filter=PLUGIN runs the plugin's push_filter with the other parameters.", changes, answer: .feed),
+        "POST /:db/_changes": .init("The same; doc_ids or a selector stand in the body.", changes, body: .json("ChangesQuestion"), isBodyOptional: true, answer: .feed),
         "GET /:db/_all_docs": .init("All documents in the order of their ids.", allDocuments),
-        "POST /:db/_all_docs": .init("The same; the parameters may stand in the body.", allDocuments, body: .json("Object"), isBodyOptional: true, errors: [415]),
-        "POST /:db/_all_docs/queries": .init("Several such questions at once.", body: .json("Queries"), errors: [415]),
-        "POST /:db/_purge": .init("Removes revisions without a tombstone; peers do not hear of it.", body: .json("Revisions"), success: [201], errors: [403, 415]),
-        "POST /:db/_ensure_full_commit": .init("What was acknowledged is on the disk anyhow.", success: [201], errors: [415]),
+        "POST /:db/_all_docs": .init("The same; the parameters may stand in the body.", allDocuments, body: .json("Object"), isBodyOptional: true),
+        "POST /:db/_all_docs/queries": .init("Several such questions at once.", body: .json("Queries")),
+        "POST /:db/_purge": .init("Removes revisions without a tombstone; peers do not hear of it.", body: .json("Revisions"), success: [201]),
+        "POST /:db/_ensure_full_commit": .init("What was acknowledged is on the disk anyhow.", success: [201]),
         "GET /:db/_security": .init("Who may do what is in the configuration: the lists are empty."),
-        "PUT /:db/_security": .init("Who may do what is in the configuration.", body: .json("Object"), isBodyOptional: true, success: [], answer: nil, errors: [403]),
+        "PUT /:db/_security": .init("Who may do what is in the configuration.", body: .json("Object"), isBodyOptional: true, success: []),
         "GET /:db/_revs_limit": .init("How many revisions of a history are kept.", answer: "Integer"),
-        "PUT /:db/_revs_limit": .init("That is in the configuration.", body: .json("Integer"), isBodyOptional: true, success: [], answer: nil, errors: [403]),
-        "POST /:db/_compact": .init("The agent compacts by itself; nothing is done.", success: [202], errors: [415]),
-        "POST /:db/_find": .init("Documents that match a selector.", body: .json("Query"), errors: [415]),
-        "POST /:db/_explain": .init("Which index a query uses, and why not another.", body: .json("Query"), errors: [415]),
+        "PUT /:db/_revs_limit": .init("That is in the configuration.", body: .json("Integer"), isBodyOptional: true, success: []),
+        "POST /:db/_compact": .init("The agent compacts by itself; nothing is done.", success: [202]),
+        "POST /:db/_find": .init("Documents that match a selector.", body: .json("Query")),
+        "POST /:db/_explain": .init("Which index a query uses, and why not another.", body: .json("Query")),
         "GET /:db/_index": .init("The indexes."),
-        "POST /:db/_index": .init("Makes an index.", body: .json("Index"), errors: [403, 415]),
-        "POST /:db/_index/_bulk_delete": .init("Removes indexes.", body: .json("IndexNames"), errors: [403, 415]),
-        "DELETE /:db/_index/:ddoc/json/:name": .init("Removes an index.", errors: [403]),
-        "DELETE /:db/_index/_design/:ddoc/json/:name": .init("The same, by the design document's whole id.", errors: [403]),
+        "POST /:db/_index": .init("Makes an index.", body: .json("Index")),
+        "POST /:db/_index/_bulk_delete": .init("Removes indexes.", body: .json("IndexNames")),
+        "DELETE /:db/_index/:ddoc/json/:name": .init("Removes an index."),
+        "DELETE /:db/_index/_design/:ddoc/json/:name": .init("The same, by the design document's whole id."),
     ]
 
     private static let documents: [String: RouteDescription] = {
         var all: [String: RouteDescription] = [:]
-        for (pattern, what) in [("/:db/:doc", "document"), ("/:db/_design/:doc", "design document, which is kept and not run"), ("/:db/_local/:doc", "document that is not replicated")] {
-            all["GET \(pattern)"] = .init("Reads a \(what).", reading, headers: ["If-None-Match"], success: [200, 304], answer: "AnyJSON", errors: [406])
-            all["PUT \(pattern)"] = .init("Saves a \(what).", ["rev", "new_edits", "batch"], headers: ["If-Match"], body: .document, success: [201, 202], answer: "Saved", errors: [403, 409, 412, 415, 507])
-            all["DELETE \(pattern)"] = .init("Deletes a \(what).", ["rev", "batch"], headers: ["If-Match"], success: [200, 202], answer: "Saved", errors: [403, 409, 507])
-            all["COPY \(pattern)"] = .init("Copies a \(what).", ["rev"], headers: ["Destination"], success: [201], answer: "Saved", errors: [403, 409, 507])
-        }
+        let document = "/:db/:doc"
+        all["GET \(document)"] = .init("Reads a document.", reading, headers: ["If-None-Match"], success: [200, 304], answer: "AnyJSON")
+        all["PUT \(document)"] = .init("Saves a document.", ["rev", "new_edits", "batch"], headers: ["If-Match"], body: .document, success: [201, 202], answer: "Saved", errors: [409, 412, 507])
+        all["DELETE \(document)"] = .init("Deletes a document.", ["rev", "batch"], headers: ["If-Match"], success: [200, 202], answer: "Saved", errors: [409, 507])
+        all["COPY \(document)"] = .init("Copies a document.", ["rev", "batch"], headers: ["Destination"], success: [201, 202], answer: "Saved", errors: [409, 507])
+        let design = "/:db/_design/:doc"
+        all["GET \(design)"] = .init("Reads a design document, which is kept and not run.", ["revs", "open_revs", "latest"], answer: "AnyJSON")
+        all["PUT \(design)"] = .init("Saves a design document.", ["rev", "new_edits", "batch"], headers: ["If-Match"], body: .document, success: [201, 202], answer: "Saved", errors: [409, 507])
+        all["DELETE \(design)"] = .init("Deletes a design document.", ["rev", "batch"], headers: ["If-Match"], success: [200, 202], answer: "Saved", errors: [409, 507])
+        all["COPY \(design)"] = .init("Design documents cannot be copied.", success: [])
+        let local = "/:db/_local/:doc"
+        all["GET \(local)"] = .init("Reads a document that is not replicated.", headers: ["If-None-Match"], success: [200, 304])
+        all["PUT \(local)"] = .init("Saves a document that is not replicated; _rev in it names the revision that it replaces.", body: .json("Document"), success: [201], answer: "Saved", errors: [409, 507])
+        all["DELETE \(local)"] = .init("Deletes a document that is not replicated.", ["rev"], answer: "Saved", errors: [409, 507])
+        all["COPY \(local)"] = .init("Documents that are not replicated cannot be copied.", success: [])
         let attachment = "/:db/:doc/*name"
-        all["GET \(attachment)"] = .init("Reads an attachment, or a part of it.", ["rev"], headers: ["Range", "If-Range", "If-None-Match"], success: [200, 206, 304], answer: nil, errors: [416])
-        all["PUT \(attachment)"] = .init("Saves an attachment, which makes a new revision.", ["rev"], headers: ["If-Match", "Content-MD5"], body: .bytes, isBodyOptional: true, success: [201, 202], answer: "Saved", errors: [403, 409, 415, 507])
-        all["DELETE \(attachment)"] = .init("Removes an attachment, which makes a new revision.", ["rev"], headers: ["If-Match"], success: [200, 202], answer: "Saved", errors: [403, 409, 507])
+        all["GET \(attachment)"] = .init("Reads an attachment, or a part of it.", ["rev"], headers: ["Range", "If-Range", "If-None-Match"], success: [200, 206, 304], answer: .bytes, errors: [416])
+        all["PUT \(attachment)"] = .init("Saves an attachment, which makes a new revision.", ["rev", "batch"], headers: ["If-Match", "Content-MD5"], body: .bytes, isBodyOptional: true, success: [201, 202], answer: "Saved", errors: [409, 507])
+        all["DELETE \(attachment)"] = .init("Removes an attachment, which makes a new revision.", ["rev", "batch"], headers: ["If-Match"], success: [200, 202], answer: "Saved", errors: [409, 507])
         for method in ["GET", "POST", "PUT", "DELETE"] {
-            all["\(method) /:db/_design/:doc/*rest"] = .init("Views, lists and attachments of design documents: not here.", success: [], answer: nil, errors: [501])
+            all["\(method) /:db/_design/:doc/*rest"] = .init("Views, lists and attachments of design documents: not here.", success: [], errors: [501])
         }
         return all
     }()

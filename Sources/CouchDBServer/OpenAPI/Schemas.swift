@@ -48,6 +48,10 @@ enum Schemas {
             required: ["docs"]),
         "Revisions": ["type": "object", "description": "Revisions by the ids of their documents.", "additionalProperties": texts],
         "ChangesQuestion": object(["doc_ids": texts, "selector": ["type": "object"]]),
+        "Changes": [
+            "type": "object", "description": "With feed=continuous one row a line, and at the end last_seq.",
+            "properties": ["results": ["type": "array", "items": ["type": "object"]], "last_seq": [:], "pending": ["type": "integer"]],
+        ],
         "Queries": object(["queries": ["type": "array", "items": ["type": "object"]]], required: ["queries"]),
         "Query": object(
             [

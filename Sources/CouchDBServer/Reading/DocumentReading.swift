@@ -123,17 +123,24 @@ struct DocumentReading: Sendable {
         var document = FoundDocument(id: id)
         if case .named(let revisions, _) = question.wanted { document.missing = revisions }
         guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
-        if let access, try !transaction.isVisible(collection, id, row.revision, to: access) {
+        // Of a document that left the client's channels before its last change it hears that it is deleted, and nothing else.
+        var (sequence, isFirsthand) = (row.sequence, true)
+        let bound = access.flatMap { $0.hasEverything ? nil : $0 }
+        if let bound, try !transaction.isVisible(collection, id, row.revision, to: bound) {
             // A tombstone is in no channel; the feed tells it to whom the document was taken from, who must be able to fetch it.
-            guard try transaction.isDeletionTold(collection, id, row.revision, to: access) else { return document }
-            guard row.isDeleted else { return try ended(question, row, document) }
+            guard let departure = try transaction.departure(collection, id, row.revision, from: bound) else { return document }
+            sequence = departure.sequence
+            isFirsthand = departure.wasHeld && departure.sequence == row.sequence
+            guard row.isDeleted else { return isFirsthand ? try ended(question, row, document) : document }
         }
         document.current = row.revision
         document.isDeleted = row.isDeleted
         func revision(_ revision: RevisionID, _ isDeleted: Bool, _ body: [UInt8]?, _ tree: RevisionTree?) {
             document.revisions.append(
-                FoundRevision(
-                    id: id, revision: revision, isDeleted: isDeleted, body: body ?? [], sequence: row.sequence, tree: tree, hasBlobs: row.hasBlobs))
+                isFirsthand
+                    ? FoundRevision(
+                        id: id, revision: revision, isDeleted: isDeleted, body: body ?? [], sequence: sequence, tree: tree, hasBlobs: row.hasBlobs)
+                    : FoundRevision(ended: revision, of: id, at: sequence, in: tree))
         }
         // Channels are assigned to current revisions, so that of others a peer that is bound to channels knows nothing but their ids.
         let tree: RevisionTree? =
@@ -141,7 +148,7 @@ struct DocumentReading: Sendable {
         switch question.wanted {
         case .current: revision(row.revision, row.isDeleted, row.body, tree)
         case .leaves:
-            for leaf in tree?.leaves ?? [] where leaf.revision != row.revision && access == nil {
+            for leaf in tree?.leaves ?? [] where leaf.revision != row.revision && bound == nil {
                 revision(leaf.revision, leaf.isDeleted, try transaction.body(collection, id, leaf.revision), tree)
             }
             revision(row.revision, row.isDeleted, row.body, tree)
@@ -152,7 +159,7 @@ struct DocumentReading: Sendable {
                     if !document.revisions.contains(where: { $0.revision == row.revision }) {
                         revision(row.revision, row.isDeleted, row.body, tree)
                     }
-                } else if access == nil, let tree, tree.contains(wanted) {
+                } else if bound == nil, let tree, tree.contains(wanted) {
                     let leaves = latest ? tree.leaves.map(\.revision).filter { $0 == wanted || tree.isAncestor(wanted, of: $0) } : [wanted]
                     for each in leaves where !document.revisions.contains(where: { $0.revision == each }) {
                         if let body = try transaction.body(collection, id, each) {
@@ -165,12 +172,12 @@ struct DocumentReading: Sendable {
                     document.missing.append(wanted)
                 }
             }
-            if access != nil, let tree { addEnded(tree.endedLeaves(beside: row.revision), tree, latest: latest, row, &document) }
+            if bound != nil, isFirsthand, let tree { addEnded(tree.endedLeaves(beside: row.revision), tree, latest: latest, row, &document) }
         }
         return document
     }
 
-    /// What a client may have of a document that left its channels: the tombstones of what it had.
+    /// What a client may have of a document that left its channels with its last change: the tombstones of the branches that it had.
     private static func ended(_ question: Question, _ row: ChangeRow, _ document: FoundDocument) throws -> FoundDocument {
         guard case .named(_, let latest) = question.wanted, row.hasTree else { return document }
         var document = document
@@ -186,7 +193,7 @@ struct DocumentReading: Sendable {
         document.missing.removeAll { wanted in
             let leaves = ended.filter { $0 == wanted || latest && tree.isAncestor(wanted, of: $0) }
             for leaf in leaves where !document.revisions.contains(where: { $0.revision == leaf }) {
-                document.revisions.append(FoundRevision(ended: leaf, of: document.id, row.sequence, tree))
+                document.revisions.append(FoundRevision(ended: leaf, of: document.id, at: row.sequence, in: tree))
             }
             return !leaves.isEmpty
         }

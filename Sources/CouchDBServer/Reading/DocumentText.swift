@@ -68,8 +68,7 @@ struct DocumentText {
         flush()
     }
 
-    /// All of it, where no blob is part of it.
-    /// Nil where blobs are part of it.
+    /// Its length; nil where blobs are part of it.
     var length: Int? {
         var length = 0
         for piece in pieces {

@@ -4,7 +4,9 @@ import DocumentStore
 /// What a client that is bound to channels hears of branches that others ended.
 ///
 /// Channels are assigned to current revisions, so that nobody knows any more who was to have the content of another one. But a client that had one
-/// keeps it as its own winner until it hears of its end: it gets the tombstone, with its history and without content.
+/// keeps it as its own winner until it hears of its end: it gets the tombstone, with its history and without content. Of a document that left the
+/// client's channels it hears only what ended with that very change: which branches it had of what came later is not known, and what others do
+/// there is not for it.
 extension RevisionTree {
     /// Deleted leaves beside the current revision, greatest first.
     func endedLeaves(beside current: RevisionID) -> [RevisionID] {
@@ -23,11 +25,23 @@ extension RevisionTree {
             return ended > rival
         }
     }
+
+    /// One leaf with its history, without the branches beside it.
+    func branch(_ leaf: RevisionID) -> RevisionTree? {
+        var branch = RevisionTree()
+        let history = ancestors(of: leaf, limit: DocumentLimits.historyRevisions)
+        // What is stored may have gaps anywhere.
+        guard (try? branch.insert(leaf, history: history, isDeleted: isDeleted(leaf) ?? false, depth: 1)) != nil else { return nil }
+        return branch
+    }
 }
 
 extension FoundRevision {
-    /// The tombstone of a branch, without its content.
-    init(ended revision: RevisionID, of id: DocumentID, _ sequence: SequenceNumber, _ tree: RevisionTree?) {
-        self.init(id: id, revision: revision, isDeleted: true, body: Array("{}".utf8), sequence: sequence, tree: tree, hasBlobs: false)
+    /// The tombstone of a branch, without its content and without what stands beside it.
+    ///
+    /// - Parameter sequence: where the client hears of it.
+    init(ended revision: RevisionID, of id: DocumentID, at sequence: SequenceNumber, in tree: RevisionTree?) {
+        self.init(
+            id: id, revision: revision, isDeleted: true, body: Array("{}".utf8), sequence: sequence, tree: tree?.branch(revision), hasBlobs: false)
     }
 }

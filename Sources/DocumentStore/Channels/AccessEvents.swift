@@ -11,6 +11,8 @@ struct AccessEvents {
     let hasEverything: Bool
     /// What the peer has now.
     private var current: Set<String> = []
+    /// Since when the peer has or had a channel, and until when.
+    private var spans: [String: [(granted: SequenceNumber, revoked: SequenceNumber?)]] = [:]
     /// The last sequence at which the peer had a channel that it has no more.
     private var ended: [String: SequenceNumber] = [:]
     private var events: [SequenceNumber: Event] = [:]
@@ -21,6 +23,7 @@ struct AccessEvents {
     init(_ access: ChannelAccess) {
         hasEverything = access.hasEverything
         for entry in access.entries {
+            spans[entry.channel, default: []].append((entry.granted, entry.revoked))
             if let revoked = entry.revoked {
                 events[revoked, default: Event()].revoked.insert(entry.channel)
                 ended[entry.channel] = max(ended[entry.channel] ?? 0, revoked)
@@ -63,6 +66,19 @@ struct AccessEvents {
     /// The peer had the channel when this sequence came, or has it now.
     func held(_ channel: String, at sequence: SequenceNumber) -> Bool {
         current.contains(channel) || ended[channel].map { sequence < $0 } ?? false
+    }
+
+    /// Where a document that the peer may not see left the last of its channels; nil where it never was the peer's to know.
+    func departure(_ rows: [ReadTransaction.ChannelRow]) -> ChannelDeparture? {
+        func held(_ row: ReadTransaction.ChannelRow) -> SequenceNumber? {
+            row.left.map { SequenceNumber(clamping: $0) }.flatMap { self.held(row.channel, at: $0) ? $0 : nil }
+        }
+        guard let last = rows.compactMap(held).max() else { return nil }
+        // Access that began later, or ended before, is no reason to know what was there at that moment.
+        let wasThere = rows.contains { row in
+            held(row) == last && (spans[row.channel] ?? []).contains { $0.granted < last && last <= $0.revoked ?? .max }
+        }
+        return ChannelDeparture(sequence: last, wasHeld: wasThere)
     }
 
     /// What the peer is told of a document because of an event.

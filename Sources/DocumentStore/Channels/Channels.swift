@@ -128,6 +128,13 @@ public enum ChannelNews: Sendable, Equatable {
     case revoked
 }
 
+/// Where a document left the last of a peer's channels.
+public struct ChannelDeparture: Sendable, Equatable {
+    public var sequence: SequenceNumber
+    /// The peer could read the document until then.
+    public var wasHeld: Bool
+}
+
 /// A part of a peer's feed of its channels.
 public struct ChannelPage: Sendable {
     public struct Row: Sendable {
@@ -137,6 +144,9 @@ public struct ChannelPage: Sendable {
         public var news: ChannelNews
         /// The event that the row belongs to.
         public var event: SequenceNumber?
+        /// The peer may read the document, or could until the change that the row tells of: what the document is now is not what came of it
+        /// since.
+        public var isFirsthand = true
     }
 
     public var rows: [Row] = []

@@ -152,11 +152,12 @@ extension ReadTransaction {
             let routes = try channels(of: id, collection)
             if try routedRevision(collection, id) == change.revision, access.isVisible(routes) { continue }
             // Told once, where it left the last of the peer's channels.
-            let lefts = routes.compactMap { row in row.left.flatMap { access.held(row.channel, at: SequenceNumber(clamping: $0)) ? $0 : nil } }
-            guard lefts.max() == Int64(clamping: sequence) else { continue }
+            guard let departure = access.departure(routes), departure.sequence == sequence else { continue }
             // A deletion says more than a removal, and tells no more than the peer knew.
             let news: ChannelNews = change.isDeleted ? .visible : .removed
-            let row = ChannelPage.Row(change: try complete(change, collection, news), sequence: sequence, news: news)
+            let row = ChannelPage.Row(
+                change: try complete(change, collection, news), sequence: sequence, news: news,
+                isFirsthand: departure.wasHeld && change.sequence == sequence)
             if rows.contains(where: { $0.sequence == sequence && $0.change.id == id }) { continue }
             rows.insert(row, at: rows.firstIndex { $0.sequence >= sequence } ?? rows.endIndex)
         }
@@ -189,7 +190,9 @@ extension ReadTransaction {
             guard let news = access.news(try channels(of: change.id, collection), change, event: event),
                 !question.activeOnly || news == .visible && !change.isDeleted
             else { continue }
-            page.rows.append(ChannelPage.Row(change: try complete(change, collection, news), sequence: change.sequence, news: news, event: event))
+            page.rows.append(
+                ChannelPage.Row(
+                    change: try complete(change, collection, news), sequence: change.sequence, news: news, event: event, isFirsthand: news == .visible))
         }
     }
 
@@ -241,7 +244,8 @@ extension ChannelPlace {
 }
 
 extension ChannelAccess {
-    var hasEverything: Bool { entries.contains { $0.channel == "*" && $0.revoked == nil } }
+    /// The peer may pull all documents.
+    public var hasEverything: Bool { entries.contains { $0.channel == "*" && $0.revoked == nil } }
 
     func isVisible(_ rows: [ReadTransaction.ChannelRow]) -> Bool {
         entries.contains { entry in

@@ -56,17 +56,14 @@ extension ReadTransaction {
         return access.isVisible(try channels(of: id, collection))
     }
 
-    /// Whether the feed of a peer with this access has the document's tombstone: a channel that the document left was the peer's then.
+    /// Where a document that a peer with this access may not see stands in the peer's feed as one that left; nil where it does not.
     ///
-    /// - Parameter revision: the current one, a tombstone.
-    public final func isDeletionTold(
-        _ collection: Collection, _ id: DocumentID, _ revision: RevisionID, to access: ChannelAccess
-    ) throws(StoreError) -> Bool {
-        guard try routedRevision(collection, id) == revision else { return false }
-        let events = AccessEvents(access)
-        return try channels(of: id, collection).contains { row in
-            row.left.map { events.held(row.channel, at: SequenceNumber(clamping: $0)) } ?? false
-        }
+    /// - Parameter revision: the current one.
+    public final func departure(
+        _ collection: Collection, _ id: DocumentID, _ revision: RevisionID, from access: ChannelAccess
+    ) throws(StoreError) -> ChannelDeparture? {
+        guard try routedRevision(collection, id) == revision else { return nil }
+        return AccessEvents(access).departure(try channels(of: id, collection))
     }
 
     /// Documents that could not be assigned, in the order of their ids.

@@ -189,7 +189,7 @@ public final class Certificate: Sendable, Hashable, CustomStringConvertible {
         return Int64(timegm(&parts))
     }
 
-    private static func text(of name: OpaquePointer?) -> String {
+    static func text(of name: OpaquePointer?) -> String {
         guard let name else { return "" }
         let out = MemoryBIO()
         guard nightjar_print_name(out.pointer, name) == 1 else {

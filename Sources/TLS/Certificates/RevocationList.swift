@@ -1,7 +1,7 @@
 import COpenSSL
 import Digests
 
-/// What an authority says of its certificates that count no more (a CRL, RFC 5280). Two are equal when their bytes are.
+/// An authority's list of certificates that have been revoked (a CRL, RFC 5280). Two are equal when their bytes are.
 public final class RevocationList: Sendable, Hashable {
     /// The `X509_CRL`, owned by this object.
     // Unsafe only in name: OpenSSL counts and locks it, and nothing here changes it.
@@ -25,6 +25,24 @@ public final class RevocationList: Sendable, Hashable {
 
     deinit { X509_CRL_free(handle) }
 
+    /// The name of the authority that signed it.
+    public var issuer: String { Certificate.text(of: X509_CRL_get_issuer(handle)) }
+
+    /// Why OpenSSL would not use the list as what it is; nil: it does. It takes a delta for a whole list, in whose place others are not looked
+    /// at, and passes over the other forms as if there were no list.
+    private var problem: String? {
+        if X509_CRL_get_ext_by_NID(handle, NID_delta_crl, -1) >= 0 { return "is a delta: it has only what changed since another list" }
+        guard X509_CRL_get_ext_by_NID(handle, NID_issuing_distribution_point, -1) >= 0 else { return nil }
+        guard let scope = X509_CRL_get_ext_d2i(handle, NID_issuing_distribution_point, nil, nil)?.assumingMemoryBound(to: ISSUING_DIST_POINT.self)
+        else { return "has an issuing distribution point that cannot be read" }
+        defer { ISSUING_DIST_POINT_free(scope) }
+        if scope.pointee.indirectCRL > 0 { return "is indirect: it may have certificates of other authorities" }
+        if scope.pointee.onlysomereasons != nil { return "is only for some reasons of revocation" }
+        if scope.pointee.onlyattr > 0 { return "is for attribute certificates" }
+        if scope.pointee.onlyuser > 0, scope.pointee.onlyCA > 0 { return "contradicts itself: it is for users' certificates only, and for authorities' only" }
+        return nil
+    }
+
     public static func == (left: RevocationList, right: RevocationList) -> Bool { left.fingerprint == right.fingerprint }
     public func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
 
@@ -39,6 +57,11 @@ public final class RevocationList: Sendable, Hashable {
             guard let list = RevocationList(der: der) else {
                 throw TLSFileError(
                     .malformed, path: path, reason: "revocation list \(number) of the file: \(OpenSSLErrors.text(otherwise: "other bytes follow it"))")
+            }
+            if let problem = list.problem {
+                throw TLSFileError(
+                    .unsupported, path: path, reason: "revocation list \(number) of the file, of \(list.issuer), \(problem)",
+                    advice: "name the authority's complete list of its own certificates")
             }
             return list
         }
@@ -68,7 +91,7 @@ extension ReloadableFiles where Value == [RevocationList] {
     }
 }
 
-/// How lists count: a certificate of an authority that has one here must not be on it. Those of other authorities are not asked about,
+/// How lists count: a certificate of an authority that has one here must not be on it. Those of other authorities are not checked,
 /// and a list that should have been replaced by now counts all the same: nobody is locked out because a new one did not come.
 enum Revocation {
     /// Adds lists to an `X509_STORE`. False where OpenSSL refuses one.
@@ -78,17 +101,17 @@ enum Revocation {
         return X509_STORE_set_flags(store, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL)) == 1
     }
 
-    /// For an `X509_STORE_CTX` whose certificates nobody else is asked about.
-    static func watch(_ store: OpaquePointer) {
+    /// For an `X509_STORE_CTX` without a callback of its own.
+    static func tolerateMissingLists(_ store: OpaquePointer) {
         X509_STORE_CTX_set_verify_cb(store) { isSound, store in
-            guard isSound == 0, Revocation.passes(X509_STORE_CTX_get_error(store)) else { return isSound }
+            guard isSound == 0, Revocation.isTolerated(X509_STORE_CTX_get_error(store)) else { return isSound }
             X509_STORE_CTX_set_error(store, X509_V_OK)
             return 1
         }
     }
 
     /// - Parameter code: one of `X509_V_ERR_…`.
-    static func passes(_ code: Int32) -> Bool {
+    static func isTolerated(_ code: Int32) -> Bool {
         [X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_CRL_HAS_EXPIRED, X509_V_ERR_CRL_NOT_YET_VALID].contains(code)
     }
 }

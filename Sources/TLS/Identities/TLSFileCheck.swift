@@ -43,6 +43,15 @@ public enum TLSFileCheck {
         } catch { return [error] }
     }
 
+    /// The authorities of a file's revocation lists that are not among those of other files. Empty where a file cannot be read.
+    public static func unknownIssuers(of path: String, roots: [String]) -> [String] {
+        do throws(TLSFileError) {
+            var known: Set<String> = []
+            for root in roots { known.formUnion(try CertificateFile.read(root).map(\.subject)) }
+            return Set(try RevocationList.read(path).map(\.issuer)).subtracting(known).sorted()
+        } catch { return [] }
+    }
+
     /// Pinned certificates: they count by their bytes, so their validity does not matter.
     public static func pins(_ path: String) -> [TLSFileError] {
         do throws(TLSFileError) {

@@ -22,14 +22,14 @@ struct CouchAccessTests {
         end }
         """
 
-    private func hub() async throws -> AgentProcess {
+    func hub() async throws -> AgentProcess {
         let folder = try TemporaryFolder()
         try folder.write("plugins/route.lua", Self.route)
         try folder.write("plugins/users.lua", Self.users)
         return try await AgentProcess.start(Configuration.hub(listener: "couchdb: true\n    authenticator: users\n    sync: route", plugins: true), in: folder)
     }
 
-    private let anna = "YW5uYTpzZWNyZXQ=", ben = "YmVuOnNlY3JldA==", cara = "Y2FyYTpzZWNyZXQ=", boss = "Ym9zczpzZWNyZXQ="
+    let anna = "YW5uYTpzZWNyZXQ=", ben = "YmVuOnNlY3JldA==", cara = "Y2FyYTpzZWNyZXQ=", boss = "Ym9zczpzZWNyZXQ="
 
     @Test("channels bound every way to a document")
     func channels() async throws {
@@ -138,7 +138,7 @@ struct CouchAccessTests {
     }
 
     /// What a client that keeps revision trees would hold after reading the feed: the ids of its leaves that are not deleted.
-    private func pulled(_ couch: CouchHTTP, _ id: String, into tree: inout [String: (history: [String], isDeleted: Bool)], since: inout String) async throws -> [String] {
+    func pulled(_ couch: CouchHTTP, _ id: String, into tree: inout [String: (history: [String], isDeleted: Bool)], since: inout String) async throws -> [String] {
         let feed = try await couch.ok("GET", "/main/_changes?style=all_docs&since=\(since)")
         since = String(feed["last_seq"]?.asString ?? feed["last_seq"]?.text ?? "0").replacing(":", with: "%3A")
         let revisions = (feed["results"]?.asArray ?? []).filter { $0["id"]?.asString == id }
@@ -161,40 +161,45 @@ struct CouchAccessTests {
         return tree.filter { !inner.contains($0.key) && !$0.value.isDeleted }.keys.sorted()
     }
 
+    /// Puts a revision of its own, or below another.
+    func put(_ couch: CouchHTTP, _ id: String, _ digest: String, _ team: String, below parent: String? = nil) async throws {
+        let (generation, ids) = (parent == nil ? 1 : 2, [digest, parent].compactMap(\.self).map { "\"\($0)\"" }.joined(separator: ","))
+        let document = "{\"_id\":\"\(id)\",\"_rev\":\"\(generation)-\(digest)\",\"_revisions\":{\"start\":\(generation),\"ids\":[\(ids)]},\"team\":\"\(team)\",\"owner\":[\"anna\",\"ben\"]}"
+        let answer = try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(document)],\"new_edits\":false}", status: 201)
+        #expect(answer.asArray?.isEmpty == true, "\(answer.text)")
+    }
+
+    /// Ends a branch with a tombstone that says something that only who wrote it is to read.
+    @discardableResult
+    func end(_ id: String, _ revision: String, _ couch: CouchHTTP) async throws -> String {
+        try await couch.ok("PUT", "/main/\(id)?rev=\(revision)", "{\"_deleted\":true,\"why\":\"hidden\"}", status: 201)["rev"]?.asString ?? ""
+    }
+
     @Test("a client that is bound to channels hears when others end a branch that it has, and nothing of what stands there")
     func endedBranches() async throws {
         let hub = try await hub()
         let (anna, ben, cara) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: cara))
-        func put(_ couch: CouchHTTP, _ id: String, _ digest: String, _ team: String, _ owner: String) async throws {
-            let document = "{\"_id\":\"\(id)\",\"_rev\":\"1-\(digest)\",\"_revisions\":{\"start\":1,\"ids\":[\"\(digest)\"]},\"team\":\"\(team)\",\"owner\":\"\(owner)\"}"
-            let answer = try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(document)],\"new_edits\":false}", status: 201)
-            #expect(answer.asArray?.isEmpty == true, "\(answer.text)")
-        }
-        // The tombstone says something that only who wrote it is to read.
-        func end(_ id: String, _ revision: String, _ couch: CouchHTTP) async throws {
-            try await couch.ok("PUT", "/main/\(id)?rev=\(revision)", "{\"_deleted\":true,\"why\":\"hidden\"}", status: 201)
-        }
         var tree: [String: (history: [String], isDeleted: Bool)] = [:]
         var since = "0"
         // The winner ends, and what is left is in cara's channel as well.
-        try await put(anna, "tea", "ff", "red", "anna")
+        try await put(anna, "tea", "ff", "red")
         #expect(try await pulled(cara, "tea", into: &tree, since: &since) == ["1-ff"])
-        try await put(anna, "tea", "aa", "red", "anna")
+        try await put(anna, "tea", "aa", "red")
         try await end("tea", "1-ff", anna)
         #expect(try await pulled(cara, "tea", into: &tree, since: &since) == ["1-aa"])
         // Who comes later finds the same.
         var (fresh, start): ([String: (history: [String], isDeleted: Bool)], String) = ([:], "0")
         #expect(try await pulled(cara, "tea", into: &fresh, since: &start) == ["1-aa"])
         // A loser ends.
-        try await put(anna, "tea", "01", "red", "anna")
+        try await put(anna, "tea", "01", "red")
         try await end("tea", "1-01", anna)
         fresh["1-01"] = (["1-01"], false)
         #expect(try await pulled(cara, "tea", into: &fresh, since: &start) == ["1-aa"])
         // What is left is in a channel that is not cara's: for her the document is deleted, and the rest does not exist.
         (tree, since) = ([:], "0")
-        try await put(anna, "jam", "ff", "red", "anna")
+        try await put(anna, "jam", "ff", "red")
         #expect(try await pulled(cara, "jam", into: &tree, since: &since) == ["1-ff"])
-        try await put(anna, "jam", "aa", "blue", "anna")
+        try await put(anna, "jam", "aa", "blue")
         try await end("jam", "1-ff", anna)
         #expect(try await pulled(cara, "jam", into: &tree, since: &since).isEmpty)
         #expect(try await cara.problem("GET", "/main/jam") == "404 not_found")
@@ -207,8 +212,8 @@ struct CouchAccessTests {
         #expect(asked["results"]?.asArray?.first?["docs"]?.asArray?.first?["ok"] == nil, "\(asked.text)")
         // A document that goes on in another channel is not said to be deleted.
         (tree, since) = ([:], "0")
-        try await put(anna, "oat", "aa", "red", "anna")
-        try await put(anna, "oat", "01", "red", "anna")
+        try await put(anna, "oat", "aa", "red")
+        try await put(anna, "oat", "01", "red")
         try await end("oat", "1-01", anna)
         #expect(try await pulled(cara, "oat", into: &tree, since: &since) == ["1-aa"])
         try await anna.ok("PUT", "/main/oat?rev=1-aa", "{\"team\":\"blue\",\"owner\":\"anna\"}", status: 201)

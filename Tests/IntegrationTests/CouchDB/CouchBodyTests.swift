@@ -46,6 +46,25 @@ struct CouchBodyTests {
         #expect(try await couch.problem("GET", "/main/broken") == "404 not_found")
     }
 
+    @Test("queries may come as gzip; what they unpack to is bounded")
+    func gzippedQueries() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        try await couch.ok("PUT", "/main/asked", "{\"asked\":1}", status: 201)
+        let headers = [Self.gzip, Self.json]
+        let query = try await packed(Array("{\"selector\":{\"asked\":1}}".utf8))
+        let found = try await send("POST", "/main/_find", query, headers)
+        #expect(try found.status == 200 && found.json["docs"]?.asArray?.first?["_id"]?.asString == "asked", "\(found)")
+        #expect(try await send("POST", "/main/_explain", query, headers).status == 200)
+        let index = try await packed(Array("{\"index\":{\"fields\":[\"asked\"]},\"name\":\"packed\"}".utf8))
+        #expect(try await send("POST", "/main/_index", index, headers).status == 200)
+        // 300 KB of spaces in less than 1 KB.
+        let bomb = try await packed([UInt8](repeating: 0x20, count: 300 << 10))
+        for target in ["_find", "_explain", "_index", "_index/_bulk_delete"] {
+            let refused = try await send("POST", "/main/\(target)", bomb, headers)
+            #expect(refused.status == 413 && refused.text.contains("couchdb_find_bytes"), "\(target): \(refused)")
+        }
+    }
+
     @Test("a body in a form that is not read is 415, and says which are", arguments: ["br", "deflate", "gzip, gzip", "zstd"])
     func otherCodings(_ coding: String) async throws {
         for (method, target) in [("PUT", "/main/coded"), ("POST", "/main/_bulk_docs"), ("PUT", "/main/coded/f"), ("POST", "/_session"), ("POST", "/main/_session")] {

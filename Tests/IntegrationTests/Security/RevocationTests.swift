@@ -94,4 +94,20 @@ struct RevocationTests {
         #expect(outcome.errors.contains("has no effect with \"accept_only_self_signed_server_certificate\""), "\(outcome)")
         #expect(outcome.errors.contains("\"crl\" has no effect without \"roots\""), "\(outcome)")
     }
+
+    @Test("a list of an authority that is none of the roots is told by check, which finds nothing wrong otherwise")
+    func others() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        try folder.copy(try await list(certificates), to: "crl.pem")
+        for (root, isTold) in [("root.pem", false), ("good.pem", true)] {
+            try folder.write(
+                "nightjar.yaml",
+                Configuration.secureHub([("edge", "client_certificates: require, roots: [ \(certificates.path(root)) ], crl: [ crl.pem ]")]))
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), ["check", "--config", folder.path("nightjar.yaml")], folder: folder.path)
+            #expect(outcome.status == 0, "\(outcome)")
+            #expect(outcome.errors.contains("warning:") == isTold && outcome.errors.contains("none of \"roots\"") == isTold, "\(root): \(outcome)")
+        }
+    }
 }

@@ -1,0 +1,72 @@
+import Environment
+import HTTPServer
+import Synchronization
+import Testing
+
+@testable import CouchDBServer
+
+/// Who has to go where there is no room for an answer.
+@Suite struct AnswerMemoryTests {
+    private static let limit = 64 << 20
+
+    /// Each sleep is over at once, and the time that it took is over.
+    private final class QuickTime: TimeSource {
+        private let now = Mutex<UInt64>(1)
+
+        func wallSeconds() -> Int64 { 1_800_000_000 }
+        func monotonicNanoseconds() -> UInt64 { now.withLock { $0 } }
+        func sleep(nanoseconds: UInt64) async throws { now.withLock { $0 += nanoseconds } }
+        func pass(seconds: UInt64) { now.withLock { $0 += seconds * 1_000_000_000 } }
+    }
+
+    /// Notes who was cut, and that this gave back what it held.
+    private final class Cuts: Sendable {
+        let names = Mutex<[String]>([])
+        let answers = Mutex<[String: AnswerMemory.Answer]>([:])
+
+        func answer(_ name: String, _ memory: AnswerMemory) -> AnswerMemory.Answer {
+            let answer = memory.answer { [self] in
+                names.withLock { $0.append(name) }
+                _ = answers.withLock { $0.removeValue(forKey: name) }
+            }
+            answers.withLock { $0[name] = answer }
+            return answer
+        }
+
+        var all: [String] { names.withLock { $0 } }
+    }
+
+    @Test("a feed that waits for hours is not cut for an answer that nobody reads")
+    func feeds() async throws {
+        let time = QuickTime()
+        let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())
+        let feed = cuts.answer("feed", memory)
+        feed.holdQuestion(4 << 20)
+        feed.hold(64 << 10, isOwed: false)
+        time.pass(seconds: 36_000)
+        cuts.answer("slow", memory).hold(28 << 20)
+        cuts.answer("slower", memory).hold(30 << 20)
+        time.pass(seconds: 6)
+        let next = cuts.answer("next", memory)
+        _ = try await next.reading(8 << 20) { ((), bytes: 0) }
+        let cut = cuts.all
+        #expect(!cut.isEmpty && Set(cut).isSubset(of: ["slow", "slower"]), "\(cut)")
+        withExtendedLifetime(feed) {}
+    }
+
+    @Test("requests with large questions do not cut each other: one for which there is no room comes back later")
+    func questions() async throws {
+        let time = QuickTime()
+        let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())
+        let (first, second, third) = (cuts.answer("first", memory), cuts.answer("second", memory), cuts.answer("third", memory))
+        try await first.asking(20 << 20) {}
+        try await second.asking(20 << 20) {}
+        time.pass(seconds: 6)
+        let error = await #expect(throws: HTTPError.self) { try await third.asking(20 << 20) {} }
+        #expect(error?.status == 503 && error?.reason.contains("limits.memory") == true)
+        // Those that are in are answered, though their questions leave little room.
+        let read = try await first.reading(12 << 20) { (true, bytes: 1 << 20) }
+        #expect(read && cuts.all.isEmpty, "\(cuts.all)")
+        withExtendedLifetime((first, second, third)) {}
+    }
+}
