@@ -74,4 +74,47 @@ struct ListenerSteeringTests {
         #expect(try await agent.listener("edge")["activity"]?.asString == "listening")
         #expect(try await agent.stop().status == 0)
     }
+
+    @Test("peers of a listener that is stopped are told to come back")
+    func closeCode() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub())
+        let peer = try await Peer.connect(agent)
+        #expect(try await agent.command("listener", "edge", "stop").status == 0)
+        #expect(try await peer.closeCode() == 4001)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a listener whose files are broken can be stopped; it starts once they are whole")
+    func brokenFiles() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        for suffix in ["key", "pem"] { try folder.copy(certificates.path("alone.\(suffix)"), to: "hub.\(suffix)") }
+        chmod(folder.path("hub.key"), 0o600)
+        let agent = try await AgentProcess.start(Configuration.secureHub([("edge", "identity: { certificate: hub.pem, key: hub.key }")]), in: folder)
+        let port = try agent.port("edge")
+        try folder.write("hub.pem", "nonsense")
+        let stopped = try await agent.command("listener", "edge", "stop")
+        #expect(stopped.status == 0 && stopped.output == "edge: stopped\n", "\(stopped)")
+        await #expect(throws: SupportError.self) { try await HTTPProbe.tcp(port: port).get("/main") }
+        let refused = try await agent.command("listener", "edge", "start")
+        #expect(refused.status != 0 && refused.errors.contains("hub.pem"), "\(refused)")
+        #expect(try await agent.listener("edge")["activity"]?.asString == "stopped")
+        try folder.copy(certificates.path("alone.pem"), to: "hub.pem")
+        let started = try await agent.command("listener", "edge", "start")
+        #expect(started.status == 0 && started.output == "edge: listening\n", "\(started)")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("start answers what the attempt has come to")
+    func startAnswers() async throws {
+        var taken: TakenPort? = try TakenPort()
+        let agent = try await AgentProcess.start(Configuration.hub(port: taken?.port ?? 0))
+        let blocked = try await agent.command("listener", "edge", "start")
+        #expect(blocked.output.hasPrefix("edge: waiting: ") && blocked.output.contains("in use"), "\(blocked)")
+        taken = nil
+        let started = try await agent.command("listener", "edge", "start")
+        #expect(started.status == 0 && started.output == "edge: listening\n", "\(started)")
+        _ = taken
+        #expect(try await agent.stop().status == 0)
+    }
 }
