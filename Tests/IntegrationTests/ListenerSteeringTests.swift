@@ -105,6 +105,51 @@ struct ListenerSteeringTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("what an operator stopped stays stopped through a reload, until its own settings change")
+    func stoppedThroughReloads() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub(databases: ["main", "side"]))
+        func activity() async throws -> String? { try await agent.listener("edge")["activity"]?.asString }
+        #expect(try await agent.command("listener", "edge", "stop").status == 0)
+        // It concerns every listener, and the next whoever serves the database.
+        let limit = "limits: { max_blob_bytes: 1MiB }\n"
+        let reload = try await agent.reload(Configuration.hub(databases: ["main", "side"], more: limit))
+        #expect(reload.status == 0 && !reload.output.contains("listener edge started"), "\(reload)")
+        #expect(try await activity() == "stopped")
+        #expect(try await agent.reload(Configuration.hub(databases: ["main", "side"], database: "{ history: { revisions: 30 } }", more: limit)).status == 0)
+        #expect(try await activity() == "stopped")
+        let own = try await agent.reload(
+            Configuration.hub(databases: ["main", "side"], database: "{ history: { revisions: 30 } }", listener: "max_connections: 7", more: limit))
+        #expect(own.status == 0 && own.output.contains("listener edge started"), "\(own)")
+        #expect(try await activity() == "listening")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a reload that fails leaves a stopped listener stopped, though it changes its settings")
+    func stoppedThroughRefusedReload() async throws {
+        let taken = try TakenPort()
+        let agent = try await AgentProcess.start(Configuration.hub(port: taken.port))
+        #expect(try await agent.command("listener", "edge", "stop").status == 0)
+        #expect(try await agent.listener("edge")["activity"]?.asString == "stopped")
+        let refused = try await agent.reload(Configuration.hub(listener: "max_connections: 7", port: taken.port))
+        #expect(refused.status == 1 && refused.errors.contains("in use"), "\(refused)")
+        #expect(try await agent.listener("edge")["activity"]?.asString == "stopped")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a listener that waits for its port goes on waiting through a reload that changes it")
+    func waitingThroughReload() async throws {
+        var taken: TakenPort? = try TakenPort()
+        let port = taken?.port ?? 0
+        let agent = try await AgentProcess.start(Configuration.hub(port: port))
+        let reload = try await agent.reload(Configuration.hub(listener: "max_connections: 7", port: port))
+        #expect(reload.status == 0 && reload.output.contains("listener edge waits for its port"), "\(reload)")
+        #expect(try await agent.listener("edge")["activity"]?.asString == "waiting")
+        taken = nil
+        try await eventually("it listens") { try await agent.listener("edge")["activity"]?.asString == "listening" }
+        _ = taken
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("start answers what the attempt has come to")
     func startAnswers() async throws {
         var taken: TakenPort? = try TakenPort()

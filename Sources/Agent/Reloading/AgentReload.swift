@@ -1,6 +1,7 @@
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Interfaces
 import Logging
 
 /// A reload is one step: what the new configuration needs is made first, while the old one is at work; then one takes the place of the
@@ -42,7 +43,10 @@ extension Agent {
         if let lost = wanted.lostDatabases(from: settings) { throw ConfigurationProblems([lost]) }
         let report = try await ConfigurationCheck.run(wanted, environment)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
-        let plan = ReloadPlan(from: settings, to: wanted)
+        let stopped = listeners.filter { $0.binding.condition.word == "stopped" }
+        let waiting = listeners.filter { $0.binding.condition.error != nil }
+        let plan = ReloadPlan(
+            from: settings, to: wanted, stopped: Set(stopped.map(\.settings.name.value)), waiting: Set(waiting.map(\.settings.name.value)))
         guard !plan.change.isEmpty else {
             shared.withLock { $0.settings = plan.new }
             return ["nothing changed"]
@@ -61,7 +65,7 @@ extension Agent {
             done += try await commit(plan, prepared)
         } catch {
             await withdraw(prepared)
-            await restore(plan)
+            await restore(plan, stopped: stopped)
             throw error
         }
         for line in done { log.info("configuration reloaded: \(line)") }
@@ -94,7 +98,7 @@ extension Agent {
             }
             for wanted in plan.startedListeners {
                 let listener = try makeListener(wanted, source)
-                let mustWait = plan.mustWait(wanted)
+                let mustWait = plan.mustWait(wanted) || plan.mayWait(wanted)
                 if !mustWait { try await bind(listener) }
                 prepared.listeners.append((listener, !mustWait))
             }
@@ -141,11 +145,17 @@ extension Agent {
         }
         try prepareConflictPolicies(plan.new, changed: plan.touchedResolvers)
         for (listener, isBound) in prepared.listeners {
-            if !isBound { try await bind(listener) }
-            guard !isStopping else { throw AgentError(.failed, "the agent stops") }
-            shared.withLock { $0.listeners.append(listener) }
-            listener.open()
-            done.append("listener \(listener.settings.name.value) started")
+            var obstacle: ReplicationError?
+            if !isBound, plan.mayWait(listener.settings) {
+                obstacle = try await bindUnlessBlocked(listener)
+            } else if !isBound {
+                try await bind(listener)
+            }
+            guard !isStopping else {
+                await listener.stop(code: 4001)
+                throw AgentError(.failed, "the agent stops")
+            }
+            done.append(take(listener, obstacle))
         }
         for replicator in plan.startedReplicators {
             try await startReplicator(replicator)
@@ -164,7 +174,9 @@ extension Agent {
     }
 
     /// Puts back what a commit that failed has stopped.
-    private func restore(_ plan: ReloadPlan) async {
+    ///
+    /// - Parameter stopped: listeners that an operator had stopped.
+    private func restore(_ plan: ReloadPlan, stopped: [PeerListener]) async {
         guard !isStopping else { return }
         let keptListeners = Set(plan.old.listeners.map(\.name.value)).subtracting(plan.goneListeners)
         let keptReplicators = Set(plan.old.replicators.map(\.name.value)).subtracting(plan.goneReplicators)
@@ -188,7 +200,11 @@ extension Agent {
         }
         await attempt("the conflict resolvers") { try prepareConflictPolicies(plan.old, changed: plan.touchedResolvers) }
         for wanted in plan.old.listeners where plan.goneListeners.contains(wanted.name.value) {
-            await attempt("listener \(wanted.name.value)") { try await startListener(wanted) }
+            if let listener = stopped.first(where: { $0.settings.name.value == wanted.name.value }) {
+                shared.withLock { $0.listeners.append(listener) }
+            } else {
+                await attempt("listener \(wanted.name.value)") { try await startListener(wanted) }
+            }
         }
         for wanted in plan.old.replicators where plan.goneReplicators.contains(wanted.name.value) {
             await attempt("replicator \(wanted.name.value)") { try await startReplicator(wanted) }
