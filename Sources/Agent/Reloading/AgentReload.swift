@@ -17,7 +17,8 @@ extension Agent {
     /// Applies the configuration as it is when its turn comes: what did not change goes on untouched.
     ///
     /// - Returns: what was done, a line each.
-    /// - Throws: what is wrong with it; nothing is changed then.
+    /// - Throws: what is wrong with it; the old one is in force then. Versions of plugins that were found on the way stay in force: a plugin's
+    ///   files come into force by themselves, whatever the configuration says.
     public func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
         await reloads.enter()
         defer { reloads.leave() }
@@ -59,13 +60,18 @@ extension Agent {
         }
         for line in report.advice { log.warning("\(line)") }
         // A plugin that was copied just before is known to the check, which read the folder, and perhaps not yet to who watches it.
-        _ = await plugins?.reload()
-        let prepared = try await prepare(plan)
+        let newPlugins = await plugins?.reload().filter { $0.outcome == .reloaded }.map(\.plugin) ?? []
         do {
-            done += try await commit(plan, prepared)
-        } catch {
-            await withdraw(prepared)
-            await restore(plan, stopped: stopped)
+            let prepared = try await prepare(plan)
+            do {
+                done += try await commit(plan, prepared)
+            } catch {
+                await withdraw(prepared)
+                await restore(plan, stopped: stopped)
+                throw error
+            }
+        } catch where !newPlugins.isEmpty {
+            log.notice("the configuration is refused; new versions of plugins are in force all the same: \(newPlugins.joined(separator: ", "))")
             throw error
         }
         for line in done { log.info("configuration reloaded: \(line)") }
