@@ -65,6 +65,8 @@ struct ListenerSteeringTests {
         let agent = try await AgentProcess.start(
             Configuration.hub(listener: "authenticator: none").replacing("interface: 127.0.0.1", with: "interface: nosuch0"), in: folder)
         #expect(try await agent.listener("edge")["error"]?["code"]?.asInt64 == 27)
+        let remedy = try await agent.admin.get("/health").json["attention"]?.asArray?.first?["remedy"]?.asString ?? ""
+        #expect(remedy.contains("correct the listener's interface") && !remedy.contains("free the port"), "\(remedy)")
         #expect(try await agent.command("listener", "edge", "stop").status == 0)
         #expect(try await agent.admin.get("/health").status == 200)
         let started = try await agent.command("listener", "edge", "start")
