@@ -103,7 +103,7 @@ private let wrong: [Wrong] = [
     Wrong("databases: { main: { conflict_resolver: { plugin: a, params: ‸[ 1 ] } } }", "a mapping of parameters, found a list"),
     Wrong(listener("push_filter: { plugin: a, shadow: ‸b }"), "shadow"),
     Wrong("admin: { address: ‸0.0.0.0 }", "loopback", "token"),
-    Wrong("admin: { open: ‸true, token: t }", "take either out"),
+    Wrong("admin: { open: ‸true, token: t }", "remove either"),
     Wrong("admin: { open: true, address: ‸0.0.0.0 }", "loopback", "token"),
     Wrong("admin: { address: ‸eth0 }", "an IP address or localhost"),
     Wrong("plugin_limits: { a: { memory: ‸16MB } }", "such as 16MiB"),
