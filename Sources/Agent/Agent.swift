@@ -73,6 +73,8 @@ public actor Agent {
 
     nonisolated let refusedLogins = RefusedLogins()
 
+    nonisolated let pendingCounts: PendingCounts
+
     /// Whether there is room.
     nonisolated let disks: DiskGuard
     private var diskWatch: Task<Void, Never>?
@@ -85,6 +87,7 @@ public actor Agent {
     public init(settings: AgentSettings, logs: LogSink, environment: Environment) {
         self.environment = environment
         uptimeStart = environment.time.monotonicNanoseconds()
+        pendingCounts = PendingCounts(environment.time)
         self.logs = logs
         logs.apply(settings.log)
         group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, min(System.coreCount, 4)))

@@ -1,3 +1,5 @@
+import Encodings
+
 extension AgentSettings {
     /// What a replicator's checkpoint is kept under, for one of its collections: with two of one kind each would go on from where the other
     /// was, past documents that it has not seen.
@@ -19,8 +21,8 @@ extension AgentSettings {
             collection = wanted.collection.value
             documentIDs = wanted.documentIDs.map(\.value).sorted()
             channels = wanted.channels.map(\.value).sorted()
-            sourceFilter = wanted.selector.map { "selector \($0.inOrder)" }
-                ?? wanted.sourceFilter.map { "filter \($0.filter.value) \($0.params?.inOrder.description ?? "")" }
+            sourceFilter = wanted.selector.map { "selector \($0.meaning)" }
+                ?? wanted.sourceFilter.map { "filter \($0.filter.value) \($0.parameters.map { "\(JSONString.quoted($0.name)): \(JSONString.quoted($0.value))" }.sorted())" }
             pullFilter = wanted.pullFilter?.plugin.value
             pullTransform = wanted.pullTransform?.plugin.value
         }
@@ -44,9 +46,9 @@ extension AgentSettings {
                     at: replicator.name.position,
                     "the replicators \(Quoting.quoted(replicator.name.value)) and \(Quoting.quoted(other.value)) would share a checkpoint: both do "
                         + "\(identity.type) of \(identity.collection) in the database \(Quoting.quoted(identity.database)) with the same "
-                        + "\(replicator.remoteID == nil ? "target" : "remote_id"), "
-                        + "and with the same document_ids, channels, selector, source_filter, pull_filter and pull_transform; take the collection out of one of them, or give one another document_ids, channels "
-                        + "or pull_filter")
+                        + "\(replicator.remoteID == nil ? "target" : "remote_id"), and with the same document_ids, channels, selector, source_filter, "
+                        + "pull_filter and pull_transform; take the collection out of one of them, or give one another document_ids, channels, "
+                        + "selector, source_filter or pull_filter")
                 break
             }
         }
@@ -84,15 +86,19 @@ extension ReplicatorSettings {
 }
 
 extension ConfigurationNode {
-    /// With the entries of every mapping in the order of their keys.
-    fileprivate var inOrder: ConfigurationNode {
+    /// What it means, however it is written: by values, with the entries of every mapping in the order of their keys.
+    fileprivate var meaning: String {
         switch content {
-        case .scalar: self
-        case .sequence(let elements): ConfigurationNode(.sequence(elements.map(\.inOrder)), at: position)
-        case .mapping(let entries):
-            ConfigurationNode(
-                .mapping(
-                    entries.map { Entry(key: $0.key, keyPosition: $0.keyPosition, value: $0.value.inOrder) }.sorted { $0.key < $1.key }), at: position)
+        case .scalar(let scalar):
+            switch scalar.value {
+            case .null: "null"
+            case .bool(let value): "\(value)"
+            case .integer(let value): "\(value)"
+            case .number(let value): "\(value)"
+            case .string(let value): JSONString.quoted(value)
+            }
+        case .sequence(let elements): "[\(elements.map(\.meaning).joined(separator: ","))]"
+        case .mapping(let entries): "{\(entries.map { "\(JSONString.quoted($0.key)):\($0.value.meaning)" }.sorted().joined(separator: ","))}"
         }
     }
 }

@@ -17,6 +17,31 @@ extension AgentSettings {
             case .identity, nil: break
             }
         }
-        return secrets.compactMap { $0?.revealed }.filter { $0.utf8.count > 4 }
+        return (secrets.compactMap { $0?.revealed } + expandedParameters).filter { $0.utf8.count > 4 }
+    }
+
+    /// What `${…}` stands for in parameters, of which nobody here knows which are secret.
+    private var expandedParameters: [String] {
+        var plugins: [PluginReference?] = []
+        var nodes: [ConfigurationNode?] = []
+        for database in databases { plugins += [database.conflictResolver, database.validate] }
+        for listener in listeners { plugins += [listener.authenticator, listener.pushFilter, listener.pullFilter, listener.sync] }
+        for collection in replicators.flatMap(\.collections) {
+            plugins += [collection.pushFilter, collection.pullFilter, collection.pushTransform, collection.pullTransform, collection.conflictResolver]
+            nodes += [collection.sourceFilter?.params, collection.selector]
+        }
+        for plugin in plugins { nodes += [plugin?.params, plugin?.shadow?.params] }
+        return nodes.flatMap { $0?.expandedTexts ?? [] }
+    }
+}
+
+extension ConfigurationNode {
+    /// The texts in it that come from `${…}`.
+    fileprivate var expandedTexts: [String] {
+        switch content {
+        case .scalar(let scalar): scalar.isExpanded ? [scalar.text] : []
+        case .sequence(let elements): elements.flatMap(\.expandedTexts)
+        case .mapping(let entries): entries.flatMap(\.value.expandedTexts)
+        }
     }
 }

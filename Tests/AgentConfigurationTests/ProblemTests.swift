@@ -103,7 +103,7 @@ private let wrong: [Wrong] = [
     Wrong("databases: { main: { conflict_resolver: { plugin: a, params: ‸[ 1 ] } } }", "a mapping of parameters, found a list"),
     Wrong(listener("push_filter: { plugin: a, shadow: ‸b }"), "shadow"),
     Wrong("admin: { address: ‸0.0.0.0 }", "loopback", "token"),
-    Wrong("admin: { open: ‸true, token: t }", "take either out"),
+    Wrong("admin: { open: ‸true, token: t }", "remove either"),
     Wrong("admin: { open: true, address: ‸0.0.0.0 }", "loopback", "token"),
     Wrong("admin: { address: ‸eth0 }", "an IP address or localhost"),
     Wrong("plugin_limits: { a: { memory: ‸16MB } }", "such as 16MiB"),
@@ -333,6 +333,7 @@ struct ProblemTests {
         let found = two("", ", continuous: true, headers: { a: b }")
         #expect(found.count == 1 && found.first?.line == 4)
         #expect(found.first?.message.contains("\"two\" and \"one\" would share a checkpoint") == true)
+        #expect(found.first?.message.contains("another document_ids, channels, selector, source_filter or pull_filter") == true)
         #expect(two(", collections: { s.a: { channels: [ x, y ] } }", ", collections: { _default: {}, s.a: { channels: [ y, x ] } }").count == 1)
         // What makes a checkpoint of its own.
         for other in [
@@ -353,6 +354,12 @@ struct ProblemTests {
         #expect(sharing("selector: { a: 1, b: 2 }", "selector: { b: 2, a: 1 }") == 1)
         #expect(sharing("selector: { a: 1 }", "selector: { a: 2 }") == 0)
         #expect(sharing("source_filter: x/y", "source_filter: { filter: x/y }") == 1)
+        // By what they mean, as the checkpoint goes, and not by how they are written.
+        #expect(sharing("selector: { type: reading }", "selector: { \"type\": \"reading\" }") == 1)
+        #expect(sharing("selector: { a: 1 }", "selector: { a: \"1\" }") == 0)
+        #expect(sharing("selector: { a: [ 1, 0x10 ] }", "selector: { a: [ 1, 16 ] }") == 1)
+        #expect(sharing("source_filter: x/y", "source_filter: { filter: x/y, params: {} }") == 1)
+        #expect(sharing("source_filter: { filter: x/y, params: { a: 1, b: z } }", "source_filter: { filter: x/y, params: { b: 'z', a: \"1\" } }") == 1)
         #expect(sharing("source_filter: { filter: x/y, params: { a: 1 } }", "source_filter: { filter: x/y, params: { a: 2 } }") == 0)
     }
 

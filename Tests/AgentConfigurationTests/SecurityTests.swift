@@ -68,4 +68,18 @@ import Testing
             #expect(found.count == 1 && !"\(found)".contains("hunter2"), "\(found)")
         }
     }
+
+    @Test func whatParametersExpandToIsAmongTheSecrets() throws {
+        let settings = try settings(
+            """
+            databases: { main: { validate: { plugin: v, params: { key: "${ONE}" } } } }
+            listeners: [ { name: l, databases: [ main ], interface: 127.0.0.1, pull_filter: { plugin: p, params: { list: [ plain-text, "x-${TWO}" ] } } } ]
+            replicators:
+              - name: r
+                database: main
+                target: http://h/main
+                collections: { _default: { source_filter: { filter: a/b, params: { secret: "${THREE}", shown: plain-text } } } }
+            """, environment: ["ONE": "hush-one", "TWO": "hush-two", "THREE": "hush-three"])
+        #expect(Set(settings.secretTexts) == ["hush-one", "x-hush-two", "hush-three"])
+    }
 }

@@ -62,7 +62,15 @@ struct AdminDoorTests {
         try folder.write("data/admin.token", "short\n")
         chmod(file, 0o600)
         let short = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"))
-        #expect(short.status == 78 && short.errors.contains("take the file away"), "\(short)")
+        #expect(short.status == 78 && short.errors.contains("remove the file"), "\(short)")
+        // White space at the ends is no part of it; a second line would make another token of it.
+        try folder.write("data/admin.token", "\(token)\nanother\n")
+        let lines = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"))
+        #expect(lines.status == 78 && lines.errors.contains("several lines"), "\(lines)")
+        unlink(file)
+        #expect(symlink(folder.path("nowhere.token"), file) == 0)
+        let dangling = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"))
+        #expect(dangling.status == 78 && dangling.errors.contains("symbolic link") && !dangling.errors.contains("--replace"), "\(dangling)")
     }
 
     @Test("each role may do what it is for, and is told what it lacks")

@@ -23,6 +23,7 @@ struct ValidateTests {
           end
           if doc.broken then error("no rule for that") end
           if type(doc.value) ~= "number" then throw("value is a number, not " .. type(doc.value)) end
+          if old_doc and old_doc.once then throw("this one is written once") end
           if old_doc and doc.value < old_doc.value then throw("value only grows") end
           channel("readings")
         end }
@@ -73,6 +74,28 @@ struct ValidateTests {
         #expect(try await nightjar(folder, "doc", "get", "main", "three").status == 0)
         #expect(try await nightjar(folder, "doc", "get", "main", "two").status == 1)
         _ = try await agent?.stop()
+    }
+
+    @Test("of several lines of one document each is judged by what the line before it left")
+    func repeatedIDs() async throws {
+        let folder = try folder()
+        var lines = ""
+        for value in [5, 4, 6] { lines += "{\"_id\":\"one\",\"_rev\":\"1-abcd\",\"value\":\(value)}\n" }
+        let outcome = try await nightjar(folder, "import", "main", input: lines)
+        #expect(outcome.status == 1 && outcome.errors.contains("line 2: ") && outcome.errors.contains("value only grows"), "\(outcome)")
+        #expect(!outcome.errors.contains("line 3: "), "\(outcome)")
+        #expect(try await nightjar(folder, "doc", "get", "main", "one").output.contains("\"value\":6"))
+    }
+
+    @Test("an import that is repeated asks nobody about what is stored already")
+    func repeatedImport() async throws {
+        let folder = try folder()
+        let lines = "{\"_id\":\"one\",\"value\":1,\"once\":true}\n{\"_id\":\"two\",\"value\":2}\n"
+        #expect(try await nightjar(folder, "import", "main", input: lines).status == 0)
+        let again = try await nightjar(folder, "import", "main", input: lines + "{\"_id\":\"three\",\"value\":3}\n")
+        #expect(again.status == 0 && again.output.contains("2 unchanged"), "\(again)")
+        let other = try await nightjar(folder, "import", "main", input: lines.replacing("\"value\":1", with: "\"value\":7"))
+        #expect(other.status == 1 && other.errors.contains("this one is written once"), "\(other)")
     }
 
     @Test("doc put and rm ask the plugin as well where no agent runs")

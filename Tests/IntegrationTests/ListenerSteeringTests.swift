@@ -65,6 +65,8 @@ struct ListenerSteeringTests {
         let agent = try await AgentProcess.start(
             Configuration.hub(listener: "authenticator: none").replacing("interface: 127.0.0.1", with: "interface: nosuch0"), in: folder)
         #expect(try await agent.listener("edge")["error"]?["code"]?.asInt64 == 27)
+        let remedy = try await agent.admin.get("/health").json["attention"]?.asArray?.first?["remedy"]?.asString ?? ""
+        #expect(remedy.contains("correct the listener's interface") && !remedy.contains("free the port"), "\(remedy)")
         #expect(try await agent.command("listener", "edge", "stop").status == 0)
         #expect(try await agent.admin.get("/health").status == 200)
         let started = try await agent.command("listener", "edge", "start")
@@ -72,6 +74,94 @@ struct ListenerSteeringTests {
         // Another configuration takes its place.
         #expect(try await agent.reload(Configuration.hub()).status == 0)
         #expect(try await agent.listener("edge")["activity"]?.asString == "listening")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("peers of a listener that is stopped are told to come back")
+    func closeCode() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub())
+        let peer = try await Peer.connect(agent)
+        #expect(try await agent.command("listener", "edge", "stop").status == 0)
+        #expect(try await peer.closeCode() == 4001)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a listener whose files are broken can be stopped; it starts once they are whole")
+    func brokenFiles() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        for suffix in ["key", "pem"] { try folder.copy(certificates.path("alone.\(suffix)"), to: "hub.\(suffix)") }
+        chmod(folder.path("hub.key"), 0o600)
+        let agent = try await AgentProcess.start(Configuration.secureHub([("edge", "identity: { certificate: hub.pem, key: hub.key }")]), in: folder)
+        let port = try agent.port("edge")
+        try folder.write("hub.pem", "nonsense")
+        let stopped = try await agent.command("listener", "edge", "stop")
+        #expect(stopped.status == 0 && stopped.output == "edge: stopped\n", "\(stopped)")
+        await #expect(throws: SupportError.self) { try await HTTPProbe.tcp(port: port).get("/main") }
+        let refused = try await agent.command("listener", "edge", "start")
+        #expect(refused.status != 0 && refused.errors.contains("hub.pem"), "\(refused)")
+        #expect(try await agent.listener("edge")["activity"]?.asString == "stopped")
+        try folder.copy(certificates.path("alone.pem"), to: "hub.pem")
+        let started = try await agent.command("listener", "edge", "start")
+        #expect(started.status == 0 && started.output == "edge: listening\n", "\(started)")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("what an operator stopped stays stopped through a reload, until its own settings change")
+    func stoppedThroughReloads() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub(databases: ["main", "side"]))
+        func activity() async throws -> String? { try await agent.listener("edge")["activity"]?.asString }
+        #expect(try await agent.command("listener", "edge", "stop").status == 0)
+        // It concerns every listener, and the next whoever serves the database.
+        let limit = "limits: { max_blob_bytes: 1MiB }\n"
+        let reload = try await agent.reload(Configuration.hub(databases: ["main", "side"], more: limit))
+        #expect(reload.status == 0 && !reload.output.contains("listener edge started"), "\(reload)")
+        #expect(try await activity() == "stopped")
+        #expect(try await agent.reload(Configuration.hub(databases: ["main", "side"], database: "{ history: { revisions: 30 } }", more: limit)).status == 0)
+        #expect(try await activity() == "stopped")
+        let own = try await agent.reload(
+            Configuration.hub(databases: ["main", "side"], database: "{ history: { revisions: 30 } }", listener: "max_connections: 7", more: limit))
+        #expect(own.status == 0 && own.output.contains("listener edge started"), "\(own)")
+        #expect(try await activity() == "listening")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a reload that fails leaves a stopped listener stopped, though it changes its settings")
+    func stoppedThroughRefusedReload() async throws {
+        let taken = try TakenPort()
+        let agent = try await AgentProcess.start(Configuration.hub(port: taken.port))
+        #expect(try await agent.command("listener", "edge", "stop").status == 0)
+        #expect(try await agent.listener("edge")["activity"]?.asString == "stopped")
+        let refused = try await agent.reload(Configuration.hub(listener: "max_connections: 7", port: taken.port))
+        #expect(refused.status == 1 && refused.errors.contains("in use"), "\(refused)")
+        #expect(try await agent.listener("edge")["activity"]?.asString == "stopped")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a listener that waits for its port goes on waiting through a reload that changes it")
+    func waitingThroughReload() async throws {
+        var taken: TakenPort? = try TakenPort()
+        let port = taken?.port ?? 0
+        let agent = try await AgentProcess.start(Configuration.hub(port: port))
+        let reload = try await agent.reload(Configuration.hub(listener: "max_connections: 7", port: port))
+        #expect(reload.status == 0 && reload.output.contains("listener edge waits for its port"), "\(reload)")
+        #expect(try await agent.listener("edge")["activity"]?.asString == "waiting")
+        taken = nil
+        try await eventually("it listens") { try await agent.listener("edge")["activity"]?.asString == "listening" }
+        _ = taken
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("start answers what the attempt has come to")
+    func startAnswers() async throws {
+        var taken: TakenPort? = try TakenPort()
+        let agent = try await AgentProcess.start(Configuration.hub(port: taken?.port ?? 0))
+        let blocked = try await agent.command("listener", "edge", "start")
+        #expect(blocked.output.hasPrefix("edge: waiting: ") && blocked.output.contains("in use"), "\(blocked)")
+        taken = nil
+        let started = try await agent.command("listener", "edge", "start")
+        #expect(started.status == 0 && started.output == "edge: listening\n", "\(started)")
+        _ = taken
         #expect(try await agent.stop().status == 0)
     }
 }

@@ -21,9 +21,12 @@ struct ReplicatorFigureTests {
         try await edge.post("/api/replicators/hub/start")
         try await eventually("the photo is there") { try await hub.has("photo") }
         try await edge.isSettled()
+        // A count is told again for some seconds, since it takes long.
+        try await eventually("nothing waits") { try await edge.metrics().contains("nightjar_replicator_pending{replicator=\"hub\"} 0\n") }
         let metrics = try await edge.metrics()
         for line in [
-            "nightjar_replicator_pending{replicator=\"hub\"} 0\n", "nightjar_replicator_sent_blob_bytes_total{replicator=\"hub\"} 300000\n",
+            "nightjar_replicator_sent_blob_bytes_total{replicator=\"hub\"} 300000\n",
+            "nightjar_replicator_push_refused{replicator=\"hub\"} 0\n", "nightjar_replicator_checkpoint_refused{replicator=\"hub\"} 0\n",
             "nightjar_replicator_blobs_under_way{replicator=\"hub\",direction=\"push\"} 0\n",
             "nightjar_replicator_blob_bytes_left{replicator=\"hub\",direction=\"push\"} 0\n",
         ] { #expect(metrics.contains(line), "\(line) is not in \(metrics)") }

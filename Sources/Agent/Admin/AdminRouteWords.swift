@@ -43,7 +43,7 @@ enum AdminRouteWords {
         "GET api/listeners/:name/peers": "who is connected",
         "GET api/listeners/:name/sessions": "logins that a cookie stands for",
         "POST api/listeners/:name/start": "has a listener listen again, or try now to have its port",
-        "POST api/listeners/:name/stop": "ends a listener's connections and gives its port back, until it is started",
+        "POST api/listeners/:name/stop": "ends a listener's connections and releases its port, until it is started",
         "POST api/listeners/:name/disconnect/:who": "ends the connections of a user or address",
         "POST api/listeners/:name/revoke/:user": "ends a user's sessions and connections",
         "GET api/plugins": "the plugins with their figures",

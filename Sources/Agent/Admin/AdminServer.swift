@@ -62,7 +62,7 @@ public struct AdminServer: Sendable {
         } onBound: { listener in
             let address = listener.boundAddresses.first
             if admin.isOpen.value {
-                logger.warning("the admin port is open: every user of this machine may read and change everything; take open: true out")
+                logger.warning("the admin port is open: every user of this machine may read and change everything; remove open: true")
             } else if made != nil {
                 logger.info("the admin port asks for the token in \(AdminTokenFile.path(data: settings.data.value)); admin.token sets another")
             }

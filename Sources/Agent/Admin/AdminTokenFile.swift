@@ -1,10 +1,11 @@
 import AgentConfiguration
 import Encodings
 import Environment
+import Glibc
 import TLS
 
 /// The token of an admin port for which the configuration names none: made at the first start, in the data folder, for the agent's user.
-enum AdminTokenFile {
+package enum AdminTokenFile {
     static func path(data: String) -> String { "\(data)/admin.token" }
 
     /// What is in the file, which is made where it is missing.
@@ -15,6 +16,13 @@ enum AdminTokenFile {
         var stored: SecretBytes?
         do throws(TLSFileError) { stored = try SecretFile.read(path) } catch {
             guard error.kind == .missing else { throw AgentError(.configuration, "the token of the admin port: \(error)") }
+            var facts = stat()
+            if lstat(path, &facts) == 0 {
+                throw AgentError(
+                    .configuration,
+                    "the token of the admin port: \(path) is a symbolic link to a file that is not there: put that file in its place, or remove the "
+                        + "link, and the agent makes a token")
+            }
         }
         if let stored { return try secret(in: stored, path) }
         let token = Hex.encode(random.bytes(32))
@@ -25,13 +33,28 @@ enum AdminTokenFile {
     }
 
     private static func secret(in bytes: SecretBytes, _ path: String) throws(AgentError) -> Secret {
-        let text = bytes.withBytes { String(decoding: $0, as: UTF8.self) }
-        let token = text.filter { !$0.isWhitespace }
+        let token = Self.trimmed(bytes)
+        guard !token.contains(where: \.isNewline) else {
+            throw AgentError(.configuration, "\(path): has several lines, and a token is one: leave the token alone in it, or remove the file, and the agent makes another")
+        }
         guard token.utf8.count >= 16, token.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {
             throw AgentError(
                 .configuration,
-                "\(path): holds no token of 16 printable characters or more: take the file away, and the agent makes another, or set admin.token")
+                "\(path): holds no token of 16 printable characters or more: remove the file, and the agent makes another, or set admin.token")
         }
-        return Secret(token)
+        return Secret(String(token))
+    }
+
+    /// The token that the agent made; nil where there is none, or nobody may read it.
+    package static func made(data: String) -> Secret? {
+        guard let stored = try? SecretFile.read(path(data: data)) else { return nil }
+        return try? secret(in: stored, path(data: data))
+    }
+
+    /// Without white space at its ends.
+    private static func trimmed(_ bytes: SecretBytes) -> Substring {
+        let text = bytes.withBytes { String(decoding: $0, as: UTF8.self) }
+        let start = text.drop(while: \.isWhitespace)
+        return start.lastIndex { !$0.isWhitespace }.map { start[...$0] } ?? ""
     }
 }

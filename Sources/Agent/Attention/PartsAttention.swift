@@ -87,6 +87,20 @@ extension Agent {
         ]
     }
 
+    /// What lets a listener have its port.
+    private static func listenerRemedy(_ error: ReplicationError) -> String {
+        guard error.domain == .network else { return "mend what is named" }
+        switch ReplicationError.NetworkCode(rawValue: error.code) {
+        case .addressNotAvailable:
+            // The system has one number for both; the message says which it is.
+            return "free the port if it is in use (ss -ltnp says who has it); else bring the interface up, or give it an address"
+        case .unknownInterface: return "plug the interface in, or correct the listener's interface"
+        case .dnsFailure: return "the listener's interface is a host name, which this machine has to be able to resolve: check its name server, or give the address"
+        case .networkDown: return "bring the interface up"
+        default: return "mend what is named"
+        }
+    }
+
     nonisolated func attention(of listener: PeerListener) -> [Attention] {
         let now = environment.time.wallSeconds()
         let subject = "listener \(listener.settings.name.value)"
@@ -101,8 +115,7 @@ extension Agent {
             list.append(
                 Attention(
                     .listenerWaiting, subject, since: since, error.message,
-                    remedy: "free the port (ss -ltnp says who has it), or bring the interface up; it is tried again by itself, at once with "
-                        + "nightjar listener \(listener.settings.name.value) start"))
+                    remedy: "\(Self.listenerRemedy(error)); it is tried again by itself, at once with nightjar listener \(listener.settings.name.value) start"))
         }
         let held = listener.heldDocuments
         if let first = held.first {

@@ -5,7 +5,7 @@ import HTTPServer
 import NIOCore
 
 extension DocumentAccess {
-    /// Imports JSON Lines as they come, in batches.
+    /// Imports JSON Lines as they come, in batches. What a batch that failed has counted is not told: its transaction was undone.
     ///
     /// - Throws: what ended it early, with what was stored until then and how to go on.
     public func importAll(source: String?, _ next: () async throws -> ByteBuffer?) async throws -> ImportCounts {
@@ -14,22 +14,15 @@ extension DocumentAccess {
         do {
             while let piece = try await next() {
                 lines.append(piece.readableBytesView)
-                while let batch = lines.take(500, isEnd: false) { try await importBatch(batch, &counts) }
+                while let batch = lines.take(500, isEnd: false) { try await importLines(batch, counts: &counts) }
             }
-            while let batch = lines.take(500, isEnd: true) { try await importBatch(batch, &counts) }
+            while let batch = lines.take(500, isEnd: true) { try await importLines(batch, counts: &counts) }
             return counts
         } catch let error as HTTPError {
             throw HTTPError(error.status, Self.cutShort(counts, error.reason))
         } catch let error as StoreError {
             throw AgentError(error.kind, Self.cutShort(counts, "\(error)"))
         }
-    }
-
-    /// What a batch that failed has counted is not told: its transaction was undone.
-    private func importBatch(_ batch: [ImportedLine], _ counts: inout ImportCounts) async throws {
-        var new = counts
-        try await importLines(batch, counts: &new)
-        counts = new
     }
 
     private static func cutShort(_ counts: ImportCounts, _ why: String) -> String {

@@ -23,10 +23,19 @@ package struct LocalValidation: Sendable {
         (self.database, self.collection, self.function) = (database, collection, function)
     }
 
-    /// For each write, in their order, why it is refused; nil where it is not. Nobody stands between the operator and the database, so the
-    /// function is called without a user, and its `require_` functions pass.
+    /// For each write, in their order, why it is refused; nil where it is not.
     package func refusals(_ writes: [Write]) async throws -> [AgentError?] {
-        let stored = try await database.read { [collection] transaction in try writes.map { try transaction.document(collection, $0.id) } }
+        await refusals(writes, over: try await stored(writes.map(\.id)))
+    }
+
+    /// What the writes are about to replace.
+    func stored(_ ids: [DocumentID]) async throws -> [StoredDocument?] {
+        try await database.read { [collection] transaction in try ids.map { try transaction.document(collection, $0) } }
+    }
+
+    /// For each write, in their order, why it is refused over what is stored; nil where it is not. No two are of one document. Nobody stands
+    /// between the operator and the database, so the function is called without a user, and its `require_` functions pass.
+    func refusals(_ writes: [Write], over stored: [StoredDocument?]) async -> [AgentError?] {
         let requests = zip(writes, stored).map { write, stored in
             let canonical = (try? CanonicalJSON.bytes(of: write.body)) ?? write.body
             let revision = RevisionDigest.revision(parent: stored?.revision, deleted: write.isDeleted, canonicalBody: canonical)

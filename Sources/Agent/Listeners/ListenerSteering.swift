@@ -14,9 +14,27 @@ extension Agent {
             await listener.stop(code: 4001)
             return
         }
-        shared.withLock { $0.listeners.append(listener) }
+        take(listener, obstacle)
+    }
+
+    /// Takes peers from now on, at once or when what stands in the way has gone.
+    ///
+    /// - Returns: what was done, for the operator.
+    @discardableResult
+    func take(_ listener: PeerListener, _ obstacle: ReplicationError?) -> String {
+        let name = listener.settings.name.value
+        shared.withLock { state in
+            // One that an operator stopped stood for it.
+            if let index = state.listeners.firstIndex(where: { $0.settings.name.value == name }) {
+                state.listeners[index] = listener
+            } else {
+                state.listeners.append(listener)
+            }
+        }
         listener.open()
-        if let obstacle { wait(for: obstacle, listener) }
+        guard let obstacle else { return "listener \(name) started" }
+        wait(for: obstacle, listener)
+        return "listener \(name) waits for its port: \(obstacle.message)"
     }
 
     func bind(_ listener: PeerListener) async throws {
@@ -26,8 +44,8 @@ extension Agent {
     }
 
     /// - Returns: what stands in the way and may go away by itself.
-    private func bindUnlessBlocked(_ listener: PeerListener) async throws -> ReplicationError? {
-        do { try await listener.start(group: group) } catch let error as ReplicationError where error.mayFreeThePort {
+    func bindUnlessBlocked(_ listener: PeerListener) async throws -> ReplicationError? {
+        do { try await listener.start(group: group) } catch let error as ReplicationError where error.mayPassByItself {
             return error
         } catch {
             throw AgentError(.failed, "listener \"\(listener.settings.name.value)\": \(error)")
@@ -47,7 +65,7 @@ extension Agent {
     private func keepTrying(_ listener: PeerListener) async {
         var seconds = 1
         while !Task.isCancelled {
-            await listener.binding.pause(seconds: seconds, environment)
+            await listener.binding.nextAttempt(seconds: seconds, environment)
             guard !Task.isCancelled, !isStopping else { return }
             do { try await listener.start(group: group) } catch {
                 seconds = min(seconds * 2, Self.longestPause)
@@ -55,9 +73,8 @@ extension Agent {
                 listener.binding.waits(for: obstacle, now: environment.time.wallSeconds(), next: seconds)
                 continue
             }
-            // It may have been taken out of the configuration meanwhile.
-            guard !isStopping, listeners.contains(where: { $0 === listener }) else { return await listener.stop(code: 1001) }
-            listener.binding.isListening()
+            // Whoever stopped it meanwhile waits for this, and closes what is bound.
+            if !Task.isCancelled { listener.binding.markListening() }
             return
         }
     }
@@ -72,41 +89,38 @@ extension Agent {
         return found
     }
 
-    /// Ends its connections and gives the port back, until it is started, its configuration changes or the agent starts again.
+    /// Ends its connections and releases the port, until it is started, its configuration changes or the agent starts again. Needs nothing of
+    /// what it was made of: a listener whose files are broken can be stopped too. Its peers are told to come back: only the operator knows for
+    /// how long it stays away, and a peer that was told to stop for good would have to be started by hand.
     func stopListener(named name: String) async throws {
         await reloads.enter()
         defer { reloads.leave() }
         let listener = try listener(name)
         if case .stopped = listener.binding.condition { return }
-        // What is stopped is over: another one stands for it.
-        let next = try makeListener(listener.settings, policies())
-        next.binding.isStopped()
-        shared.withLock { state in state.listeners = state.listeners.map { $0 === listener ? next : $0 } }
-        await listener.stop(code: 1001)
-        next.logger.notice("stopped by an operator")
+        await listener.stop(code: 4001)
+        listener.binding.markStopped()
+        listener.logger.notice("stopped by an operator")
     }
 
-    /// No effect on one that listens; one that waits for its port tries now.
+    /// No effect on one that listens; one that waits for its port tries now, and this returns when it has.
     func startListener(named name: String) async throws {
         await reloads.enter()
         defer { reloads.leave() }
         let listener = try listener(name)
         switch listener.binding.condition {
         case .listening: break
-        case .waiting: listener.binding.retryNow()
+        case .waiting: await listener.binding.retry()
         case .stopped:
             guard !isStopping else { return }
-            let obstacle = try await bindUnlessBlocked(listener)
-            listener.binding.isListening()
-            listener.open()
-            if let obstacle { wait(for: obstacle, listener) }
+            // What was stopped is over: another one takes its place.
+            try await startListener(listener.settings)
         }
     }
 }
 
 extension ReplicationError {
     /// Of a listener: the port is in use, or the interface or its address is not there, and that may end by itself.
-    fileprivate var mayFreeThePort: Bool {
+    fileprivate var mayPassByItself: Bool {
         guard domain == .network, let code = NetworkCode(rawValue: code) else { return false }
         return [.addressNotAvailable, .unknownInterface, .dnsFailure, .networkDown].contains(code)
     }

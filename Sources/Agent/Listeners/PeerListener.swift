@@ -176,7 +176,7 @@ public final class PeerListener: ListenerDelegate {
 
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
     public func stop(code: UInt16) async {
-        binding.giveUp()
+        await binding.giveUp()
         let bound = socket.withLock { $0 }
         state.withLock { state in
             state.isStopping = true

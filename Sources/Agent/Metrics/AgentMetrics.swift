@@ -34,7 +34,7 @@ extension Agent {
                 [("listener", RefusedLogins.adminPort)], refusedLogins.count(RefusedLogins.adminPort))
         }
         let security = shared.withLock { $0.replicatorSecurity }
-        for replicator in replicators { await Self.add(replicator, security[replicator.configuration.name], to: &text) }
+        for replicator in replicators { await Self.add(replicator, security[replicator.configuration.name], pendingCounts, to: &text) }
         for plugin in plugins?.status() ?? [] { Self.add(plugin, to: &text) }
         for listener in listeners { Self.addDocuments(of: listener, to: &text) }
         await addAttention(to: &text)
@@ -71,7 +71,9 @@ extension Agent {
         "Documents whose filter failed: for replicators, by database and collection; for the peers of a listener, by listener."
     private static let refusedHelp = "Documents that the peer refused: of a replicator, or peers of a listener, since its start."
 
-    private static func add(_ replicator: Replicator, _ security: ReplicatorSecurity?, to text: inout PrometheusText) async {
+    private static func add(
+        _ replicator: Replicator, _ security: ReplicatorSecurity?, _ pending: PendingCounts, to text: inout PrometheusText
+    ) async {
         let labels = [("replicator", replicator.configuration.name)]
         let status = replicator.status
         text.add(.gauge, "nightjar_replicator_activity", "1 for what it does now.", labels + [("activity", status.activity.rawValue)], 1)
@@ -79,7 +81,13 @@ extension Agent {
         text.add(.gauge, "nightjar_replicator_error", "1 while the last attempt's error stands.", labels, status.error == nil ? 0 : 1)
         let lifetime = replicator.lifetime
         text.add(.gauge, "nightjar_replicator_waiting", "Documents that the peer cannot take or give for the moment.", labels, replicator.waiting.all.count)
-        text.add(.gauge, "nightjar_documents_refused", refusedHelp, labels, (try? await replicator.refusedCount()) ?? 0)
+        // Where the store cannot be read, 0 would say that all is well.
+        if let refused = try? await replicator.refusedCount() { text.add(.gauge, "nightjar_documents_refused", refusedHelp, labels, refused) }
+        text.add(
+            .gauge, "nightjar_replicator_push_refused", "1 while the peer takes nothing of us.", labels, status.refusals.push == nil ? 0 : 1)
+        text.add(
+            .gauge, "nightjar_replicator_checkpoint_refused", "1 while the peer keeps no checkpoint of ours.", labels,
+            status.refusals.checkpoint == nil ? 0 : 1)
         if let last = status.lastSuccess {
             text.add(.gauge, "nightjar_replicator_last_success_seconds", "When it was last done or idle, since 1970.", labels, last)
         }
@@ -101,9 +109,11 @@ extension Agent {
             text.add(.gauge, "nightjar_replicator_blobs_under_way", "Blobs that are being sent or received.", labels, blobs.count)
             text.add(.gauge, "nightjar_replicator_blob_bytes_left", "What is missing of them, where their size is known.", labels, left)
         }
-        text.add(
-            .gauge, "nightjar_replicator_pending", "Changes that wait to be pushed; counted up to 10000 (pending_limit) in each collection.", labels,
-            (try? await replicator.pendingEstimate())?.count ?? 0)
+        if let pending = await pending.count(of: replicator) {
+            text.add(
+                .gauge, "nightjar_replicator_pending",
+                "Changes that wait to be pushed; counted up to 10000 (pending_limit) in each collection, at most every 5 seconds.", labels, pending)
+        }
         text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)
         text.add(.counter, "nightjar_replicator_pulled_total", "Documents received, in all runs.", labels, lifetime.pulled)
         text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter here said no to, in all runs.", labels, lifetime.rejected)

@@ -1,6 +1,7 @@
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Interfaces
 import Logging
 
 /// A reload is one step: what the new configuration needs is made first, while the old one is at work; then one takes the place of the
@@ -16,7 +17,8 @@ extension Agent {
     /// Applies the configuration as it is when its turn comes: what did not change goes on untouched.
     ///
     /// - Returns: what was done, a line each.
-    /// - Throws: what is wrong with it; nothing is changed then.
+    /// - Throws: what is wrong with it; the old one is in force then. Versions of plugins that were found on the way stay in force: a plugin's
+    ///   files come into force by themselves, whatever the configuration says.
     public func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
         await reloads.enter()
         defer { reloads.leave() }
@@ -42,7 +44,10 @@ extension Agent {
         if let lost = wanted.lostDatabases(from: settings) { throw ConfigurationProblems([lost]) }
         let report = try await ConfigurationCheck.run(wanted, environment)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
-        let plan = ReloadPlan(from: settings, to: wanted)
+        let stopped = listeners.filter { $0.binding.condition.word == "stopped" }
+        let waiting = listeners.filter { $0.binding.condition.error != nil }
+        let plan = ReloadPlan(
+            from: settings, to: wanted, stopped: Set(stopped.map(\.settings.name.value)), waiting: Set(waiting.map(\.settings.name.value)))
         guard !plan.change.isEmpty else {
             shared.withLock { $0.settings = plan.new }
             return ["nothing changed"]
@@ -55,13 +60,18 @@ extension Agent {
         }
         for line in report.advice { log.warning("\(line)") }
         // A plugin that was copied just before is known to the check, which read the folder, and perhaps not yet to who watches it.
-        _ = await plugins?.reload()
-        let prepared = try await prepare(plan)
+        let newPlugins = await plugins?.reload().filter { $0.outcome == .reloaded }.map(\.plugin) ?? []
         do {
-            done += try await commit(plan, prepared)
-        } catch {
-            await withdraw(prepared)
-            await restore(plan)
+            let prepared = try await prepare(plan)
+            do {
+                done += try await commit(plan, prepared)
+            } catch {
+                await withdraw(prepared)
+                await restore(plan, stopped: stopped)
+                throw error
+            }
+        } catch where !newPlugins.isEmpty {
+            log.notice("the configuration is refused; new versions of plugins are in force all the same: \(newPlugins.joined(separator: ", "))")
             throw error
         }
         for line in done { log.info("configuration reloaded: \(line)") }
@@ -94,7 +104,7 @@ extension Agent {
             }
             for wanted in plan.startedListeners {
                 let listener = try makeListener(wanted, source)
-                let mustWait = plan.mustWait(wanted)
+                let mustWait = plan.mustWait(wanted) || plan.mayWait(wanted)
                 if !mustWait { try await bind(listener) }
                 prepared.listeners.append((listener, !mustWait))
             }
@@ -141,11 +151,17 @@ extension Agent {
         }
         try prepareConflictPolicies(plan.new, changed: plan.touchedResolvers)
         for (listener, isBound) in prepared.listeners {
-            if !isBound { try await bind(listener) }
-            guard !isStopping else { throw AgentError(.failed, "the agent stops") }
-            shared.withLock { $0.listeners.append(listener) }
-            listener.open()
-            done.append("listener \(listener.settings.name.value) started")
+            var obstacle: ReplicationError?
+            if !isBound, plan.mayWait(listener.settings) {
+                obstacle = try await bindUnlessBlocked(listener)
+            } else if !isBound {
+                try await bind(listener)
+            }
+            guard !isStopping else {
+                await listener.stop(code: 4001)
+                throw AgentError(.failed, "the agent stops")
+            }
+            done.append(take(listener, obstacle))
         }
         for replicator in plan.startedReplicators {
             try await startReplicator(replicator)
@@ -164,7 +180,9 @@ extension Agent {
     }
 
     /// Puts back what a commit that failed has stopped.
-    private func restore(_ plan: ReloadPlan) async {
+    ///
+    /// - Parameter stopped: listeners that an operator had stopped.
+    private func restore(_ plan: ReloadPlan, stopped: [PeerListener]) async {
         guard !isStopping else { return }
         let keptListeners = Set(plan.old.listeners.map(\.name.value)).subtracting(plan.goneListeners)
         let keptReplicators = Set(plan.old.replicators.map(\.name.value)).subtracting(plan.goneReplicators)
@@ -188,7 +206,11 @@ extension Agent {
         }
         await attempt("the conflict resolvers") { try prepareConflictPolicies(plan.old, changed: plan.touchedResolvers) }
         for wanted in plan.old.listeners where plan.goneListeners.contains(wanted.name.value) {
-            await attempt("listener \(wanted.name.value)") { try await startListener(wanted) }
+            if let listener = stopped.first(where: { $0.settings.name.value == wanted.name.value }) {
+                shared.withLock { $0.listeners.append(listener) }
+            } else {
+                await attempt("listener \(wanted.name.value)") { try await startListener(wanted) }
+            }
         }
         for wanted in plan.old.replicators where plan.goneReplicators.contains(wanted.name.value) {
             await attempt("replicator \(wanted.name.value)") { try await startReplicator(wanted) }

@@ -6,8 +6,10 @@ struct ReloadPlan {
     /// As far as it can come into force before the next start.
     let new: AgentSettings
     let change: SettingsDifference
-    /// Stopped, and started again unless they were taken out.
+    /// Stopped, and started again unless they were taken out. Not among them is one that an operator stopped, unless its own settings change.
     let goneListeners: Set<String>
+    /// Those that do not have their port yet.
+    private let waitingListeners: Set<String>
     let goneReplicators: Set<String>
     /// Closed, and opened again unless they were taken out.
     let closedDatabases: Set<String>
@@ -16,8 +18,12 @@ struct ReloadPlan {
     /// The settings that differ and take effect at the next start only.
     let waitingForStart: [String]
 
-    init(from old: AgentSettings, to wanted: AgentSettings) {
+    /// - Parameters:
+    ///   - stopped: listeners that an operator stopped.
+    ///   - waiting: listeners that do not have their port yet.
+    init(from old: AgentSettings, to wanted: AgentSettings, stopped: Set<String>, waiting waitingListeners: Set<String>) {
         self.old = old
+        self.waitingListeners = waitingListeners
         change = wanted.difference(from: old)
         var new = wanted
         // They are at work until the agent ends.
@@ -43,13 +49,14 @@ struct ReloadPlan {
             replicators.insert(replicator.name.value)
         }
         goneReplicators = replicators
-        var listeners = Set(change.listeners.removed + change.listeners.changed.map(\.name))
+        let own = Set(change.listeners.removed + change.listeners.changed.map(\.name))
+        var listeners = own
         // Their connections hold the database, or who decides its conflicts.
         for listener in old.listeners where listener.databases.contains(where: { [touchedResolvers] in touchedResolvers.contains($0.value) }) {
             listeners.insert(listener.name.value)
         }
         if wanted.limits.maxBlobBytes != old.limits.maxBlobBytes { listeners.formUnion(old.listeners.map(\.name.value)) }
-        goneListeners = listeners
+        goneListeners = own.union(listeners.subtracting(stopped))
     }
 
     /// Connections begin anew under it, and documents that were held for a blob's size are tried again.
@@ -63,6 +70,15 @@ struct ReloadPlan {
     var startedReplicators: [ReplicatorSettings] {
         let known = Set(old.replicators.map(\.name.value))
         return new.replicators.filter { goneReplicators.contains($0.name.value) || !known.contains($0.name.value) }
+    }
+
+    /// It waits for its port already, and this changes nothing about which: it goes on waiting, as after a start. A port that the configuration
+    /// newly names has to be free, else the reload is refused.
+    func mayWait(_ listener: ListenerSettings) -> Bool {
+        let name = listener.name.value
+        guard waitingListeners.contains(name), let before = old.listeners.first(where: { $0.name.value == name }) else { return false }
+        return before.interface?.value == listener.interface?.value && before.port.value == listener.port.value
+            && before.endpoint?.value.path == listener.endpoint?.value.path
     }
 
     /// The port may be one that a listener which is about to stop still holds.

@@ -89,11 +89,12 @@ extension Agent {
 
     nonisolated var conflictObserver: ConflictObserver { { [conflicts] in conflicts.publish($0) } }
 
-    /// Who decides when a document is saved on top of a revision that is no longer current; nil where such a save is refused.
+    /// Who may refuse what is written here; nil where nobody does.
     nonisolated func validation(_ database: Database, _ collection: Collection) -> LocalValidation? {
         shared.withLock { $0.validations[database.name] }.map { LocalValidation(database, collection, $0) }
     }
 
+    /// Who decides when a document is saved on top of a revision that is no longer current; nil where such a save is refused.
     nonisolated func saveDecider(_ database: Database, _ collection: Collection) -> SaveDecider? {
         let policy = conflictPolicy(database.name)
         guard policy.resolver != nil else { return nil }

@@ -49,22 +49,19 @@ final class ListenerSecurity: Sendable {
     var rootsFailure: TLSFileError? { roots?.failure }
     var revokedFailure: TLSFileError? { revoked?.failure }
 
-    /// Takes in files that changed; broken ones are reported and change nothing.
+    /// Takes in files that changed; broken ones are reported, and what they held before stays in force beside the others.
     ///
     /// - Returns: true if the authorities, or what they revoke, are others: clients that were let in may not be any more.
     func refresh(_ logger: Logger) -> Bool {
-        do {
-            let hasIdentity = try identity.reload()
-            let hasRoots = try roots?.reload() ?? false
-            let hasRevoked = try revoked?.reload() ?? false
-            guard hasIdentity || hasRoots || hasRevoked else { return false }
+        let hasIdentity = TLSFileReload.run("identity", logger) { () throws(TLSFileError) in try identity.reload() }
+        let hasRoots = TLSFileReload.run("roots", logger) { () throws(TLSFileError) in try roots?.reload() }
+        let hasRevoked = TLSFileReload.run("crl", logger) { () throws(TLSFileError) in try revoked?.reload() }
+        guard hasIdentity || hasRoots || hasRevoked else { return false }
+        do throws(TLSError) {
             context.replace(with: try Self.context(identity.current, ClientCertificates(mode, roots, revoked)))
             logger.notice("new connections use the TLS files as they are now", metadata: ["identity": "\(identity.current)"])
-            return hasRoots || hasRevoked
-        } catch {
-            logger.error("TLS goes on as before: \(error)")
-            return false
-        }
+        } catch { logger.error("TLS goes on as before: \(error)") }
+        return hasRoots || hasRevoked
     }
 
     private static func context(_ identity: Identity, _ clients: ClientCertificates) throws(TLSError) -> TLSContext {

@@ -80,17 +80,17 @@ package final class ReplicatorSecurity: Sendable {
     /// The server of the last connection; nil before the first.
     var server: Server? { met.withLock { $0 } }
 
-    /// Takes in files that changed; broken ones are reported and change nothing.
+    /// Takes in files that changed; broken ones are reported, and what they held before stays in force beside the others.
     ///
     /// - Returns: whether the next connection uses others.
     @discardableResult
     func refresh(_ logger: Logger) -> Bool {
-        do {
-            var isChanged = try pinFiles?.reload() ?? false
-            isChanged = try roots?.reload() ?? false || isChanged
-            isChanged = try revoked?.reload() ?? false || isChanged
-            isChanged = try identity?.reload() ?? false || isChanged
-            guard isChanged else { return false }
+        let hasPins = TLSFileReload.run("pinned_server_certificate", logger) { () throws(TLSFileError) in try pinFiles?.reload() }
+        let hasRoots = TLSFileReload.run("roots", logger) { () throws(TLSFileError) in try roots?.reload() }
+        let hasRevoked = TLSFileReload.run("crl", logger) { () throws(TLSFileError) in try revoked?.reload() }
+        let hasIdentity = TLSFileReload.run("authenticator", logger) { () throws(TLSFileError) in try identity?.reload() }
+        guard hasPins || hasRoots || hasRevoked || hasIdentity else { return false }
+        do throws(TLSError) {
             context.replace(
                 with: try Self.context(
                     publicKeys, pinFiles?.current, roots?.current, revoked?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))

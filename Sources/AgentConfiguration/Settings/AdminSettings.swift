@@ -44,7 +44,7 @@ public struct AdminSettings: Sendable, ConfigurationSection {
             }
         }
         if isOpen.value, !hasNoToken {
-            reading.within(key: "open") { $0.report(at: isOpen.position, "with open: true nobody needs a token, and there is one: take either out") }
+            reading.within(key: "open") { $0.report(at: isOpen.position, "with open: true nobody needs a token, and there is one: remove either") }
         }
         var seen: [Secret] = token.map { [$0.value] } ?? []
         var names: Set<String> = ["admin"]

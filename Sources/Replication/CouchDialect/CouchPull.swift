@@ -64,8 +64,8 @@ extension CouchDialect {
 
     private func askFeed(_ request: PeerRequest) async throws -> JSONValue {
         let answer = try await ask(request)
-        guard answer.isGood else { throw ReplicationError(answer, to: "\(request.method) \(request.path)") }
-        return try answer.json("\(request.method) \(request.path)")
+        guard answer.isGood else { throw ReplicationError(answer, to: "\(request.method) _changes") }
+        return try answer.json("\(request.method) _changes")
     }
 
     /// Hands rows to the engine; returns when it has room for more.

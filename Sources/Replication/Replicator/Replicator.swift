@@ -244,7 +244,7 @@ public actor Replicator {
             guard let error = end.error else {
                 update {
                     $0.error = nil
-                    $0.lastSuccess = environment.time.wallSeconds()
+                    if $0.refusals.push == nil { $0.lastSuccess = environment.time.wallSeconds() }
                 }
                 waiting.lookedAtAll()
                 // What was fetched meanwhile may have been decided into something to push.
@@ -330,7 +330,7 @@ public actor Replicator {
             }
             self?.update {
                 $0.activity = level
-                if level == .idle { $0.lastSuccess = environment.time.wallSeconds() }
+                if level == .idle, $0.refusals.push == nil { $0.lastSuccess = environment.time.wallSeconds() }
             }
         } refused: { [weak self] refusals in
             self?.update { $0.refusals = refusals }

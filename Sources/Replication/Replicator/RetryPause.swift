@@ -2,7 +2,7 @@ import Environment
 import Synchronization
 
 /// The pause between two attempts. Whoever has reason to believe that the next one succeeds ends it.
-final class RetryPause: Sendable {
+package final class RetryPause: Sendable {
     private struct State {
         var sleep: Task<Void, Never>?
         /// It was ended before it began: while an attempt was under way that may not have seen what changed.
@@ -12,8 +12,10 @@ final class RetryPause: Sendable {
 
     private let state = Mutex(State())
 
+    package init() {}
+
     /// Returns when the time is over, the task is cancelled or somebody ended the pause; true in the last case.
-    func wait(milliseconds: Int, _ environment: Environment) async -> Bool {
+    package func wait(milliseconds: Int, _ environment: Environment) async -> Bool {
         let sleep = state.withLock { state -> Task<Void, Never>? in
             guard !state.isEndedEarly else {
                 state.isEndedEarly = false
@@ -32,7 +34,7 @@ final class RetryPause: Sendable {
         }
     }
 
-    func end() {
+    package func end() {
         let sleep = state.withLock { state in
             if state.sleep == nil { state.isEndedEarly = true } else { state.wasEnded = true }
             return state.sleep

@@ -177,12 +177,12 @@ public struct ReplicatorStatus: Sendable {
     public var retryInSeconds: Int?
     /// When the activity became what it is (seconds since 1970).
     public var since: Int64
-    /// Runs that ended well, or reached idle, at this time (seconds since 1970).
+    /// Runs that ended well, or reached idle, at this time (seconds since 1970). A peer that takes nothing of us is no success.
     public var lastSuccess: Int64?
 
     /// Seconds since both sides were last known to hold the same; nil where they never were.
     public func lag(now: Int64) -> Int64? {
-        activity == .idle ? 0 : lastSuccess.map { max(0, now - $0) }
+        activity == .idle && refusals.push == nil ? 0 : lastSuccess.map { max(0, now - $0) }
     }
 
     public init(activity: ActivityLevel = .stopped, since: Int64 = 0, lastSuccess: Int64? = nil) {

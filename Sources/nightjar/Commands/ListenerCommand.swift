@@ -4,7 +4,7 @@ import Encodings
 
 struct ListenerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "listener", abstract: "Starts and stops a listener of a running agent, shows who is there, and puts them off.",
+        commandName: "listener", abstract: "Starts and stops a listener of a running agent, shows who is there, and disconnects them.",
         usage: """
             nightjar listener NAME start
             nightjar listener NAME stop
@@ -14,10 +14,10 @@ struct ListenerCommand: AsyncParsableCommand {
             nightjar listener NAME revoke USER
             """,
         discussion: """
-            stop: ends the connections and gives the port back, until start, a change of its configuration, or the agent's next start. \
+            stop: ends the connections and releases the port, until start, a change of its configuration, or the agent's next start. \
             start: also has one that waits for its port try now. peers: connections. sessions: logins that a cookie stands for (POST /DATABASE/_session), until they end. disconnect: ends \
             connections; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
-            password again; to keep a user out, take the user out of what the authenticator goes by.
+            password again; to keep a user out, remove the user from what the authenticator goes by.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable { case start, stop, peers, sessions, disconnect, revoke }

@@ -44,6 +44,7 @@ struct SupportBundle: Sendable {
         if settings == nil { settings = try? location.place() }
         if let settings {
             bundle.secrets.secrets += settings.secretTexts
+            if let token = AdminTokenFile.made(data: settings.data.value) { bundle.secrets.secrets.append(token.revealed) }
             bundle.add("files.txt", files(settings.data.value))
             if let agent = try? AgentClient.find(settings, group: MultiThreadedEventLoopGroup.singleton) { await bundle.add(agent) }
         }

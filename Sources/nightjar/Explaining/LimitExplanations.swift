@@ -9,9 +9,12 @@ extension Explanation {
             "Raise it and nightjar reload: what is held for it is tried again."),
         Explanation("max_body_bytes", "A document is larger than 20 MiB.", "Store what is large as a blob: nightjar blob put."),
         Explanation(
-            "max_sequence_bytes", "A peer's feed has a sequence longer than 8 KiB. No known server has such; the run ends, for what cannot be noted cannot be pulled.",
-            "Look what answers at the replicator's target."),
+            "max_sequence_bytes", "A peer's feed has a sequence longer than 8 KiB. No known server has such; the run ends, because its position could not be recorded.",
+            "Check what answers at the replicator's target."),
         Explanation("body_bytes", "The body of a request to the admin API is too large.", "Send less at once, or use nightjar import, which has no limit."),
+        Explanation(
+            "import_judgings", "The document of an imported line has changed each of 5 times while the plugin in validate was asked about the line.",
+            "Import the line again when nobody else writes that document."),
         Explanation("couchdb_request_bytes", "A request of CouchDB's API is too large.", "Send fewer documents in one _bulk_docs."),
         Explanation("couchdb_list_bytes", "A list of ids, keys or revisions in a request of CouchDB's API is larger than 4 MiB.", "Ask for fewer at once."),
         Explanation("couchdb_documents", "A _bulk_docs has more than 10,000 documents.", "Send them in several requests."),

@@ -1,4 +1,5 @@
 import Documents
+import Glibc
 import TestSupport
 import Testing
 
@@ -79,6 +80,63 @@ struct RevocationTests {
         try await edge.post("/api/replicators/hub/start")
         let error = try await edge.refusal("hub")
         #expect(error["public_code"]?.asInt64 == 5014 && error["message"]?.asString?.contains("it is revoked") == true, "\(error.text)")
+    }
+
+    @Test("a broken list keeps neither a renewed certificate nor withdrawn authorities from coming into force")
+    func brokenList() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        func install(_ name: String, root: String) throws {
+            for suffix in ["key", "pem"] { try folder.copy(certificates.path("\(name).\(suffix)"), to: "hub.\(suffix)") }
+            chmod(folder.path("hub.key"), 0o600)
+            try folder.copy(certificates.path("\(root).pem"), to: "clients.pem")
+        }
+        try install("alone", root: "root")
+        try folder.copy(try await list(certificates), to: "crl.pem")
+        let hub = try await AgentProcess.start(
+            Configuration.secureHub([
+                ("edge", "identity: { certificate: hub.pem, key: hub.key }, client_certificates: require, roots: [ clients.pem ], crl: [ crl.pem ]")
+            ]), in: folder)
+        let edge = try await AgentProcess.start(
+            Configuration.secureEdge([
+                ("plant", try hub.target("edge"),
+                 "accept_only_self_signed_server_certificate: true, authenticator: { identity: \(certificates.identity("plant-7")) }")
+            ]))
+        try await edge.connects("plant")
+        let before = try await hub.pin("edge")
+        // The list first, so that no look finds the others without it.
+        try folder.write("crl.pem", "-----BEGIN X509 CRL-----\nMIIB\n-----END X509 CRL-----\n")
+        try install("foreign", root: "stranger")
+        let reload = try await hub.command("reload")
+        #expect(reload.status == 78 && reload.errors.contains("crl.pem"), "\(reload)")
+        try await eventually("whoever the new authorities do not vouch for is put off") {
+            try await hub.listener("edge")["connections"]?.asInt64 == 0
+        }
+        let handshake = try await tool("openssl", "s_client", "-connect", "127.0.0.1:\(try hub.port("edge"))")
+        let subject = try await tool("openssl", "x509", "-noout", "-subject", input: .text(handshake.output))
+        let expected = try await tool("openssl", "x509", "-noout", "-subject", "-in", certificates.path("foreign.pem"))
+        #expect(subject.output == expected.output && !subject.output.isEmpty, "\(subject)")
+        #expect(try await hub.pin("edge") != before)
+        #expect(hub.process.errors.contains("TLS goes on as before: crl: "), "\(hub.process.errors)")
+    }
+
+    @Test("a broken list does not keep a replicator from trusting other authorities")
+    func brokenListOfReplicator() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        try folder.copy(certificates.path("stranger.pem"), to: "roots.pem")
+        try folder.copy(try await list(certificates), to: "crl.pem")
+        let hub = try await AgentProcess.start(
+            Configuration.secureHub([("edge", "identity: \(certificates.identity("good", certificate: "good-chain.pem"))")]))
+        let edge = try await AgentProcess.start(
+            Configuration.secureEdge([("hub", try hub.target("edge", host: "localhost"), "roots: [ roots.pem ], crl: [ crl.pem ]")], wait: 1), in: folder)
+        #expect(try await edge.refusal("hub")["domain"]?.asString == "tls")
+        try folder.write("crl.pem", "-----BEGIN X509 CRL-----\nMIIB\n-----END X509 CRL-----\n")
+        try folder.copy(certificates.path("root.pem"), to: "roots.pem")
+        #expect(try await edge.command("reload").status == 78)
+        try await edge.post("/api/replicators/hub/start")
+        try await edge.connects("hub")
+        #expect(edge.process.errors.contains("TLS goes on as before: crl: "), "\(edge.process.errors)")
     }
 
     @Test("where no authority is asked a list would do nothing, and check says so")

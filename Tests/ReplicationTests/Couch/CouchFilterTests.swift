@@ -52,6 +52,9 @@ struct CouchFilterTests {
             }
             let status = try await pull(a, target, .named("no/such", parameters: []))
             #expect(status.error?.code == 404 && status.error?.message.contains("missing json key: filters") == true, "\(status)")
+            // Parameters may be secrets, and errors are read by many.
+            let other = try await pull(try TestDatabase(), target, .named("no/such", parameters: [("key", "hush314")]))
+            #expect(other.error?.message.contains("_changes") == true && other.error?.message.contains("hush314") == false, "\(other)")
         }
     }
 }

@@ -1,0 +1,212 @@
+import Digests
+import Documents
+import DocumentStore
+import Encodings
+import Interfaces
+import Replication
+
+/// Storing lines of JSON, many at a time.
+extension DocumentAccess {
+    /// The outcome of an import.
+    public struct ImportCounts: Sendable, Equatable {
+        public var lines = 0
+        public var saved = 0
+        public var unchanged = 0
+        public var conflicts = 0
+        public var failed = 0
+        /// The first problems, each with its line number.
+        public var problems: [String] = []
+        /// Further ones.
+        public var moreProblems: Int { conflicts + failed - problems.count }
+
+        /// `import_problems`: lines that are named of those that were not stored.
+        static let problemsKept = 20
+
+        /// What tells this import's lines from those of others; nil where nothing does.
+        let source: String?
+
+        /// - Parameter source: the file's name. A line without `_id` gets an id that is made of it, its number and its text, so that the
+        ///   same file again brings the same documents; without a name each line is a new document each time.
+        public init(source: String? = nil) { self.source = source }
+
+        mutating func note(_ line: Int, _ message: String) {
+            if problems.count < Self.problemsKept { problems.append("line \(line): \(message)") }
+        }
+    }
+
+    /// One line of an import, ready to be stored.
+    private struct ImportLine: Sendable {
+        var number: Int
+        var id: DocumentID
+        var revision: RevisionID?
+        var isDeleted: Bool
+        var body: [UInt8]
+        /// The plugin let it pass over what was stored then; nil inside where nothing was.
+        var judgedOver: RevisionID??
+    }
+
+    /// `import_judgings`: how often a plugin is asked about a line whose document changes meanwhile.
+    private static let judgings = 5
+
+    /// Imports JSON Lines, one batch in one transaction; where a plugin is asked, several lines of one document are in several, so that each is
+    /// judged by what the line before it left.
+    ///
+    /// A line without `_rev` is a new document. One with `_rev` continues that revision where it is the current one; where
+    /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere. Where it
+    /// has moved on since, the resolver decides, if there is one. A line that says what is stored already changes nothing, so that an
+    /// import that was interrupted can be repeated; see ``ImportCounts/init(source:)`` for lines without `_id`.
+    ///
+    /// - Parameter counts: what has been stored, also where it throws.
+    public func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
+        var batch: [ImportLine] = []
+        var ids: Set<DocumentID> = []
+        var next = counts
+        for line in lines {
+            let before = next
+            guard let read = self.read(line, &next) else { continue }
+            if validation != nil, !ids.insert(read.id).inserted {
+                next = before
+                try await store(batch, &next)
+                counts = next
+                next.lines += 1
+                (batch, ids) = ([], [read.id])
+            }
+            batch.append(read)
+        }
+        try await store(batch, &next)
+        counts = next
+    }
+
+    /// Nil for one that is empty, or cannot be read, which is noted.
+    private func read(_ line: ImportedLine, _ counts: inout ImportCounts) -> ImportLine? {
+        counts.lines += 1
+        do {
+            guard case .text(var line) = line else { throw LineSplitter.tooLong }
+            // A byte order mark, as some editors put it at the beginning of a file.
+            if counts.lines == 1, line.starts(with: [0xEF, 0xBB, 0xBF]) { line.removeFirst(3) }
+            if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return nil }
+            let parts = try parts(line)
+            let id = try documentID(parts.id ?? counts.source.map { Self.madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))
+            return ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body)
+        } catch {
+            counts.failed += 1
+            // The line is the import's, not that of the text in it.
+            counts.note(counts.lines, "\(error)".replacing("line 1, column", with: "column"))
+            return nil
+        }
+    }
+
+    private func store(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws {
+        var left = lines
+        for _ in 1...Self.judgings where !left.isEmpty { left = try await storeOnce(left, &counts) }
+        for line in left {
+            counts.conflicts += 1
+            counts.note(line.number, "document \"\(line.id)\" changed each of \(Self.judgings) times (import_judgings) while the plugin was asked")
+        }
+    }
+
+    /// - Returns: those whose document changed while the plugin was asked.
+    private func storeOnce(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws -> [ImportLine] {
+        let batch = try await validated(lines, &counts)
+        var moved: [ImportLine] = []
+        let work = batch
+        let results = try await database.write { [collection] transaction in
+            try work.map { try Self.store($0, collection, transaction) }
+        }
+        for (line, result) in zip(batch, results) {
+            switch result {
+            case .saved: counts.saved += 1
+            case .unchanged: counts.unchanged += 1
+            case .moved: moved.append(line)
+            case .conflict(let why):
+                do {
+                    if let saves, line.revision != nil {
+                        _ = try await saves.save(id: line.id, body: line.body, deleted: line.isDeleted, parent: line.revision)
+                        counts.saved += 1
+                        continue
+                    }
+                } catch let failure as PolicyFailure {
+                    counts.conflicts += 1
+                    counts.note(line.number, Self.undecided(line.id, failure))
+                    continue
+                } catch let error as StoreError where error.kind == .conflict {
+                    // As it was found.
+                }
+                counts.conflicts += 1
+                counts.note(line.number, why)
+            case .failed(let why):
+                counts.failed += 1
+                counts.note(line.number, why)
+            }
+        }
+        return moved
+    }
+
+    /// Those that a plugin lets pass. It is not asked about what is stored already.
+    private func validated(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws -> [ImportLine] {
+        guard let validation, !lines.isEmpty else { return lines }
+        let writes = zip(lines, try await validation.stored(lines.map(\.id))).filter { line, stored in !Self.isUnchanged(line, stored) }
+        counts.unchanged += lines.count - writes.count
+        let refusals = await validation.refusals(
+            writes.map { .init(id: $0.0.id, isDeleted: $0.0.isDeleted, body: $0.0.body) }, over: writes.map { $0.1 })
+        return zip(writes, refusals).compactMap { write, refusal in
+            var line = write.0
+            line.judgedOver = .some(write.1?.revision)
+            guard let refusal else { return line }
+            counts.failed += 1
+            counts.note(line.number, refusal.message)
+            return nil
+        }
+    }
+
+    /// The id of a line that has none.
+    private static func madeID(_ source: String, _ number: Int, _ line: [UInt8]) -> String {
+        Hex.encode(SHA256.hash(Array("\(source)\n\(number)\n".utf8) + line).prefix(16))
+    }
+
+    private enum LineResult: Sendable {
+        case saved
+        case unchanged
+        /// The document is not what the plugin was asked about any more.
+        case moved
+        case conflict(String)
+        case failed(String)
+    }
+
+    private static func store(_ line: ImportLine, _ collection: Collection, _ transaction: WriteTransaction) throws -> LineResult {
+        do throws(StoreError) {
+            let current = try transaction.document(collection, line.id)
+            if isUnchanged(line, current) { return .unchanged }
+            if let judged = line.judgedOver, judged != current?.revision { return .moved }
+            guard let revision = line.revision else {
+                _ = try transaction.save(collection, id: line.id, body: line.body, deleted: line.isDeleted, parent: nil)
+                return .saved
+            }
+            guard current != nil else {
+                let incoming = IncomingRevision(
+                    id: line.id, revision: revision, history: [], isDeleted: line.isDeleted, body: line.body)
+                _ = try transaction.insert(incoming, into: collection, conflicts: .refuse)
+                return .saved
+            }
+            _ = try transaction.save(collection, id: line.id, body: line.body, deleted: line.isDeleted, parent: revision)
+            return .saved
+        } catch .conflict(_, let current) {
+            return .conflict("document \"\(line.id)\" exists\(current.map { " at revision \($0)" } ?? "")")
+        } catch {
+            guard error.kind == .invalid || error.kind == .tooLarge else { throw error }
+            return .failed("\(error)")
+        }
+    }
+
+    private static func isUnchanged(_ line: ImportLine, _ stored: StoredDocument?) -> Bool {
+        guard let stored else { return false }
+        return stored.isDeleted == line.isDeleted && isSame(stored.body, line.body)
+    }
+
+    /// As JSON, however it is written.
+    private static func isSame(_ stored: [UInt8], _ body: [UInt8]) -> Bool {
+        if stored == body { return true }
+        guard let one = try? JSONValue(stored: stored), let two = try? JSONValue(stored: body) else { return false }
+        return one == two
+    }
+}

@@ -1,0 +1,35 @@
+import Environment
+import Replication
+import Synchronization
+
+/// How many changes replicators have to push. To count them means to read them, up to the limit of each collection, so that `/metrics` tells
+/// a count again for a while.
+final class PendingCounts: Sendable {
+    /// `pending_metric`: seconds for which a count is told again.
+    private static let seconds: UInt64 = 5
+
+    private struct Count {
+        var value: Int
+        /// Of the monotonic clock, in nanoseconds.
+        var end: UInt64
+    }
+
+    private let time: any TimeSource
+    private let counts = Mutex<[ObjectIdentifier: Count]>([:])
+
+    init(_ time: any TimeSource) { self.time = time }
+
+    /// Nil where the store cannot be read.
+    func count(of replicator: Replicator) async -> Int? {
+        let (id, now) = (ObjectIdentifier(replicator), time.monotonicNanoseconds())
+        let known = counts.withLock { counts in
+            // Of replicators that are gone, too.
+            counts = counts.filter { $0.value.end > now }
+            return counts[id]?.value
+        }
+        if let known { return known }
+        guard let value = try? await replicator.pendingEstimate().count else { return nil }
+        counts.withLock { $0[id] = Count(value: value, end: now + Self.seconds * 1_000_000_000) }
+        return value
+    }
+}
