@@ -72,7 +72,7 @@ import Testing
         let now = text.split(whereSeparator: \.isNewline).map(String.init)
         #expect(try lets("second of ada", now[1]) && !lets("first of ada", now[1]) && lets("first of bob", now[3]))
         #expect(try await user("passwd", "bob", password: "second of bob").status == 0)
-        #expect(try lines().last?.hasSuffix(":read_only\r") == true)
+        #expect(try folder.text("users.txt").hasSuffix(":read_only\r\n"))
 
         let again = try await user("add", "ada", password: "third of ada")
         #expect(again.status == 1 && again.errors.contains("in line 3") && again.errors.contains("user passwd"), "\(again)")
