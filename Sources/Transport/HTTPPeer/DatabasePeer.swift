@@ -140,7 +140,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         }
         var client = HTTPClient(.tcp(host: configuration.url.host, port: configuration.url.port), group: context.eventLoop)
         client.kept = kept
-        client.secured = { [weak self] peer in self?.met.withLock { $0 = peer } }
+        client.onSecured = { [weak self] peer in self?.met.withLock { $0 = peer } }
         client.proxy = configuration.proxy
         client.limits = configuration.limits
         client.connectTime = configuration.limits.connectTime
