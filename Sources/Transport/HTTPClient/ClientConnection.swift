@@ -86,7 +86,8 @@ final class ClientConnection: Sendable {
     ///
     /// - Returns: what `handle` made of it, and whether the connection may carry another request.
     func carry<Result: Sendable>(
-        _ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, _ deadline: HTTPClient.Deadline?, patience limit: TimeAmount?, isFresh: Bool,
+        _ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, _ deadline: HTTPClient.Deadline?, patience limit: TimeAmount?, pace: HTTPClient.Pace?,
+        isFresh: Bool,
         _ handle: (HTTPClient.ResponseHead, HTTPClient.ResponseBody) async throws -> Result
     ) async throws -> (Result, isReusable: Bool) {
         let failure = Failure()
@@ -100,11 +101,7 @@ final class ClientConnection: Sendable {
         defer { timer?.cancel() }
         if let limit {
             channel.eventLoop.execute {
-                patience.value.begin(limit) {
-                    failure.set(
-                        ReplicationError(
-                            network: .timeout, message: "\(target): nothing came or went for \(limit.nanoseconds / 1_000_000) ms (patience)"))
-                }
+                patience.value.begin(limit, pace) { failure.set(ReplicationError(network: .timeout, message: "\(target): \($0)")) }
             }
         }
         defer { if limit != nil { channel.eventLoop.execute { patience.value.end() } } }
@@ -113,15 +110,17 @@ final class ClientConnection: Sendable {
                 let sent = Sent()
                 tasks.addTask { await self.send(head, body, failure, sent) }
                 let first: HTTPClientResponsePart?
+                let mayHaveEnded = { !isFresh && failure.error == nil && !Task.isCancelled }
                 do { first = try await parts.next() } catch {
-                    // Also what a server says to nobody in particular before it closes, such as 408.
-                    guard !isFresh, failure.error == nil, !(error is CancellationError) else { throw error }
-                    throw ClosedWhileIdle()
+                    if mayHaveEnded(), Self.isEnd(error) { throw ClosedWhileIdle() }
+                    throw error
                 }
                 guard case .head(let answer)? = first else {
-                    if !isFresh, failure.error == nil, !Task.isCancelled { throw ClosedWhileIdle() }
+                    if mayHaveEnded() { throw ClosedWhileIdle() }
                     throw ReplicationError(network: .connectionReset, message: "\(target): the peer closed the connection before its HTTP answer")
                 }
+                // Said to nobody in particular before a server closes what was idle for too long; it crossed the request.
+                if answer.status == .requestTimeout, !answer.isKeepAlive, mayHaveEnded() { throw ClosedWhileIdle() }
                 let list = HeaderList(answer.headers.map { (name: $0.name, value: $0.value) })
                 let rest = HTTPClient.ResponseBody(parts, target: target)
                 let result = try await handle(HTTPClient.ResponseHead(status: Int(answer.status.code), headers: list), rest)
@@ -140,6 +139,17 @@ final class ClientConnection: Sendable {
                 throw ReplicationError(network: .connectionReset, message: "\(target): the answer is cut short or no HTTP/1.1 (\(error))")
             default: throw error
             }
+        }
+    }
+
+    /// A connection that waited was ended, or answered what nobody had asked. Anything else, such as an answer that cannot be read, is an
+    /// answer to this request, which the server may have carried out.
+    private static func isEnd(_ error: any Error) -> Bool {
+        switch error {
+        case is IOError, is ChannelError: true
+        case let error as NIOHTTPDecoderError: error == .unsolicitedResponse
+        case let error as ReplicationError: error.domain == .network
+        default: false
         }
     }
 

@@ -43,8 +43,10 @@ public struct HTTPClient: Sendable {
     public var limits = TransportLimits()
     /// TLS; nil for plain HTTP.
     public var secureLayer: SecureLayer?
-    /// The longest time in which nothing is read or written; nil: no bound.
+    /// The longest time in which nothing is read or written although we would; nil: no bound.
     public var patience: TimeAmount?
+    /// What has to be read or written in a time, so that a peer that says a byte now and then holds no request for ever; nil: no bound.
+    var pace: Pace?
     /// A network interface's name or an address of this machine to connect from.
     public var networkInterface: String?
     /// The proxy that connections are made through.
@@ -56,6 +58,13 @@ public struct HTTPClient: Sendable {
     /// In place of the system's name resolution.
     var resolver: (@Sendable (any EventLoop) -> any Resolver & Sendable)?
     let group: any EventLoopGroup
+
+    struct Pace: Sendable {
+        /// `portion_bytes`.
+        var bytes = 16 << 10
+        /// `portion_time`: for each such portion, while anybody takes it. Slow radio links bring so much in a minute.
+        var time = TimeAmount.minutes(5)
+    }
 
     /// When a request has to be over.
     struct Deadline: Sendable {
@@ -120,7 +129,7 @@ public struct HTTPClient: Sendable {
         _ handle: (ResponseHead, ResponseBody) async throws -> Result
     ) async throws -> Result {
         do {
-            let (result, isReusable) = try await connection.carry(head, body, deadline, patience: patience, isFresh: isFresh, handle)
+            let (result, isReusable) = try await connection.carry(head, body, deadline, patience: patience, pace: pace, isFresh: isFresh, handle)
             if isReusable, let kept { kept.give(connection) } else { connection.close() }
             return result
         } catch {
