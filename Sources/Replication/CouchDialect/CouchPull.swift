@@ -59,6 +59,7 @@ extension CouchDialect {
         }
         var request = PeerRequest(body == nil ? "GET" : "POST", path, json: body)
         request.patience = Portions.heartbeat * 3
+        request.hasHeartbeat = waits
         return request
     }
 
