@@ -153,4 +153,15 @@ struct DatabasePeerTests {
             #expect(statuses == [200, 200, 200, 200])
         }
     }
+
+    @Test("what says more of itself than a database does is none")
+    func tooMuch() async throws {
+        let server = try await RawServer.answering(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + String(repeating: "2000\r\n\(String(repeating: " ", count: 0x2000))\r\n", count: 20)
+                + "10\r\n{\"db_name\":\"db\"}\r\n0\r\n\r\n")
+        let client = DatabaseClient(try configuration(server.port), group: testGroup, environment: .system)
+        let error = await #expect(throws: ReplicationError.self) { _ = try await client.connect() }
+        #expect(error?.message.contains("no database") == true)
+        await server.stop()
+    }
 }
