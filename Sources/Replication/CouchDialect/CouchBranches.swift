@@ -134,7 +134,7 @@ extension CouchDialect {
     private func endLosers(of decision: Decision) async throws {
         let (id, winner, given) = (decision.id, decision.winner, decision.given)
         let open = PercentEncoding.encode(JSONValue.array((given + [winner.revision]).map { .string($0.text) }).text)
-        let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&open_revs=\(open)"
+        let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))
         if answer.status == 404 { return }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }

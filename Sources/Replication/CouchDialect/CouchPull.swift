@@ -159,7 +159,7 @@ extension CouchDialect {
         if state.withLock({ $0.lacksBulkGet }) { return try await fetchOneByOne(wanted) }
         let docs = JSONValue.array(
             wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
-        let answer = try await ask(PeerRequest("POST", "/_bulk_get?revs=true&latest=true&attachments=false", json: ["docs": docs]))
+        let answer = try await ask(PeerRequest("POST", "/_bulk_get?revs=true&latest=true&attachments=false&att_encoding_info=true", json: ["docs": docs]))
         if [400, 404, 405, 415, 501].contains(answer.status) {
             state.withLock { $0.lacksBulkGet = true }
             return try await fetchOneByOne(wanted)
@@ -183,7 +183,7 @@ extension CouchDialect {
     private func fetchOneByOne(_ wanted: [WantedRevision]) async throws {
         for each in wanted {
             let open = PercentEncoding.encode("[\"\(each.row.revision.text)\"]")
-            let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&open_revs=\(open)"
+            let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
             let answer = try await ask(PeerRequest("GET", path, json: nil))
             if answer.isTooLarge || answer.isGood && answer.hasTooManyValues { refuse(each, tooLarge(each)); continue }
             if answer.status == 404 { try await take([], for: [each]); continue }
