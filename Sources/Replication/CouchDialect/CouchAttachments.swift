@@ -178,9 +178,20 @@ extension CouchDialect {
             try await multipart.send(blobs, piece: piece, for: document.id, counters, counted, write)
         }
         let answer = try await ask(request)
-        guard answer.status != 401 else { throw ReplicationError(answer, to: "PUT \(request.path)") }
-        self.answer(document, answer.isGood ? nil : ReplicationError(answer, to: "PUT \(request.path)"))
+        let error = answer.isGood ? nil : ReplicationError(answer, to: "PUT \(request.path)")
+        if let error, answer.status == 401 { throw error }
+        if let error, error.forbidsWriting, try await forbidsEverything() {
+            tell([.push(slot: 0, .forbidden(nil, [document.id], error))])
+        } else {
+            self.answer(document, error)
+        }
         return true
+    }
+
+    /// A 403 may be about one document or about us: who may not write gets it for no document at all, too.
+    private func forbidsEverything() async throws -> Bool {
+        let answer = try await ask(PeerRequest("POST", "/_bulk_docs", json: ["new_edits": false, "docs": []], atMost: AnswerBounds.small))
+        return !answer.isGood && ReplicationError(answer, to: "POST _bulk_docs").forbidsWriting
     }
 
     /// The body, and what is to stand under its `_attachments`: its own, and blobs that stand elsewhere in it.

@@ -7,19 +7,22 @@ import NIOCore
 extension CouchDialect {
     func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
         run { dialect in
-            do {
-                let answers = try await dialect.differences(documents)
-                dialect.tell([.push(slot: slot, .answered(list, answers))])
-            } catch let error as ReplicationError where error.forbidsWriting {
-                dialect.tell([.push(slot: slot, .forbidden(list, [], error))])
+            let missing: JSONObject
+            do { missing = try await dialect.missing(documents) } catch let error as ReplicationError where error.forbidsWriting {
+                return dialect.tell([.push(slot: slot, .forbidden(list, [], error))])
             }
+            dialect.tell([.push(slot: slot, .answered(list, try await dialect.answers(documents, missing)))])
         }
     }
 
-    private func differences(_ documents: [OutgoingDocument]) async throws -> [OfferAnswer] {
+    /// What of these the peer does not have.
+    private func missing(_ documents: [OutgoingDocument]) async throws -> JSONObject {
         var question = JSONObject()
         question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
-        let missing = try await askJSON("POST", "/_revs_diff", .object(question), rows: documents.count).asObject ?? JSONObject()
+        return try await askJSON("POST", "/_revs_diff", .object(question), rows: documents.count).asObject ?? JSONObject()
+    }
+
+    private func answers(_ documents: [OutgoingDocument], _ missing: JSONObject) async throws -> [OfferAnswer] {
         var wanted: [DocumentID: [Version]] = [:]
         for member in missing.members {
             guard let id = try? DocumentID(member.key), !(member.value["missing"]?.asArray ?? []).isEmpty else { continue }
