@@ -5,25 +5,28 @@ public enum JSONTreeSize {
     private static let bytesPerValue = 128
 
     /// Memory in bytes: not less than it takes, whatever the values are.
-    public static func bytes(of text: [UInt8]) -> Int { values(in: text[...]) * bytesPerValue + 2 * text.count }
+    public static func bytes(of text: [UInt8]) -> Int { text.withUnsafeBufferPointer { bytes(of: $0) } }
+
+    /// The same of bytes that are held elsewhere.
+    public static func bytes(of text: UnsafeBufferPointer<UInt8>) -> Int { values(in: text) * bytesPerValue + 2 * text.count }
 
     /// The number of values, or a few more. The text need not be JSON.
-    public static func values(in text: ArraySlice<UInt8>) -> Int {
-        text.withUnsafeBufferPointer { text in
-            var count = 1
-            var at = 0
-            while at < text.count {
-                switch text[at] {
-                case UInt8(ascii: "\""):
-                    at = text.endOfJSONString(at)
-                    continue
-                case UInt8(ascii: ","), UInt8(ascii: "["), UInt8(ascii: "{"): count += 1
-                default: break
-                }
-                at += 1
+    public static func values(in text: ArraySlice<UInt8>) -> Int { text.withUnsafeBufferPointer { values(in: $0) } }
+
+    private static func values(in text: UnsafeBufferPointer<UInt8>) -> Int {
+        var count = 1
+        var at = 0
+        while at < text.count {
+            switch text[at] {
+            case UInt8(ascii: "\""):
+                at = text.endOfJSONString(at)
+                continue
+            case UInt8(ascii: ","), UInt8(ascii: "["), UInt8(ascii: "{"): count += 1
+            default: break
             }
-            return count
+            at += 1
         }
+        return count
     }
 }
 

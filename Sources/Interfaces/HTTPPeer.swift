@@ -14,6 +14,9 @@ public protocol HTTPPeer: MessageTransport {
     /// of another is collected.
     func download(_ request: PeerRequest, _ take: @escaping @Sendable (_ head: PeerAnswer, ByteBuffer) async throws -> Void) async throws -> PeerAnswer
 
+    /// A text of the other side's, which may repeat what was sent to it, in which passwords, tokens and cookies are not shown.
+    func withoutSecrets(_ text: String) -> String
+
     /// Returns when the session wants more: at once, unless it said ``MessageTransport/setReading(_:)`` false.
     func untilReading() async
 }
@@ -34,7 +37,9 @@ public struct PeerRequest: Sendable {
     public var body = Body.none
     /// The longest time in which nothing moves, in milliseconds.
     public var patience = 30_000
-    /// Bytes of the answer that are collected.
+    /// The answer is whitespace for as long as there is nothing to say: it need not come at a pace.
+    public var hasHeartbeat = false
+    /// Bytes of a good answer that are collected.
     public var maximumAnswer = 64 << 20
 
     public init(_ method: String, _ path: String) {

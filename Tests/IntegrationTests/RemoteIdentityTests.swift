@@ -72,6 +72,22 @@ struct RemoteIdentityTests {
         #expect(try await edge.revisions() == hub.revisions())
     }
 
+    @Test("a remote_id that leads to another database loses nothing: it has no checkpoint, so everything is offered to it")
+    func anotherDatabase() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(databases: ["main", "spare"]))
+        let port = try hub.port("edge")
+        let folder = try TemporaryFolder()
+        let edge = try await AgentProcess.start(Configuration.edge(to: port, replicator: "remote_id: plant"), in: folder)
+        try await edge.load("mine", 30)
+        try await hub.waits(documents: 30)
+        try await edge.post("/api/replicators/hub/stop")
+        try await edge.waits("stopped") { $0["activity"]?.asString == "stopped" }
+        try folder.write("nightjar.yaml", Configuration.edge(to: port, database: "spare", replicator: "remote_id: plant"))
+        #expect(try await edge.command("reload").status == 0)
+        try await hub.waits(documents: 30, in: "spare")
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
     @Test("replicators with one remote_id keep apart what they replicate, and are refused where it stands for two remotes")
     func two() async throws {
         let database = "{ collections: [ plant.readings ] }"

@@ -35,7 +35,7 @@ struct CheckpointBodyTests {
         ([("b", 9, "\"12-x\"")], [("b", 9, "\"9-y\"")], 9, "\"9-y\"", false),
         ([("b", 9, "5"), ("a", 4, "3")], [("a", 4, "3")], 4, "3", false),
         ([("b", 9, "5")], [], 0, nil, false),
-        ([], [("b", 9, "5")], 0, nil, true),
+        ([], [("b", 9, "5")], 0, nil, false),
     ] as [([(String, Int, String)], [(String, Int, String)], Int, String?, Bool)])
     func whatTwoHistoriesHaveInCommon(_ own: [(String, Int, String)], _ peer: [(String, Int, String)], _ local: Int, _ remote: String?, _ trusts: Bool) {
         func log(_ entries: [(String, Int, String)]) -> ReplicationLog {
@@ -57,7 +57,7 @@ struct CheckpointBodyTests {
     }
 
     @Test func withoutAnOwnCopyThePeersIsIgnored() {
-        #expect(CheckpointBody.agree(own: nil, peer: body(10, "7")) == .init(local: 0, remote: nil, trustsKnownRevisions: true))
+        #expect(CheckpointBody.agree(own: nil, peer: body(10, "7")) == .init(local: 0, remote: nil, trustsKnownRevisions: false))
     }
 
     @Test func aPeerWithoutACopyMayHaveLostData() {

@@ -142,4 +142,80 @@ import Testing
         #expect(heads.withLock { $0 } == ["connection", "GET /a HTTP/1.1", "GET /b HTTP/1.1"])
         await server.stop()
     }
+
+    @Test("an answer that cannot be read is an answer: its request is not sent again")
+    func unreadable() async throws {
+        let requests = Mutex<[String]>([])
+        let server = try await RawServer.start { socket in
+            for answer in ["HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 200 OK\r\n" + String(repeating: "X-Filler: \(String(repeating: "x", count: 1_000))\r\n", count: 200)] {
+                let head = try await socket.readHeader()
+                requests.withLock { $0.append(String(head.prefix { $0 != "\r\n" })) }
+                try await socket.send(answer)
+            }
+            _ = try await socket.readToEnd()
+        }
+        let client = client(server.port)
+        #expect(try await client.request("GET", "/a").status == 204)
+        await #expect(throws: ReplicationError.self) { try await client.request("POST", "/b") }
+        #expect(requests.withLock { $0 } == ["GET /a HTTP/1.1", "POST /b HTTP/1.1"])
+        await server.stop()
+    }
+
+    @Test("what a server says to a connection that was idle for too long is not taken for the answer of a request that crossed it")
+    func idle() async throws {
+        let served = Mutex(0)
+        let server = try await RawServer.start { socket in
+            let isFirst = served.withLock { count in
+                count += 1
+                return count == 1
+            }
+            _ = try await socket.readHeader()
+            try await socket.send(isFirst ? "HTTP/1.1 204 No Content\r\n\r\n" : "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            _ = try await socket.readHeader()
+            try await socket.send("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        }
+        let client = client(server.port)
+        #expect(try await client.request("GET", "/a").status == 204)
+        #expect(try await client.request("GET", "/b").status == 200)
+        await server.stop()
+    }
+
+    @Test("a peer that says a byte now and then holds no request for ever")
+    func dripping() async throws {
+        let server = try await RawServer.start { socket in
+            _ = try await socket.readHeader()
+            try await socket.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            while socket.channel.isActive {
+                try await socket.send("1\r\nx\r\n")
+                try await testGroup.next().scheduleTask(in: .milliseconds(20)) {}.futureResult.get()
+            }
+        }
+        var client = client(server.port)
+        client.patience = .seconds(60)
+        client.pace = HTTPClient.Pace(bytes: 10_000, time: .milliseconds(400))
+        let error = await #expect(throws: ReplicationError.self) { try await client.request("GET", "/", timeout: nil) }
+        #expect(error?.message.contains("portion_time") == true && error?.code == ReplicationError.NetworkCode.timeout.rawValue)
+        await server.stop()
+    }
+
+    @Test("time in which nobody takes what comes is not the peer's")
+    func untaken() async throws {
+        let size = 32 << 20
+        let server = try await RawServer.start { socket in
+            _ = try await socket.readHeader()
+            try await socket.send("HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n")
+            try await socket.send([UInt8](repeating: 1, count: size))
+            _ = try await socket.readToEnd()
+        }
+        var client = client(server.port)
+        client.patience = .milliseconds(500)
+        let count = try await client.stream("GET", "/") { _, body in
+            var count = try await body.next()?.readableBytes ?? 0
+            try await testGroup.next().scheduleTask(in: .seconds(2)) {}.futureResult.get()
+            while let piece = try await body.next() { count += piece.readableBytes }
+            return count
+        }
+        #expect(count == size)
+        await server.stop()
+    }
 }

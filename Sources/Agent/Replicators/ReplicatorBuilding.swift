@@ -128,16 +128,24 @@ package enum ReplicatorBuilding {
         return security?.watching(connector) ?? connector
     }
 
-    /// The service's certificate is another matter than the target's: the system's authorities and `roots` decide about it.
+    /// The service's certificate is another matter than the target's: the system's authorities, `roots` and `crl` decide about it, as they are
+    /// when a token is asked for.
     private static func tokens(
         _ key: Secret, _ url: Located<String>, _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
     ) throws -> IAMTokens {
         do {
             let place = try EndpointURL(url.value)
-            let trust = ServerAuthentication(extraRoots: security?.rootCertificates ?? [])
-            let layer: SecureLayer? =
-                place.isSecure ? .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: trust)))) : nil
-            return IAMTokens(place, secureLayer: layer, proxy: settings.proxy.map(proxy), group: group, environment: environment) { key.current.revealed }
+            let way: @Sendable () throws -> IAMTokens.Way = {
+                var way = IAMTokens.Way(proxy: settings.proxy.map(proxy), networkInterface: settings.networkInterface?.value)
+                guard place.isSecure else { return way }
+                let trust = ServerAuthentication(
+                    extraRoots: security?.rootCertificates ?? [], revocationLists: security?.revocationLists ?? [])
+                way.secureLayer = .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: trust))))
+                return way
+            }
+            // What is wrong with it now is wrong with the configuration.
+            _ = try way()
+            return IAMTokens(place, group: group, environment: environment, way: way) { key.current.revealed }
         } catch { throw ConfigurationProblem(at: url.position, "\(error)") }
     }
 

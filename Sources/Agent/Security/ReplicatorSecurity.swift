@@ -70,6 +70,7 @@ package final class ReplicatorSecurity: Sendable {
     var layer: SecureLayer { .tls(client: context) }
 
     var rootCertificates: [Certificate] { roots?.current ?? [] }
+    var revocationLists: [RevocationList] { revoked?.current ?? [] }
     var pinnedCertificates: [Certificate] { pinFiles?.current ?? [] }
 
     /// What is wrong with files now, each with the setting that names them.

@@ -73,7 +73,7 @@ public struct CheckpointBody: Equatable, Sendable {
     /// Compares our copy with the peer's, as Couchbase Lite 3.2 does: the smaller progress counts; sequences that
     /// cannot be compared start the pull over.
     public static func agree(own: CheckpointBody?, peer: CheckpointBody?) -> Agreement {
-        guard let own else { return Agreement(local: 0, remote: nil, trustsKnownRevisions: true) }
+        guard let own else { return Agreement(local: 0, remote: nil, trustsKnownRevisions: false) }
         guard let peer else { return Agreement(local: 0, remote: nil, trustsKnownRevisions: false) }
         let remote: RemoteSequence?
         if own.remote == peer.remote {

@@ -1,100 +1,101 @@
+import Digests
+import Encodings
 import Environment
 import Interfaces
 import NIOCore
-import Synchronization
 
 /// One attachment on its way here. When the connection breaks, what came stays, and only the rest is asked for.
 struct AttachmentDownload: Sendable {
-    /// `couch_resumptions`: how often in a row a download that brings nothing new is taken up again.
+    /// `couch_resumptions`: how often in a row a download that brings too little new is taken up again.
     static let resumptions = 3
-    /// `couch_resumption_pause`: seconds before the second such attempt, twice as many before each further one.
+    /// `couch_resumption_bytes`: that have to come for a cut to count for nothing.
+    static let enough: UInt64 = 64 << 10
+    /// `couch_resumption_pause`: seconds before an attempt, twice as many before each further one in a row.
     static let pause = 1
 
     /// The revision stands in it: its attachments never change, so that the rest of one answer fits the beginning of another.
     var path: String
     /// As the document says, if it does.
     var length: UInt64?
+    /// The MD5 of what travels, if the document says it.
+    var md5: [UInt8]?
+    /// Throws away what was taken.
+    var restart: @Sendable () async throws -> Void
     /// Takes the next piece; `total` are all bytes with it.
     var take: @Sendable (_ piece: ByteBuffer, _ total: UInt64) async throws -> Void
 
     /// - Returns: how many bytes came.
     func run(_ peer: any HTTPPeer, _ time: any TimeSource) async throws -> UInt64 {
-        let progress = Progress()
+        let progress = DownloadProgress(length: length, md5: md5)
         var failures = 0
+        var mark: UInt64 = 0
         while true {
-            let before = progress.count
-            do {
-                try await ask(peer, progress)
-                // Where an answer ends with its connection, nothing else tells that it was cut.
-                guard let length, progress.count < length, mayGoOn(before, progress, &failures) else { return progress.count }
-            } catch let error as ReplicationError where error.domain == .network {
-                if progress.count == length { return progress.count }
-                guard mayGoOn(before, progress, &failures) else { throw error }
+            var cut: ReplicationError?
+            do { try await ask(peer, progress) } catch is DownloadProgress.Changed {
+                try await begin(progress)
+                mark = 0
+                cut = ReplicationError(domain: .http, code: 502, message: "GET \(path.prefix(200)): the attachment is another one each time that it is asked for")
+            } catch let error as PutOff { cut = error.error } catch let error as ReplicationError where error.domain == .network {
+                // Where nothing came yet there is nothing to take up; where all came, nothing to ask for.
+                guard progress.count > 0 else { throw error }
+                if !progress.isWhole { cut = error }
             }
-            if failures > 1 { try await time.sleep(seconds: Self.pause << (failures - 2)) }
+            guard let cut = cut ?? progress.shortness else {
+                if !progress.isDamaged { return progress.count }
+                failures += 1
+                guard progress.isJoined, failures <= Self.resumptions else { throw damaged }
+                try await begin(progress)
+                mark = 0
+                continue
+            }
+            if progress.count >= mark + Self.enough { (failures, mark) = (0, progress.count) }
+            failures += 1
+            let pause = cut.retryAfterSeconds ?? Self.pause << (failures - 1)
+            guard failures <= Self.resumptions, pause <= CouchDialect.Portions.pause else { throw cut }
+            try await time.sleep(seconds: pause)
         }
     }
 
-    /// A cut behind new bytes costs nothing; several before any are what the connection has to answer for.
-    private func mayGoOn(_ before: UInt64, _ progress: Progress, _ failures: inout Int) -> Bool {
-        failures = progress.count > before ? 1 : failures + 1
-        return progress.count > 0 && failures <= Self.resumptions
+    private func begin(_ progress: DownloadProgress) async throws {
+        progress.begin()
+        try await restart()
     }
 
-    private func ask(_ peer: any HTTPPeer, _ progress: Progress) async throws {
+    private var damaged: ReplicationError {
+        // Another attempt would bring the same, and other documents are not to wait for it.
+        ReplicationError(domain: .http, code: 422, message: "GET \(path.prefix(200)): what came does not have the MD5 that the document names")
+    }
+
+    private func ask(_ peer: any HTTPPeer, _ progress: DownloadProgress) async throws {
         let start = progress.count
         var request = PeerRequest("GET", path)
         request.patience = CouchDialect.Portions.patience
-        if start > 0 { request.headers.append(("Range", "bytes=\(start)-")) }
-        progress.position = 0
+        if start > 0 {
+            request.headers.append(("Range", "bytes=\(start)-"))
+            // A server that has another attachment there by now sends all of that.
+            if let tag = progress.tag { request.headers.append(("If-Range", tag)) }
+        }
+        progress.open()
         let answer = try await peer.download(request) { head, piece in
-            // A server that does not know ranges, or has the attachment packed, sends all of it again.
-            if progress.position == 0, head.status == 206 { progress.position = try Self.first(head, start) }
+            if try progress.begins(head, asked: start) { try await restart() }
             guard let new = progress.advance(piece) else { return }
             try await take(new, progress.count)
         }
         // It was cut behind its last byte.
-        let isComplete = start > 0 && answer.status == 416 && answer.header("content-range") == "bytes */\(start)"
-        guard !answer.isGood, !isComplete else { return }
-        throw ReplicationError(answer, to: "GET \(path)")
+        if start > 0, answer.status == 416, answer.header("content-range") == "bytes */\(start)" { return progress.end(at: start) }
+        guard answer.isGood else {
+            let error = ReplicationError(answer, to: "GET \(path)")
+            if start > 0, Self.isPutOff(answer.status) { throw PutOff(error: error) }
+            throw error
+        }
+        if try progress.begins(answer, asked: start) { try await restart() }
     }
 
-    /// Where a partial answer begins: `Content-Range: bytes 100-199/200`.
-    private static func first(_ answer: PeerAnswer, _ expected: UInt64) throws -> UInt64 {
-        let field = answer.header("content-range") ?? ""
-        let digits = field.utf8.dropFirst(6).prefix { $0 != UInt8(ascii: "-") }
-        guard field.utf8.starts(with: "bytes ".utf8), let first = UInt64(Substring(digits)), first <= expected else {
-            throw ReplicationError(
-                domain: .http, code: 502, message: "asked for the bytes from \(expected) on, the peer sent others (Content-Range: \(field.prefix(60)))")
-        }
-        return first
+    /// The rest is there, but not now.
+    private struct PutOff: Error {
+        var error: ReplicationError
     }
 
-    /// How far it came; a class, since the pieces are taken by a closure.
-    private final class Progress: Sendable {
-        private struct Bytes {
-            /// That are here.
-            var count: UInt64 = 0
-            /// Where in the attachment the next piece of the present answer begins.
-            var position: UInt64 = 0
-        }
-
-        private let bytes = Mutex(Bytes())
-        var count: UInt64 { bytes.withLock { $0.count } }
-        var position: UInt64 {
-            get { bytes.withLock { $0.position } }
-            set { bytes.withLock { $0.position = newValue } }
-        }
-
-        /// What of a piece is not here yet.
-        func advance(_ piece: ByteBuffer) -> ByteBuffer? {
-            bytes.withLock { bytes in
-                let known = bytes.count - min(bytes.count, bytes.position)
-                bytes.position += UInt64(piece.readableBytes)
-                guard bytes.position > bytes.count else { return nil }
-                bytes.count = bytes.position
-                return piece.getSlice(at: piece.readerIndex + Int(known), length: piece.readableBytes - Int(known))
-            }
-        }
-    }
+    /// The peer, or a gateway before it, has no time.
+    private static func isPutOff(_ status: Int) -> Bool { [429, 502, 503, 504].contains(status) }
 }

@@ -3,11 +3,11 @@ import Interfaces
 import NIOCore
 
 extension PeerRequest {
-    /// A request with a JSON body, for a JSON answer.
-    init(_ method: String, _ path: String, json: JSONValue?) {
+    /// A request with a JSON body, for a JSON answer of so many bytes at most.
+    init(_ method: String, _ path: String, json: JSONValue?, atMost bytes: Int = CouchDialect.Portions.answerBytes) {
         self.init(method, path)
         headers = [("Accept", "application/json")]
-        maximumAnswer = CouchDialect.Portions.answerBytes
+        maximumAnswer = bytes
         guard let json else { return }
         headers.append(("Content-Type", "application/json"))
         body = .bytes(ByteBuffer(bytes: json.serialize()))
@@ -15,9 +15,19 @@ extension PeerRequest {
 }
 
 extension PeerAnswer {
+    /// Its values take more than they may.
+    var hasTooManyValues: Bool { AnswerBounds.treeSize(body) > AnswerBounds.tree }
+
     func json(_ what: String) throws(ReplicationError) -> JSONValue {
         guard !isTooLarge else {
-            throw ReplicationError(domain: .http, code: 502, message: "\(what): the answer has more than \(body.readableBytes) bytes (couch_answer_bytes)")
+            throw ReplicationError(
+                domain: .http, code: 502,
+                message: "\(what.prefix(200)): the answer has more than \(body.readableBytes) bytes, more than it can have; does CouchDB answer there?")
+        }
+        guard !hasTooManyValues else {
+            throw ReplicationError(
+                domain: .http, code: 502,
+                message: "\(what.prefix(200)): the values of the answer would take more than \(AnswerBounds.tree) bytes of memory (couch_tree_bytes)")
         }
         do { return try JSONValue(parsing: [UInt8](body.readableBytesView)) } catch {
             throw ReplicationError(domain: .http, code: 502, message: "\(what): the answer is not JSON (\(error)); does CouchDB answer there?")

@@ -1,8 +1,10 @@
+import Digests
 import Documents
 import DocumentStore
 import Encodings
 import Interfaces
 import NIOCore
+import Synchronization
 
 /// An attachment as CouchDB names it. Its digest is of another kind than ours, so that one that came before is known by its name only.
 struct AttachmentName: Hashable, Sendable {
@@ -92,9 +94,19 @@ extension CouchDialect {
         let (blobs, limit) = (database.blobs, UInt64(limits.maximumBlobBytes))
         let ticket = counters.blobs.begin(BlobUnderWay(.pull, document.id, name, size: entry["length"]?.asUInt64))
         defer { counters.blobs.end(ticket) }
-        let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64) { piece, total in
+        let writers = Mutex(writer)
+        let counted = CountedOnce()
+        let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64, md5: Self.md5(entry)) {
+            let fresh = try await blobs.perform { try $0.writer() }
+            let old = writers.withLock { writer in
+                defer { writer = fresh }
+                return writer
+            }
+            try await blobs.perform { _ in old.cancel() }
+        } take: { piece, total in
             guard total <= limit else { throw self.tooLarge(name, total, document) }
-            self.counters.moved(ticket, by: piece.readableBytes)
+            self.counters.moved(ticket, by: counted.new(total))
+            let writer = writers.withLock { $0 }
             try await blobs.perform { _ in try piece.withUnsafeReadableBytes { try writer.append($0) } }
         }
         let received = try await download.run(peer, environment.time)
@@ -103,8 +115,15 @@ extension CouchDialect {
             throw ReplicationError(
                 domain: .http, code: 422, message: "the attachment \(name) of document \(document.id) has \(received) bytes instead of \(length)")
         }
-        let digest = try await database.blobs.perform { _ in try writer.finish() }
+        let whole = writers.withLock { $0 }
+        let digest = try await database.blobs.perform { _ in try whole.finish() }
         return BlobReference(digest: digest, length: received, contentType: type)
+    }
+
+    /// That of the attachment's own bytes: of one that the peer has packed, it is that of the packed ones.
+    private static func md5(_ entry: JSONObject) -> [UInt8]? {
+        guard entry["encoding"] == nil, let text = entry["digest"]?.asString, text.hasPrefix("md5-") else { return nil }
+        return Base64.decode(String(text.dropFirst(4))).flatMap { $0.count == MD5.byteCount ? $0 : nil }
     }
 
     private func tooLarge(_ name: String, _ length: UInt64, _ document: FoundDocument) -> ReplicationError {
@@ -151,16 +170,28 @@ extension CouchDialect {
         let boundary = Hex.encode(environment.random.bytes(16))
         let multipart = MultipartDocument(json: try document.couchText(body, attachments: follows), parts: parts, boundary: boundary)
         var request = PeerRequest("PUT", "/\(PercentEncoding.encode(document.id.text))?new_edits=false")
+        request.maximumAnswer = AnswerBounds.small
         request.headers = [("Accept", "application/json"), ("Content-Type", "multipart/related; boundary=\"\(boundary)\"")]
         let (blobs, piece) = (database.blobs, limits.blobPieceBytes)
-        let counters = counters
+        let (counters, counted) = (counters, parts.map { _ in CountedOnce() })
         request.body = .pieces(length: multipart.length) { write in
-            try await multipart.send(blobs, piece: piece, for: document.id, counters, write)
+            try await multipart.send(blobs, piece: piece, for: document.id, counters, counted, write)
         }
         let answer = try await ask(request)
-        guard answer.status != 401 else { throw ReplicationError(answer, to: "PUT \(request.path)") }
-        self.answer(document, answer.isGood ? nil : ReplicationError(answer, to: "PUT \(request.path)"))
+        let error = answer.isGood ? nil : ReplicationError(answer, to: "PUT \(request.path)")
+        if let error, answer.status == 401 { throw error }
+        if let error, error.forbidsWriting, try await forbidsEverything() {
+            tell([.push(slot: 0, .forbidden(nil, [document.id], error))])
+        } else {
+            self.answer(document, error)
+        }
         return true
+    }
+
+    /// A 403 may be about one document or about us: who may not write gets it for no document at all, too.
+    private func forbidsEverything() async throws -> Bool {
+        let answer = try await ask(PeerRequest("POST", "/_bulk_docs", json: ["new_edits": false, "docs": []], atMost: AnswerBounds.small))
+        return !answer.isGood && ReplicationError(answer, to: "POST _bulk_docs").forbidsWriting
     }
 
     /// The body, and what is to stand under its `_attachments`: its own, and blobs that stand elsewhere in it.
@@ -180,6 +211,19 @@ extension CouchDialect {
         sent["content_type"] = .string(entry["content_type"]?.asString ?? "application/octet-stream")
         if let revpos = entry["revpos"] { sent["revpos"] = revpos }
         return sent
+    }
+}
+
+/// What of an attachment is in the counters: one that travels anew, over another connection, counts once.
+final class CountedOnce: Sendable {
+    private let count = Mutex<UInt64>(0)
+
+    /// How many of its first bytes were not counted yet.
+    func new(_ total: UInt64) -> Int {
+        count.withLock { count in
+            defer { count = max(count, total) }
+            return Int(clamping: total - min(total, count))
+        }
     }
 }
 
@@ -211,11 +255,12 @@ struct MultipartDocument: Sendable {
     }
 
     func send(
-        _ blobs: BlobStore, piece: Int, for document: DocumentID, _ counters: ReplicationCounters, _ write: (ByteBuffer) async throws -> Void
+        _ blobs: BlobStore, piece: Int, for document: DocumentID, _ counters: ReplicationCounters, _ counted: [CountedOnce],
+        _ write: (ByteBuffer) async throws -> Void
     ) async throws {
         try await write(ByteBuffer(string: head))
         try await write(ByteBuffer(bytes: json))
-        for part in parts {
+        for (part, counted) in zip(parts, counted) {
             try await write(ByteBuffer(string: head(part)))
             let ticket = counters.blobs.begin(BlobUnderWay(.push, document, part.name, size: part.reader.size))
             defer { counters.blobs.end(ticket) }
@@ -226,7 +271,7 @@ struct MultipartDocument: Sendable {
                 guard !bytes.isEmpty else { throw ReplicationError(domain: .store, code: 500, message: "the blob \(part.name) ends early") }
                 offset += UInt64(bytes.count)
                 try await write(ByteBuffer(bytes: bytes))
-                counters.moved(ticket, by: bytes.count)
+                counters.moved(ticket, by: counted.new(offset))
             }
         }
         try await write(ByteBuffer(string: tail))

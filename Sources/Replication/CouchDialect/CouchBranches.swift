@@ -113,7 +113,7 @@ extension CouchDialect {
         question.members = decisions.map { decision in
             .init(key: decision.id.text, value: .array((decision.given + [decision.winner.revision]).map { .string($0.text) }))
         }
-        let answer = try await askJSON("POST", "/_revs_diff", .object(question)).asObject ?? JSONObject()
+        let answer = try await askJSON("POST", "/_revs_diff", .object(question), rows: decisions.count).asObject ?? JSONObject()
         return decisions.compactMap { decision in
             let missing = Set((answer[decision.id.text]?["missing"]?.asArray ?? []).compactMap(\.asString))
             guard !missing.contains(decision.winner.revision.text) else {
@@ -134,12 +134,12 @@ extension CouchDialect {
     private func endLosers(of decision: Decision) async throws {
         let (id, winner, given) = (decision.id, decision.winner, decision.given)
         let open = PercentEncoding.encode(JSONValue.array((given + [winner.revision]).map { .string($0.text) }).text)
-        let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&open_revs=\(open)"
+        let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))
         if answer.status == 404 { return }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
         var found: [FoundDocument] = []
-        for case .document(let document) in (try answer.json("GET \(path)").asArray ?? []).map({ FoundRevision($0) }) { found.append(document) }
+        try await reading(answer, "GET \(path)") { for case .document(let document) in ($0.asArray ?? []).map({ FoundRevision($0) }) { found.append(document) } }
         // What grew on since is news, and no loser.
         let losers = found.filter { !$0.isDeleted && given.contains($0.revision) }
         let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
@@ -170,9 +170,9 @@ extension CouchDialect {
         // Before it is there: the peer's feed may be faster than its answer.
         state.withLock { $0.branches[document.id]?.leaves[tombstone] = .end }
         tell([.pull(slot: 0, .pushed(document.id, tombstone))])
-        let refused = try await askJSON("POST", "/_bulk_docs", ["new_edits": false, "docs": docs]).asArray ?? []
+        let refused = try await askJSON("POST", "/_bulk_docs", ["new_edits": false, "docs": docs], rows: 1).asArray ?? []
         if let error = refused.first?["error"]?.asString {
-            tell([.warn("the peer does not let the losing branch \(document.revision) of document \(document.id) end: \(error.prefix(100))")])
+            tell([.warn("the peer does not let the losing branch \(document.revision) of document \(document.id) end: \(peer.withoutSecrets(error).prefix(100))")])
         }
     }
 }

@@ -183,10 +183,12 @@ final class CouchDialect: RequestingDialect, Sendable {
     }
 
     /// Sends JSON and reads JSON; what is no 2xx is thrown.
-    func askJSON(_ method: String, _ path: String, _ body: JSONValue? = .none) async throws -> JSONValue {
-        let answer = try await ask(PeerRequest(method, path, json: body))
+    ///
+    /// - Parameter rows: how many documents are asked about.
+    func askJSON(_ method: String, _ path: String, _ body: JSONValue? = .none, rows: Int) async throws -> JSONValue {
+        let answer = try await ask(PeerRequest(method, path, json: body, atMost: AnswerBounds.rows(rows)))
         guard answer.isGood else { throw ReplicationError(answer, to: "\(method) \(path)") }
-        return try answer.json("\(method) \(path)")
+        return try await reading(answer, "\(method) \(path)") { $0 }
     }
 
     // MARK: - What does not differ

@@ -23,7 +23,7 @@ extension CouchDialect {
         var isCaughtUp = false
         while !isOver {
             let request = changes(subscription, since: since, waits: isCaughtUp)
-            let page = try FeedAnswer(try await askFeed(request), since: since, limits: limits)
+            let page = try await page(request, since: since)
             since = page.last
             if !page.rows.isEmpty { await offer(page.rows) }
             // A peer that does not wait must not be asked without a pause.
@@ -59,13 +59,16 @@ extension CouchDialect {
         }
         var request = PeerRequest(body == nil ? "GET" : "POST", path, json: body)
         request.patience = Portions.heartbeat * 3
+        request.hasHeartbeat = waits
         return request
     }
 
-    private func askFeed(_ request: PeerRequest) async throws -> JSONValue {
+    private func page(_ request: PeerRequest, since: String) async throws -> FeedAnswer {
         let answer = try await ask(request)
-        guard answer.isGood else { throw ReplicationError(answer, to: "\(request.method) _changes") }
-        return try answer.json("\(request.method) _changes")
+        // The path may hold parameters that are secrets.
+        let what = "\(request.method) _changes"
+        guard answer.isGood else { throw ReplicationError(answer, to: what) }
+        return try await reading(answer, what) { try FeedAnswer($0, since: since, limits: limits) }
     }
 
     /// Hands rows to the engine; returns when it has room for more.
@@ -158,41 +161,42 @@ extension CouchDialect {
         if state.withLock({ $0.lacksBulkGet }) { return try await fetchOneByOne(wanted) }
         let docs = JSONValue.array(
             wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
-        let answer = try await ask(PeerRequest("POST", "/_bulk_get?revs=true&latest=true&attachments=false", json: ["docs": docs]))
+        let answer = try await ask(PeerRequest("POST", "/_bulk_get?revs=true&latest=true&attachments=false&att_encoding_info=true", json: ["docs": docs]))
         if [400, 404, 405, 415, 501].contains(answer.status) {
             state.withLock { $0.lacksBulkGet = true }
             return try await fetchOneByOne(wanted)
         }
-        if answer.isTooLarge || answer.status == 413 {
+        if answer.isTooLarge || answer.status == 413 || answer.isGood && answer.hasTooManyValues {
             if wanted.count == 1 { return refuse(wanted[0], tooLarge(wanted[0])) }
             try await fetch(Array(wanted[..<(wanted.count / 2)]))
             return try await fetch(Array(wanted[(wanted.count / 2)...]))
         }
         guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_get") }
-        var found: [FoundRevision] = []
-        for result in try answer.json("POST _bulk_get")["results"]?.asArray ?? [] {
-            for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each)) }
+        try await reading(answer, "POST _bulk_get") { json in
+            var found: [FoundRevision] = []
+            for result in json["results"]?.asArray ?? [] {
+                for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each)) }
+            }
+            try await take(found, for: wanted)
         }
-        try await take(found, for: wanted, bytes: answer.body.readableBytes)
     }
 
     /// As CouchDB 1.x and peers without `_bulk_get` have it.
     private func fetchOneByOne(_ wanted: [WantedRevision]) async throws {
         for each in wanted {
             let open = PercentEncoding.encode("[\"\(each.row.revision.text)\"]")
-            let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&open_revs=\(open)"
+            let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
             let answer = try await ask(PeerRequest("GET", path, json: nil))
-            if answer.isTooLarge { refuse(each, tooLarge(each)); continue }
-            if answer.status == 404 { try await take([], for: [each], bytes: 0); continue }
+            if answer.isTooLarge || answer.isGood && answer.hasTooManyValues { refuse(each, tooLarge(each)); continue }
+            if answer.status == 404 { try await take([], for: [each]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-            let found = (try answer.json("GET \(path)").asArray ?? []).map { FoundRevision($0) }
-            try await take(found, for: [each], bytes: answer.body.readableBytes)
+            try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0) }, for: [each]) }
         }
     }
 
     private func tooLarge(_ wanted: WantedRevision) -> ReplicationError {
         ReplicationError(
-            domain: .http, code: 413, message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes)")
+            domain: .http, code: 413, message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes), or values of more than \(AnswerBounds.tree) (couch_tree_bytes)")
     }
 
     private func refuse(_ wanted: WantedRevision, _ error: ReplicationError) {
@@ -217,9 +221,7 @@ extension CouchDialect {
     }
 
     /// Matches what came with what was asked for: the peer may have newer revisions by now, or nothing any more.
-    private func take(_ found: [FoundRevision], for wanted: [WantedRevision], bytes: Int) async throws {
-        state.withLock { $0.bytesAtHand += bytes }
-        defer { state.withLock { $0.bytesAtHand -= bytes } }
+    private func take(_ found: [FoundRevision], for wanted: [WantedRevision]) async throws {
         try await noteDeletions(found)
         var open: [DocumentID: [WantedRevision]] = Dictionary(grouping: wanted, by: \.row.id)
         var events: [DialectEvent] = []
@@ -245,7 +247,7 @@ extension CouchDialect {
                 }
             case .missing(let id, let revision, let error):
                 guard error != "not_found", let row = asked(id, { $0 == revision }) else { continue }
-                let failure = ReplicationError(document: id, error: error, reason: "it was not given out")
+                let failure = ReplicationError(document: id, error: peer.withoutSecrets(error), reason: "it was not given out")
                 events.append(.pull(slot: 0, .arrivalRefused(row.row.sequence, id, failure, isFinal: !failure.isTransient)))
             case .bad(let why): events.append(.warn("a revision of _bulk_get was refused: \(why)"))
             }

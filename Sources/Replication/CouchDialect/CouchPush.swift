@@ -7,19 +7,22 @@ import NIOCore
 extension CouchDialect {
     func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
         run { dialect in
-            do {
-                let answers = try await dialect.differences(documents)
-                dialect.tell([.push(slot: slot, .answered(list, answers))])
-            } catch let error as ReplicationError where error.forbidsWriting {
-                dialect.tell([.push(slot: slot, .forbidden(list, [], error))])
+            let missing: JSONObject
+            do { missing = try await dialect.missing(documents) } catch let error as ReplicationError where error.forbidsWriting {
+                return dialect.tell([.push(slot: slot, .forbidden(list, [], error))])
             }
+            dialect.tell([.push(slot: slot, .answered(list, try await dialect.answers(documents, missing)))])
         }
     }
 
-    private func differences(_ documents: [OutgoingDocument]) async throws -> [OfferAnswer] {
+    /// What of these the peer does not have.
+    private func missing(_ documents: [OutgoingDocument]) async throws -> JSONObject {
         var question = JSONObject()
         question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
-        let missing = try await askJSON("POST", "/_revs_diff", .object(question)).asObject ?? JSONObject()
+        return try await askJSON("POST", "/_revs_diff", .object(question), rows: documents.count).asObject ?? JSONObject()
+    }
+
+    private func answers(_ documents: [OutgoingDocument], _ missing: JSONObject) async throws -> [OfferAnswer] {
         var wanted: [DocumentID: [Version]] = [:]
         for member in missing.members {
             guard let id = try? DocumentID(member.key), !(member.value["missing"]?.asArray ?? []).isEmpty else { continue }
@@ -45,7 +48,7 @@ extension CouchDialect {
     private func winners(_ documents: [OutgoingDocument]) async throws -> [DocumentID: Version] {
         guard !documents.isEmpty else { return [:] }
         let keys = JSONValue.array(documents.map { .string($0.id.text) })
-        let rows = try await askJSON("POST", "/_all_docs", ["keys": keys])["rows"]?.asArray ?? []
+        let rows = try await askJSON("POST", "/_all_docs", ["keys": keys], rows: documents.count)["rows"]?.asArray ?? []
         var winners: [DocumentID: Version] = [:]
         for row in rows {
             guard let value = row["value"], value["deleted"]?.asBool != true, let id = row["id"]?.asString.flatMap({ try? DocumentID($0) }),
@@ -129,15 +132,15 @@ extension CouchDialect {
             body.writeBytes(text)
         }
         body.writeString("]}")
-        var request = PeerRequest("POST", "/_bulk_docs", json: nil)
+        var request = PeerRequest("POST", "/_bulk_docs", json: nil, atMost: AnswerBounds.rows(documents.count))
         request.headers.append(("Content-Type", "application/json"))
         request.body = .bytes(body)
         let answer = try await ask(request)
         guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_docs") }
         var errors: [DocumentID: ReplicationError] = [:]
-        for row in try answer.json("POST _bulk_docs").asArray ?? [] {
+        for row in try await reading(answer, "POST _bulk_docs", { $0.asArray ?? [] }) {
             guard let error = row["error"]?.asString, let id = row["id"]?.asString.flatMap({ try? DocumentID($0) }) else { continue }
-            errors[id] = ReplicationError(document: id, error: error, reason: row["reason"]?.asString ?? "")
+            errors[id] = ReplicationError(document: id, error: error, reason: peer.withoutSecrets(row["reason"]?.asString ?? ""))
         }
         answered(documents.map { ($0.id, errors[$0.id]) })
     }

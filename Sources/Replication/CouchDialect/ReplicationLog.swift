@@ -46,7 +46,7 @@ struct ReplicationLog: Equatable, Sendable {
             }
             return CheckpointBody.Agreement(local: min(mine.local, other.local), remote: remote, trustsKnownRevisions: !isBehind)
         }
-        return CheckpointBody.Agreement(local: 0, remote: nil, trustsKnownRevisions: own.history.isEmpty)
+        return CheckpointBody.Agreement(local: 0, remote: nil, trustsKnownRevisions: false)
     }
 
     /// Adds how far this session came.
@@ -86,7 +86,7 @@ extension CouchDialect {
     /// The peer's copy, and its token; both empty where there is none.
     func open(checkpoint id: String) async throws -> (body: [UInt8], token: String) {
         let path = Self.path(checkpoint: id)
-        let answer = try await ask(PeerRequest("GET", path, json: nil))
+        let answer = try await ask(PeerRequest("GET", path, json: nil, atMost: AnswerBounds.log))
         // Who may only read may not even look whether there is one.
         if [403, 404, 405].contains(answer.status) { return ([], "") }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
@@ -111,9 +111,9 @@ extension CouchDialect {
             guard case .object(var object) = try JSONValue(parsing: body) else { return }
             if !token.isEmpty { object["_rev"] = .string(token) }
             // What the checkpoint claims is on the peer's disk first. A peer that knows no such request writes through.
-            _ = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject())))
+            _ = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject()), atMost: AnswerBounds.small))
             let path = Self.path(checkpoint: id)
-            let answer = try await dialect.ask(PeerRequest("PUT", path, json: .object(object)))
+            let answer = try await dialect.ask(PeerRequest("PUT", path, json: .object(object), atMost: AnswerBounds.small))
             switch answer.status {
             case 200..<300: dialect.tell([.checkpoint(slot: slot, .peerSaved(token: try answer.json("PUT \(path)")["rev"]?.asString ?? ""))])
             case 409: dialect.tell([.checkpoint(slot: slot, .peerConflict)])

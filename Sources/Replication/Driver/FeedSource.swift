@@ -6,8 +6,9 @@ struct FeedSource: Sendable {
     let collection: Collection
     /// Under which the store knows the peer; nil where nothing is remembered of it.
     var remote: RemoteID?
-    /// What was noted of the peer's documents counts; false when the peer seems to have lost data.
-    var trustsKnownRevisions = true
+    /// What was noted of the peer's documents counts for those behind this sequence. Where the peer may have lost data, or it is not known
+    /// how far both came, that is where this session began.
+    var trustsBehind: SequenceNumber = 0
     /// Documents in conflict wait for their decision.
     var skipsConflicts: Bool
     /// Tombstones of the backlog are left out.
@@ -34,7 +35,7 @@ struct FeedSource: Sendable {
         if changes.isEmpty { page.next.sequence = max(position.sequence, page.newest) }
         for change in changes {
             page.next.sequence = change.sequence
-            let known = trustsKnownRevisions ? change.remoteRevision : nil
+            let known = change.sequence > trustsBehind ? change.remoteRevision : nil
             if let known, known == change.revision {
                 page.known.append(.init(id: change.id, sequence: change.sequence, version: known))
                 continue

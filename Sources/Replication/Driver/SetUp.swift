@@ -49,15 +49,13 @@ extension ReplicationSession {
         if hasEnded { return }
         let key = configuration.remoteKey
         let remote = try await database.write { try $0.remoteID(for: key) }
-        let isEmpty = try await database.read { transaction in
-            try collections.map { try transaction.lastSequence($0) == 0 }
-        }
+        let newest = try await database.read { transaction in try collections.map { try transaction.lastSequence($0) } }
         if hasEnded { return }
         turn { session in
             session.links = chosen.enumerated().map { session.activeLink($0, $1.0, $1.1, remote, active) }
             session.isRunning = true
             for (index, link) in session.links.enumerated() {
-                session.startFeeds(link, starts[index], ids[index], active, isEmpty: isEmpty[index])
+                session.startFeeds(link, starts[index], ids[index], active, newest: newest[index])
             }
         }
     }
@@ -191,7 +189,7 @@ extension ReplicationSession {
         return subscription
     }
 
-    private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, isEmpty: Bool) {
+    private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, newest: SequenceNumber) {
         let configuration = active.replicator
         if let asked = active.asksOnlySince {
             let since = asked.indices.contains(link.slot) ? asked[link.slot] : nil
@@ -204,7 +202,7 @@ extension ReplicationSession {
             link.checkpoint = CheckpointMachine(
                 id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision, isRestartedByConflicts: couch != nil)
         }
-        link.source.trustsKnownRevisions = agreed.trustsKnownRevisions
+        link.source.trustsBehind = agreed.trustsKnownRevisions ? 0 : newest
         if configuration.type.pulls {
             link.pull.subscribe(since: agreed.remote)
             touch(link)
@@ -212,7 +210,7 @@ extension ReplicationSession {
             tell(link, pull: .started)
             reviewOrphans(link)
             watchPullPolicies(link)
-            let isFirst = start.own == nil && !active.resets && isEmpty
+            let isFirst = start.own == nil && !active.resets && newest == 0
             dialect.subscribe(link.slot, subscription(active, link, since: agreed.remote, isFirst: isFirst))
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.

@@ -166,10 +166,10 @@ public struct WebSocketClient: TransportConnector {
 
 extension WebSocketClient.Configuration {
     /// Shorter ones are also found by chance: hiding those would only make a text unreadable.
-    private static let shortestSecret = 4
+    static let shortestSecret = 4
 
-    /// A text in which passwords, tokens, cookies and values of headers are not shown.
-    func withoutSecrets(_ text: String) -> String {
+    /// Passwords, tokens, cookies and values of headers.
+    var secrets: [String] {
         var secrets = headers.map(\.value)
         if let login = proxy?.credentials { secrets += [Base64.encode(Array("\(login.username):\(login.password)".utf8)), login.password] }
         switch credentials {
@@ -181,7 +181,12 @@ extension WebSocketClient.Configuration {
         for cookie in [cookies, sessions?.header(isSecure: true)].compactMap(\.self).flatMap({ $0.split(separator: ";") }) {
             if let value = cookie.split(separator: "=", maxSplits: 1).last { secrets.append(String(value)) }
         }
-        return secrets.filter { $0.utf8.count >= Self.shortestSecret }.reduce(text) { $0.replacing($1, with: "(secret)") }
+        return secrets
+    }
+
+    /// A text in which those are not shown.
+    func withoutSecrets(_ text: String) -> String {
+        secrets.filter { $0.utf8.count >= Self.shortestSecret }.reduce(text) { $0.replacing($1, with: "(secret)") }
     }
 }
 

@@ -9,8 +9,8 @@ import Synchronization
 final class ClientConnection: Sendable {
     typealias Stream = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
 
-    /// A connection that waited here ended before anything of an answer came.
-    struct EndedBefore: Error {}
+    /// The server had ended a connection that waited here before the request reached it.
+    struct ClosedWhileIdle: Error {}
 
     /// What comes in.
     ///
@@ -62,9 +62,9 @@ final class ClientConnection: Sendable {
 
     // MARK: - Opening
 
-    static func open(_ client: HTTPClient) async throws -> ClientConnection {
+    static func open(_ client: HTTPClient, _ deadline: HTTPClient.Deadline?) async throws -> ClientConnection {
         let pipeline = ClientPipeline(client)
-        let opened = try await pipeline.connect()
+        let opened = try await pipeline.connect(deadline)
         let stream = opened.stream
         let target = "\(client.target)"
         return try await withCheckedThrowingContinuation { continuation in
@@ -86,28 +86,22 @@ final class ClientConnection: Sendable {
     ///
     /// - Returns: what `handle` made of it, and whether the connection may carry another request.
     func carry<Result: Sendable>(
-        _ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, timeout: TimeAmount?, patience limit: TimeAmount?, isFresh: Bool,
+        _ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, _ deadline: HTTPClient.Deadline?, patience limit: TimeAmount?, pace: HTTPClient.Pace?,
+        isFresh: Bool,
         _ handle: (HTTPClient.ResponseHead, HTTPClient.ResponseBody) async throws -> Result
     ) async throws -> (Result, isReusable: Bool) {
         let failure = Failure()
         let (channel, target, parts, patience) = (channel, target, parts, patience)
-        let timer = timeout.map { timeout in
-            channel.eventLoop.scheduleTask(in: timeout) {
-                failure.set(
-                    ReplicationError(
-                        network: .timeout,
-                        message: "\(target): no complete answer to \(head.method) \(head.uri) within \(timeout.nanoseconds / 1_000_000) ms"))
+        let timer = deadline.map { deadline in
+            channel.eventLoop.scheduleTask(deadline: deadline.time) {
+                failure.set(deadline.error)
                 channel.close(promise: nil)
             }
         }
         defer { timer?.cancel() }
         if let limit {
             channel.eventLoop.execute {
-                patience.value.begin(limit) {
-                    failure.set(
-                        ReplicationError(
-                            network: .timeout, message: "\(target): nothing came or went for \(limit.nanoseconds / 1_000_000) ms (patience)"))
-                }
+                patience.value.begin(limit, pace) { failure.set(ReplicationError(network: .timeout, message: "\(target): \($0)")) }
             }
         }
         defer { if limit != nil { channel.eventLoop.execute { patience.value.end() } } }
@@ -116,15 +110,17 @@ final class ClientConnection: Sendable {
                 let sent = Sent()
                 tasks.addTask { await self.send(head, body, failure, sent) }
                 let first: HTTPClientResponsePart?
+                let mayHaveEnded = { !isFresh && failure.error == nil && !Task.isCancelled }
                 do { first = try await parts.next() } catch {
-                    // Also what a server says to nobody in particular before it closes, such as 408.
-                    guard !isFresh, failure.error == nil, !(error is CancellationError) else { throw error }
-                    throw EndedBefore()
+                    if mayHaveEnded(), Self.isEnd(error) { throw ClosedWhileIdle() }
+                    throw error
                 }
                 guard case .head(let answer)? = first else {
-                    if !isFresh, failure.error == nil, !Task.isCancelled { throw EndedBefore() }
+                    if mayHaveEnded() { throw ClosedWhileIdle() }
                     throw ReplicationError(network: .connectionReset, message: "\(target): the peer closed the connection before its HTTP answer")
                 }
+                // Said to nobody in particular before a server closes what was idle for too long; it crossed the request.
+                if answer.status == .requestTimeout, !answer.isKeepAlive, mayHaveEnded() { throw ClosedWhileIdle() }
                 let list = HeaderList(answer.headers.map { (name: $0.name, value: $0.value) })
                 let rest = HTTPClient.ResponseBody(parts, target: target)
                 let result = try await handle(HTTPClient.ResponseHead(status: Int(answer.status.code), headers: list), rest)
@@ -135,8 +131,8 @@ final class ClientConnection: Sendable {
                 return (result, isReusable && failure.error == nil)
             }
         } catch {
-            if let first = failure.error { throw first }
             if Task.isCancelled { throw CancellationError() }
+            if let first = failure.error { throw first }
             switch error {
             case is IOError, is ChannelError: throw NetworkErrors.replicationError(error, target: target)
             case is HTTPParserError, is NIOHTTPDecoderError:
@@ -146,6 +142,23 @@ final class ClientConnection: Sendable {
         }
     }
 
+    /// A connection that waited was ended, or answered what nobody had asked. Anything else, such as an answer that cannot be read, is an
+    /// answer to this request, which the server may have carried out.
+    private static func isEnd(_ error: any Error) -> Bool {
+        switch error {
+        case is IOError, is ChannelError: true
+        case let error as NIOHTTPDecoderError: error == .unsolicitedResponse
+        case let error as ReplicationError: error.domain == .network
+        default: false
+        }
+    }
+
+    private func untilReady() async throws {
+        do {
+            try await withTaskCancellationHandler { try await ready.wait() } onCancel: { channel.close(promise: nil) }
+        } catch { throw NetworkErrors.replicationError(error, target: target) }
+    }
+
     /// A connection that breaks while we write is not an error here: the server may have answered early, and the reading
     /// side finds out. What the producer throws is.
     private func send(_ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, _ failure: Failure, _ sent: Sent) async {
@@ -153,7 +166,7 @@ final class ClientConnection: Sendable {
             let writer = HTTPClient.BodyWriter(outbound: outbound)
             try await writer.send(.head(head))
             // What is written before TLS is ready gathers in memory, without the channel noticing.
-            if case .none = body {} else { try await ready.wait() }
+            if case .none = body {} else { try await untilReady() }
             switch body {
             case .none: break
             case .buffer(let buffer): try await writer.write(buffer)

@@ -2,6 +2,7 @@ import HTTPServer
 import Interfaces
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 
 /// A small HTTP/1.1 client: one connection a request, as the command line talks to the admin socket, or with connections that are kept.
 public struct HTTPClient: Sendable {
@@ -37,13 +38,15 @@ public struct HTTPClient: Sendable {
     }
 
     public var target: Target
-    /// For TCP, resolution and connection.
+    /// For resolution, connection and the proxy's greeting.
     public var connectTime: TimeAmount = .seconds(5)
     public var limits = TransportLimits()
     /// TLS; nil for plain HTTP.
     public var secureLayer: SecureLayer?
-    /// The longest time in which nothing is read or written; nil: no bound.
+    /// The longest time in which nothing is read or written although we would; nil: no bound.
     public var patience: TimeAmount?
+    /// What has to be read or written in a time, so that a peer that says a byte now and then holds no request for ever; nil: no bound.
+    var pace: Pace?
     /// A network interface's name or an address of this machine to connect from.
     public var networkInterface: String?
     /// The proxy that connections are made through.
@@ -51,8 +54,24 @@ public struct HTTPClient: Sendable {
     /// Connections that wait here are used first, and come back; nil: each request has its own.
     var kept: KeptConnections?
     /// Told who is at the other end, once for every connection with a secure layer.
-    var secured: (@Sendable (SecurePeer) -> Void)?
+    var onSecured: (@Sendable (SecurePeer) -> Void)?
+    /// In place of the system's name resolution.
+    var resolver: (@Sendable (any EventLoop) -> any Resolver & Sendable)?
     let group: any EventLoopGroup
+
+    struct Pace: Sendable {
+        /// `portion_bytes`.
+        var bytes = 16 << 10
+        /// `portion_time`: for each such portion, while anybody takes it. Slow radio links bring so much in a minute.
+        var time = TimeAmount.minutes(5)
+    }
+
+    /// When a request has to be over.
+    struct Deadline: Sendable {
+        var time: NIODeadline
+        /// What it means when it is not.
+        var error: ReplicationError
+    }
 
     public init(_ target: Target, group: any EventLoopGroup) {
         self.target = target
@@ -62,7 +81,7 @@ public struct HTTPClient: Sendable {
     /// Sends a request and collects the response.
     ///
     /// - Parameters:
-    ///   - timeout: for everything; nil for none.
+    ///   - timeout: for everything, the connection included; nil for none.
     ///   - maximumBody: bytes of the response's body, an error above it.
     /// - Throws: ``ReplicationError`` of the network domain, or what a body's producer threw. Every status is a response.
     public func request(
@@ -87,37 +106,30 @@ public struct HTTPClient: Sendable {
     /// A server may end a connection that waits at any time. A request that meets this is sent once more, over a new one: what is sent
     /// over kept connections has to bear that, and a streamed body is produced anew.
     ///
-    /// - Parameter timeout: for everything, the closure included; nil for none.
+    /// - Parameter timeout: for everything, connections and closure included; nil for none.
     public func stream<Result: Sendable>(
         _ method: String, _ uri: String, headers: HeaderList = [:], body: RequestBody = .none, timeout: TimeAmount? = nil,
         _ handle: (ResponseHead, ResponseBody) async throws -> Result
     ) async throws -> Result {
         let head = try requestHead(method, uri, headers, body)
+        let deadline = timeout.map { timeout in
+            Deadline(
+                time: .now() + timeout,
+                error: ReplicationError(
+                    network: .timeout, message: "\(target): no complete answer to \(method) \(uri) within \(timeout.nanoseconds / 1_000_000) ms"))
+        }
         if let connection = kept?.take() {
-            do { return try await stream(head, body, over: connection, timeout, isFresh: false, handle) } catch is ClientConnection.EndedBefore {}
+            do { return try await stream(head, body, over: connection, deadline, isFresh: false, handle) } catch is ClientConnection.ClosedWhileIdle {}
         }
-        let connection: ClientConnection
-        do { connection = try await ClientConnection.open(self) } catch {
-            throw connectionError(error)
-        }
-        return try await stream(head, body, over: connection, timeout, isFresh: true, handle)
-    }
-
-    /// Who does not answer is the proxy, where there is one.
-    private func connectionError(_ error: any Error) -> ReplicationError {
-        var error = NetworkErrors.replicationError(error, target: proxy.map { "\($0)" } ?? "\(target)")
-        if error.domain == .network, error.code == ReplicationError.NetworkCode.addressNotAvailable.rawValue, let networkInterface {
-            error.message += " (network_interface \(networkInterface))"
-        }
-        return error
+        return try await stream(head, body, over: ClientConnection.open(self, deadline), deadline, isFresh: true, handle)
     }
 
     private func stream<Result: Sendable>(
-        _ head: HTTPRequestHead, _ body: RequestBody, over connection: ClientConnection, _ timeout: TimeAmount?, isFresh: Bool,
+        _ head: HTTPRequestHead, _ body: RequestBody, over connection: ClientConnection, _ deadline: Deadline?, isFresh: Bool,
         _ handle: (ResponseHead, ResponseBody) async throws -> Result
     ) async throws -> Result {
         do {
-            let (result, isReusable) = try await connection.carry(head, body, timeout: timeout, patience: patience, isFresh: isFresh, handle)
+            let (result, isReusable) = try await connection.carry(head, body, deadline, patience: patience, pace: pace, isFresh: isFresh, handle)
             if isReusable, let kept { kept.give(connection) } else { connection.close() }
             return result
         } catch {

@@ -9,7 +9,7 @@ final class KeptConnections: Sendable {
     static let time = TimeAmount.seconds(25)
 
     private struct State {
-        /// Who came last goes first, so that no more stay in use than are needed.
+        /// Last in, first out, so that no more stay in use than are needed.
         var waiting: [(connection: ClientConnection, until: NIODeadline)] = []
         var isClosed = false
         var hasTimer = false

@@ -1,15 +1,24 @@
 import NIOCore
 
-/// Closes a connection on which nothing moves while a request is under way.
+/// Closes a connection on which nothing moves, or too little, while a request is under way. Time in which nobody takes what comes, and
+/// nothing is to go, does not count: what holds us up then is not the peer.
 final class PatienceHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
 
     private var context: ChannelHandlerContext?
     private var limit: TimeAmount?
+    private var pace: HTTPClient.Pace?
     private var lastMove = NIODeadline.now()
+    private var portionBegan = NIODeadline.now()
+    private var portion = 0
+    /// Somebody wants to read. What was asked before this handler came is not known.
+    private var isReading = true
+    private var writes = 0
+    /// Since when nobody waits for the peer.
+    private var paused: NIODeadline?
     private var timer: Scheduled<Void>?
-    private var willClose: () -> Void = {}
+    private var willClose: (_ why: String) -> Void = { _ in }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -19,15 +28,24 @@ final class PatienceHandler: ChannelDuplexHandler {
     }
 
     /// On the event loop.
-    func begin(_ limit: TimeAmount, _ willClose: @escaping () -> Void) {
+    func begin(_ limit: TimeAmount, _ pace: HTTPClient.Pace?, _ willClose: @escaping (_ why: String) -> Void) {
         end()
-        (self.limit, self.willClose, lastMove) = (limit, willClose, .now())
-        look(at: lastMove + limit)
+        (self.limit, self.pace, self.willClose) = (limit, pace, willClose)
+        let now = NIODeadline.now()
+        (lastMove, portionBegan, portion) = (now, now, 0)
+        paused = waits ? nil : now
+        look(at: deadline(limit))
     }
 
     func end() {
         timer?.cancel()
-        (timer, limit, willClose) = (nil, nil, {})
+        (timer, limit, pace, willClose) = (nil, nil, nil, { _ in })
+    }
+
+    private var waits: Bool { isReading || writes > 0 }
+
+    private func deadline(_ limit: TimeAmount) -> NIODeadline {
+        min(lastMove + limit, pace.map { portionBegan + $0.time } ?? .distantFuture)
     }
 
     private func look(at deadline: NIODeadline) {
@@ -37,20 +55,70 @@ final class PatienceHandler: ChannelDuplexHandler {
 
     private func look() {
         guard let limit, let context else { return }
-        let deadline = lastMove + limit
+        timer = nil
+        // It goes on when somebody takes again.
+        guard paused == nil else { return }
+        let deadline = deadline(limit)
         guard deadline <= .now() else { return look(at: deadline) }
-        willClose()
+        if lastMove + limit <= .now() {
+            willClose("nothing came or went for \(limit.nanoseconds / 1_000_000) ms (patience)")
+        } else if let pace {
+            willClose("less than \(pace.bytes) bytes came or went in \(pace.time.nanoseconds / 1_000_000) ms (portion_bytes, portion_time)")
+        }
         context.close(promise: nil)
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    /// The clock stops and goes on.
+    private func noteWaiting() {
+        let now = NIODeadline.now()
+        if waits {
+            guard let since = paused else { return }
+            paused = nil
+            lastMove = now
+            portionBegan = portionBegan + (now - since)
+            if timer == nil, let limit { look(at: deadline(limit)) }
+        } else if paused == nil {
+            paused = now
+        }
+    }
+
+    private func moved(_ bytes: Int) {
         lastMove = .now()
+        portion += bytes
+        guard let pace, portion >= pace.bytes else { return }
+        (portion, portionBegan) = (0, lastMove)
+    }
+
+    func read(context: ChannelHandlerContext) {
+        isReading = true
+        noteWaiting()
+        context.read()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        moved(unwrapInboundIn(data).readableBytes)
         context.fireChannelRead(data)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        // Whoever wants more says so from here on.
+        isReading = false
+        context.fireChannelReadComplete()
+        // The channel asks for more behind this, if it may.
+        context.eventLoop.assumeIsolated().execute { [weak self] in self?.noteWaiting() }
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let promise = promise ?? context.eventLoop.makePromise()
-        promise.futureResult.assumeIsolated().whenSuccess { [weak self] in self?.lastMove = .now() }
+        let bytes = unwrapOutboundIn(data).readableBytes
+        writes += 1
+        noteWaiting()
+        promise.futureResult.assumeIsolated().whenComplete { [weak self] result in
+            guard let self else { return }
+            writes -= 1
+            if case .success = result { moved(bytes) }
+            noteWaiting()
+        }
         context.write(data, promise: promise)
     }
 }

@@ -6,9 +6,9 @@ extension HTTPClient {
     final class Ready: Sendable {
         private let future: Mutex<EventLoopFuture<Void>?> = Mutex(nil)
         /// Told who the peer is.
-        let secured: (@Sendable (SecurePeer) -> Void)?
+        let onSecured: (@Sendable (SecurePeer) -> Void)?
 
-        init(_ secured: (@Sendable (SecurePeer) -> Void)?) { self.secured = secured }
+        init(_ onSecured: (@Sendable (SecurePeer) -> Void)?) { self.onSecured = onSecured }
 
         /// For the handler that finds out.
         func promise(_ eventLoop: any EventLoop) -> EventLoopPromise<Void> {
@@ -36,7 +36,7 @@ extension HTTPClient {
 
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
             if let peer = event as? SecurePeer {
-                ready.secured?(peer)
+                ready.onSecured?(peer)
                 done(.success(()))
             }
             context.fireUserInboundEventTriggered(event)

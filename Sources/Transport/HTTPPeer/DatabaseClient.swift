@@ -30,10 +30,12 @@ public struct DatabaseClient: TransportConnector {
         var hops = 0
         while true {
             let peer = DatabasePeer(configuration, eventLoop: group.next(), environment: environment)
-            let answer = try await peer.exchange(PeerRequest("GET", ""))
+            let answer = try await peer.exchange(Self.small("GET"))
             switch answer.status {
             case 200:
-                let body = try? JSONValue(parsing: [UInt8](answer.body.readableBytesView))
+                // Whatever says more than a database has to say of itself is none.
+                let bytes = answer.isTooLarge ? [] : [UInt8](answer.body.readableBytesView)
+                let body = try? JSONValue(parsing: bytes)
                 guard body?["db_name"] != nil || body?["update_seq"] != nil || body?["instance_start_time"] != nil else {
                     throw ReplicationError(
                         domain: .http, code: 200, message: "\(configuration.url): what answers there is no database of CouchDB",
@@ -61,12 +63,21 @@ public struct DatabaseClient: TransportConnector {
                 }
                 configuration.url = next
             case 404 where createsTarget:
-                let made = try await peer.exchange(PeerRequest("PUT", ""))
+                let made = try await peer.exchange(Self.small("PUT"))
                 // 412: another made it meanwhile.
                 guard made.isGood || made.status == 412 else { throw peer.refusal(made) }
                 return peer
             default: throw peer.refusal(answer)
             }
         }
+    }
+
+    /// `couch_small_answer_bytes`: of what a database says of itself.
+    private static let smallAnswer = 64 << 10
+
+    private static func small(_ method: String) -> PeerRequest {
+        var request = PeerRequest(method, "")
+        request.maximumAnswer = smallAnswer
+        return request
     }
 }

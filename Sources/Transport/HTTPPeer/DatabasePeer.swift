@@ -1,4 +1,4 @@
-import Encodings
+import Documents
 import Environment
 import HTTPServer
 import Interfaces
@@ -8,25 +8,29 @@ import Synchronization
 /// A remote database that is reached by HTTP: sends requests over a few kept connections with what the server wants to see of us, and renews
 /// session, token or password when they end.
 final class DatabasePeer: HTTPPeer, SecuredTransport {
-    private let current: Mutex<WebSocketClient.Configuration>
+    let current: Mutex<WebSocketClient.Configuration>
     private let kept = KeptConnections()
     private let met = Mutex<SecurePeer?>(nil)
     private let context: EventLoopContext
-    private let environment: Environment
-    private let sessions: SessionCookies
-    private let login: Mutex<Login>
+    let environment: Environment
+    let sessions: SessionCookies
+    let login: Mutex<Login>
     private let flow = Mutex(Flow())
+    /// Secrets that were shown and are replaced or forgotten by now: a late answer may repeat them.
+    private let former = Mutex<[String]>([])
+    /// `former_secrets`.
+    private static let formerSecrets = 64
 
-    private typealias Taking = @Sendable (PeerAnswer, ByteBuffer) async throws -> Void
+    typealias Taking = @Sendable (PeerAnswer, ByteBuffer) async throws -> Void
 
     /// How the server hears who we are.
-    private enum Login {
+    enum Login {
         /// Not at all, until it asks.
         case withheld
         /// By a session that is to be opened first.
         case due
         /// The login is under way.
-        case opening(Task<Result<Bool, ReplicationError>, Never>)
+        case opening(SharedWork<Bool>)
         /// By the cookie of a session.
         case session
         /// By the header `Authorization`, if at all.
@@ -58,7 +62,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
     var executionContext: any SerialContext { context }
     var isWritable: Bool { true }
     var securePeer: SecurePeer? { met.withLock { $0 } }
-    private var configuration: WebSocketClient.Configuration { current.withLock { $0 } }
+    var configuration: WebSocketClient.Configuration { current.withLock { $0 } }
     var peerDescription: String { configuration.url.description }
 
     func start(_ receiver: any MessageReceiver) { flow.withLock { $0.receiver = receiver } }
@@ -85,6 +89,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         }
     }
 
+    var isClosed: Bool { flow.withLock { $0.isClosed } }
     func close(code: UInt16, reason: String) { end(code, reason) }
     func drop() { end(1006, "") }
 
@@ -95,6 +100,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
             return (flow.receiver, flow.waiting)
         }
         kept.close()
+        if case .opening(let work) = login.withLock({ $0 }) { work.cancel() }
         for continuation in waiting { continuation.resume() }
         guard let receiver else { return }
         context.execute { receiver.closed(ConnectionEnd(code: code, reason: reason, initiatedLocally: true)) }
@@ -113,24 +119,52 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
             try await untilLoggedIn()
             let shown = try await credentials()
             let answer = try await sendOnce(request, shown, take)
-            guard answer.status == 401, mayLogInAgain(shown) else { return answer }
+            guard answer.status == 401, try await mayLogInAgain(shown) else { return cleaned(answer) }
             try await untilLoggedIn()
-            return try await sendOnce(request, try await credentials(), take)
+            return cleaned(try await sendOnce(request, try await credentials(), take))
         } catch var error as ReplicationError {
             // A server's message may repeat what was sent to it.
-            error.message = configuration.withoutSecrets(error.message)
+            error.message = withoutSecrets(error.message)
             throw error
         }
     }
 
+    func withoutSecrets(_ text: String) -> String {
+        former.withLock { $0 }.reduce(configuration.withoutSecrets(text)) { $0.replacing($1, with: "(secret)") }
+    }
+
+    /// What a refusal says goes into errors and logs.
+    private func cleaned(_ answer: PeerAnswer) -> PeerAnswer {
+        guard !answer.isGood, answer.body.readableBytes > 0 else { return answer }
+        var answer = answer
+        // In JSON a letter may be spelled in several ways. Of it nobody reads more than texts.
+        if case .object(let object)? = try? JSONValue(parsing: [UInt8](answer.body.readableBytesView)) {
+            let texts = object.members.compactMap { member in member.value.asString.map { JSONObject.Member(key: member.key, value: .string(withoutSecrets($0))) } }
+            answer.body = ByteBuffer(bytes: JSONValue.object(JSONObject(texts)).serialize())
+        } else {
+            answer.body = ByteBuffer(string: withoutSecrets(String(buffer: answer.body)))
+        }
+        return answer
+    }
+
+    /// What was shown may come back in an answer that is still under way.
+    func remember(_ secrets: [String]) {
+        let secrets = secrets.filter { $0.utf8.count >= WebSocketClient.Configuration.shortestSecret }
+        former.withLock { former in
+            for each in secrets where !former.contains(each) { former.append(each) }
+            if former.count > Self.formerSecrets { former.removeFirst(former.count - Self.formerSecrets) }
+        }
+    }
+
     private func sendOnce(_ request: PeerRequest, _ shown: Shown, _ take: Taking?) async throws -> PeerAnswer {
+        remember(shown.secrets)
         var headers: HeaderList = ["User-Agent": configuration.userAgent]
         for header in request.headers { headers.set(header.name, header.value) }
         for header in shown.headers { headers.set(header.name, header.value) }
         return try await send(request.method, configuration.url.databasePath + request.path, headers, request, take)
     }
 
-    private func send(
+    func send(
         _ method: String, _ uri: String, _ headers: HeaderList, _ request: PeerRequest, _ take: Taking?
     ) async throws -> PeerAnswer {
         let configuration = configuration
@@ -140,12 +174,13 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         }
         var client = HTTPClient(.tcp(host: configuration.url.host, port: configuration.url.port), group: context.eventLoop)
         client.kept = kept
-        client.secured = { [weak self] peer in self?.met.withLock { $0 = peer } }
+        client.onSecured = { [weak self] peer in self?.met.withLock { $0 = peer } }
         client.proxy = configuration.proxy
         client.limits = configuration.limits
         client.connectTime = configuration.limits.connectTime
         client.secureLayer = configuration.secureLayer
         client.patience = .milliseconds(Int64(request.patience))
+        client.pace = request.hasHeartbeat ? nil : HTTPClient.Pace()
         client.networkInterface = configuration.networkInterface
         let body: HTTPClient.RequestBody
         switch request.body {
@@ -153,7 +188,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         case .bytes(let bytes): body = .buffer(bytes)
         case .pieces(let length, let produce): body = .stream(length: length) { writer in try await produce { try await writer.write($0) } }
         }
-        let (sessions, observe) = (sessions, configuration.onResponse)
+        let (sessions, observe, errorBytes) = (sessions, configuration.onResponse, configuration.limits.errorBodyBytes)
         return try await client.stream(method, uri, headers: headers, body: body) { head, pieces in
             sessions.receive(head.headers)
             observe?(head.status, head.headers)
@@ -164,39 +199,15 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
                     try await take(answer, piece)
                     continue
                 }
-                guard answer.body.readableBytes + piece.readableBytes <= request.maximumAnswer else {
-                    answer.isTooLarge = true
+                guard answer.body.readableBytes + piece.readableBytes <= (isGood ? request.maximumAnswer : errorBytes) else {
+                    // Of a refusal the beginning says enough.
+                    answer.isTooLarge = isGood
                     break
                 }
                 answer.body.writeImmutableBuffer(piece)
             }
             return answer
         }
-    }
-
-    /// What a request tells of who we are.
-    private struct Shown: Sendable {
-        var headers: HeaderList = [:]
-        /// Of the session that the server opened.
-        var session: String?
-        var token: String?
-    }
-
-    private func credentials() async throws -> Shown {
-        let configuration = configuration
-        var shown = Shown(headers: configuration.headers, session: sessions.header(isSecure: configuration.url.isSecure))
-        let cookies = [configuration.cookies, shown.session].compactMap(\.self).filter { !$0.isEmpty }
-        if !cookies.isEmpty { shown.headers.set("Cookie", cookies.joined(separator: "; ")) }
-        switch configuration.credentials {
-        case .basic(let basic):
-            guard case .header = login.withLock({ $0 }) else { break }
-            shown.headers.set("Authorization", "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8)))
-        case .bearer(let token): shown.token = token
-        case .iam(let tokens): shown.token = try await tokens.current()
-        case nil: break
-        }
-        if let token = shown.token { shown.headers.set("Authorization", "Bearer \(token)") }
-        return shown
     }
 
     /// What an answer that is no success means for the database.
@@ -211,100 +222,4 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         return error
     }
 
-    // MARK: - Logging in
-
-    /// The server said 401 to a request with these credentials. False where nothing is left to try.
-    private func mayLogInAgain(_ shown: Shown) -> Bool {
-        let isRenewed = renew()
-        switch configuration.credentials {
-        case .iam(let tokens):
-            if let token = shown.token { tokens.forget(token) }
-            return true
-        case .bearer(let token): return isRenewed || token != shown.token
-        case nil: return isRenewed
-        case .basic: break
-        }
-        return login.withLock { login in
-            switch login {
-            case .header where !isRenewed: return false
-            case .due, .opening: return true
-            case .withheld, .header: login = .due
-            case .session:
-                // Another request may have renewed it meanwhile.
-                guard sessions.header(isSecure: configuration.url.isSecure) == shown.session else { return true }
-                sessions.forget()
-                login = .due
-            }
-            return true
-        }
-    }
-
-    /// Reads again what may come from files.
-    ///
-    /// - Returns: whether it is different now.
-    private func renew() -> Bool {
-        let before = configuration
-        guard let refresh = before.refresh else { return false }
-        var now = before
-        refresh(&now)
-        current.withLock { ($0.credentials, $0.headers, $0.cookies) = (now.credentials, now.headers, now.cookies) }
-        return now.credentials != before.credentials || now.headers != before.headers || now.cookies != before.cookies
-    }
-
-    private func untilLoggedIn() async throws {
-        let task = login.withLock { login -> Task<Result<Bool, ReplicationError>, Never>? in
-            switch login {
-            case .due:
-                let task = environment.task { await self.openSession() }
-                login = .opening(task)
-                return task
-            case .opening(let task): return task
-            case .withheld, .session, .header: return nil
-            }
-        }
-        guard let result = await task?.value else { return }
-        login.withLock { login in
-            guard case .opening = login else { return }
-            switch result {
-            case .success(let hasSession): login = hasSession ? .session : .header
-            case .failure: login = .due
-            }
-        }
-        _ = try result.get()
-    }
-
-    /// Asks for a session, so that the server checks the password once and not with each request. False where it gives none.
-    private func openSession() async -> Result<Bool, ReplicationError> {
-        let configuration = configuration
-        guard case .basic(let basic)? = configuration.credentials else { return .success(false) }
-        do {
-            var request = PeerRequest("POST", "")
-            request.body = .bytes(
-                ByteBuffer(string: "name=\(PercentEncoding.encode(basic.username))&password=\(PercentEncoding.encode(basic.password))"))
-            request.maximumAnswer = configuration.limits.errorBodyBytes
-            var headers: HeaderList = [
-                "User-Agent": configuration.userAgent, "Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded",
-            ]
-            for header in configuration.headers { headers.set(header.name, header.value) }
-            let answer = try await send("POST", configuration.url.serverPath + "/_session", headers, request, nil)
-            return .success(answer.isGood && sessions.header(isSecure: configuration.url.isSecure) != nil)
-        } catch {
-            return .failure(error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(error)"))
-        }
-    }
-}
-
-extension EndpointURL {
-    /// The path of the database, without a slash at its end.
-    var databasePath: String {
-        var path = Substring(path)
-        while path.last == "/" { path = path.dropLast() }
-        return String(path)
-    }
-
-    /// The path of the server that has the database.
-    var serverPath: String {
-        let path = databasePath
-        return path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
-    }
 }

@@ -26,12 +26,24 @@ public final class IAMTokens: Sendable {
 
     private struct State {
         var token: Token?
-        var asking: Task<Result<String, ReplicationError>, Never>?
+        var asking: SharedWork<String>?
+    }
+
+    /// How the service is reached.
+    public struct Way: Sendable {
+        /// For `https:`.
+        public var secureLayer: SecureLayer?
+        public var proxy: ProxyServer?
+        /// A network interface's name or an address of this machine to connect from.
+        public var networkInterface: String?
+
+        public init(secureLayer: SecureLayer? = nil, proxy: ProxyServer? = nil, networkInterface: String? = nil) {
+            (self.secureLayer, self.proxy, self.networkInterface) = (secureLayer, proxy, networkInterface)
+        }
     }
 
     private let url: EndpointURL
-    private let secureLayer: SecureLayer?
-    private let proxy: ProxyServer?
+    private let way: @Sendable () throws -> Way
     private let group: any EventLoopGroup
     private let environment: Environment
     private let key: @Sendable () -> String
@@ -39,28 +51,32 @@ public final class IAMTokens: Sendable {
 
     /// - Parameters:
     ///   - url: the service's, such as `https://iam.cloud.ibm.com/identity/token`.
-    ///   - secureLayer: for `https:`.
-    ///   - key: the API key, asked for anew each time. May read files.
+    ///   - way: asked for anew each time, as the key is. Both may read files.
+    ///   - key: the API key.
     public init(
-        _ url: EndpointURL, secureLayer: SecureLayer?, proxy: ProxyServer? = nil, group: any EventLoopGroup, environment: Environment,
+        _ url: EndpointURL, group: any EventLoopGroup, environment: Environment, way: @escaping @Sendable () throws -> Way,
         key: @escaping @Sendable () -> String
     ) {
-        (self.url, self.secureLayer, self.proxy, self.group, self.environment, self.key) = (url, secureLayer, proxy, group, environment, key)
+        (self.url, self.way, self.group, self.environment, self.key) = (url, way, group, environment, key)
     }
 
     /// A token that is good now.
     ///
     /// - Throws: ``ReplicationError``: http 401 where the service does not take the key, else what it answered or what lies below.
     func current() async throws -> String {
-        let now = environment.time.wallSeconds()
-        let (token, asking) = state.withLock { state -> (String?, Task<Result<String, ReplicationError>, Never>?) in
-            if let token = state.token, token.end > now { return (token.text, nil) }
-            let asking = state.asking ?? environment.task { await self.ask() }
-            state.asking = asking
-            return (nil, asking)
+        while true {
+            let now = environment.time.wallSeconds()
+            let (token, asking) = state.withLock { state -> (String?, SharedWork<String>?) in
+                if let token = state.token, token.end > now { return (token.text, nil) }
+                if let asking = state.asking, !asking.isGivenUp { return (nil, asking) }
+                let asking = SharedWork<String>(environment) { await self.ask($0) }
+                state.asking = asking
+                return (nil, asking)
+            }
+            if let token { return token }
+            // Others may have given it up.
+            do { if let asking { return try await asking.value() } } catch is CancellationError { try Task.checkCancellation() }
         }
-        if let token { return token }
-        return try await asking?.value.get() ?? ""
     }
 
     /// The database did not take this token: it is not used any more.
@@ -71,13 +87,13 @@ public final class IAMTokens: Sendable {
     /// What must not be shown.
     var secrets: [String] { [key()] + (state.withLock { $0.token.map { [$0.text] } } ?? []) }
 
-    private func ask() async -> Result<String, ReplicationError> {
+    private func ask(_ asking: SharedWork<String>) async -> Result<String, ReplicationError> {
         let result: Result<Token, ReplicationError>
         do { result = .success(try await exchange()) } catch {
             result = .failure(error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(url): \(error)"))
         }
         return state.withLock { state in
-            state.asking = nil
+            if state.asking === asking { state.asking = nil }
             if case .success(let token) = result { state.token = token }
             return result.map(\.text)
         }
@@ -85,7 +101,8 @@ public final class IAMTokens: Sendable {
 
     private func exchange() async throws -> Token {
         var client = HTTPClient(.tcp(host: url.host, port: url.port), group: group)
-        (client.secureLayer, client.proxy) = (secureLayer, proxy)
+        let way = try way()
+        (client.secureLayer, client.proxy, client.networkInterface) = (way.secureLayer, way.proxy, way.networkInterface)
         let form = "grant_type=\(PercentEncoding.encode("urn:ibm:params:oauth:grant-type:apikey"))&apikey=\(PercentEncoding.encode(key()))"
         let answer = try await client.request(
             "POST", url.path, headers: ["Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"],

@@ -61,7 +61,7 @@ struct CouchLoginTests {
     private func iam(_ target: String, _ key: String) throws -> DatabaseClient {
         let url = try EndpointURL(target.replacing("/db", with: "/identity/token"))
         let environment = JumpingTime().environment
-        let tokens = IAMTokens(url, secureLayer: nil, group: loops, environment: environment) { key }
+        let tokens = IAMTokens(url, group: loops, environment: environment) { IAMTokens.Way() } key: { key }
         return try DatabaseClient(target) { $0.credentials = .iam(tokens) }
     }
 
@@ -101,6 +101,26 @@ struct CouchLoginTests {
             #expect(status.error?.code == 401 && status.error?.kind == .needsAction, "\(status)")
             let message = status.error?.sentence ?? ""
             #expect(message.contains("BXNIM0415E") && message.contains("iam_api_key") && !message.contains("a-guess"), "\(message)")
+        }
+    }
+
+    @Test("The service for tokens is reached as the configuration says when it is asked: by the network interface, TLS and proxy of that moment")
+    func way() async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<3)
+        try await CouchServer.with { server, target in
+            server.state.withLock { $0.apiKey = "the-key" }
+            let way = Mutex(IAMTokens.Way(networkInterface: "no-such-if"))
+            let url = try EndpointURL(target.replacing("/db", with: "/identity/token"))
+            let environment = JumpingTime().environment
+            let tokens = IAMTokens(url, group: loops, environment: environment) { way.withLock { $0 } } key: { "the-key" }
+            let client = try DatabaseClient(target) { $0.credentials = .iam(tokens) }
+            let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 1 }
+            let first = await Replicator(configuration, client).run()
+            #expect(first.error?.message.contains("no-such-if") == true, "\(first)")
+            way.withLock { $0.networkInterface = "127.0.0.1" }
+            let second = await Replicator(configuration, client).run()
+            #expect(second.error == nil && second.counts.pushed == 3, "\(second)")
         }
     }
 }

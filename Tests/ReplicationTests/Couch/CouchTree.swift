@@ -114,7 +114,7 @@ struct CouchTree: Sendable {
                             key: name,
                             value: [
                                 "content_type": .string(attachment.type), "revpos": .int(attachment.revpos), "stub": true,
-                                "digest": .string("md5-" + Base64.encode(Array(SHA1.hash(attachment.bytes).prefix(16)))), "length": .int(attachment.bytes.count),
+                                "digest": .string("md5-" + Base64.encode(MD5.hash(attachment.bytes))), "length": .int(attachment.bytes.count),
                             ])
                     }))
         }

@@ -1,0 +1,175 @@
+import Encodings
+import HTTPServer
+import Interfaces
+import NIOCore
+
+/// How a peer hears who we are, and what is done when it does not know us any more.
+extension DatabasePeer {
+    /// What a request tells of who we are.
+    struct Shown: Sendable {
+        /// What the configuration says; no cookies of sessions that the server opened.
+        struct Configured: Sendable, Equatable {
+            var headers: HeaderList
+            var cookies: String?
+            var authorization: String?
+        }
+
+        var configured: Configured
+        /// Of the session that the server opened.
+        var session: String?
+        var token: String?
+
+        var headers: HeaderList {
+            var headers = configured.headers
+            let cookies = [configured.cookies, session].compactMap(\.self).filter { !$0.isEmpty }
+            if !cookies.isEmpty { headers.set("Cookie", cookies.joined(separator: "; ")) }
+            if let authorization = configured.authorization { headers.set("Authorization", authorization) }
+            return headers
+        }
+
+        /// What must not be shown to anybody else.
+        var secrets: [String] {
+            let cookies = [configured.cookies, session].compactMap(\.self).flatMap { $0.split(separator: ";") }
+            return cookies.compactMap { $0.split(separator: "=", maxSplits: 1).last.map { String($0) } }
+                + [configured.authorization?.split(separator: " ").last].compactMap { $0.map { String($0) } }
+        }
+    }
+
+    func credentials() async throws -> Shown {
+        let configuration = configuration
+        var shown = Shown(
+            configured: .init(headers: configuration.headers, cookies: configuration.cookies),
+            session: sessions.header(isSecure: configuration.url.isSecure))
+        switch configuration.credentials {
+        case .basic(let basic):
+            guard case .header = login.withLock({ $0 }) else { break }
+            shown.configured.authorization = Self.authorization(basic)
+        case .bearer(let token): shown.token = token
+        case .iam(let tokens): shown.token = try await tokens.current()
+        case nil: break
+        }
+        if let token = shown.token { shown.configured.authorization = "Bearer \(token)" }
+        return shown
+    }
+
+    private static func authorization(_ basic: BasicCredentials) -> String {
+        "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8))
+    }
+
+    /// The server said 401 to a request with these credentials. False where the same would be shown again.
+    func mayLogInAgain(_ shown: Shown) async throws -> Bool {
+        let isRenewed = renew()
+        switch configuration.credentials {
+        case .iam(let tokens):
+            if let token = shown.token { tokens.forget(token) }
+            return true
+        // Another request may have renewed it meanwhile.
+        case .bearer, nil: return try await credentials().configured != shown.configured
+        case .basic(let basic):
+            return login.withLock { login in
+                switch login {
+                case .header where !isRenewed:
+                    var now = Shown.Configured(headers: configuration.headers, cookies: configuration.cookies)
+                    now.authorization = Self.authorization(basic)
+                    return now != shown.configured
+                case .due, .opening: return true
+                case .withheld, .header: login = .due
+                case .session:
+                    guard sessions.header(isSecure: configuration.url.isSecure) == shown.session else { return true }
+                    sessions.forget()
+                    login = .due
+                }
+                return true
+            }
+        }
+    }
+
+    /// Reads again what may come from files.
+    ///
+    /// - Returns: whether it is different now.
+    private func renew() -> Bool {
+        let before = configuration
+        guard let refresh = before.refresh else { return false }
+        var now = before
+        refresh(&now)
+        guard now.credentials != before.credentials || now.headers != before.headers || now.cookies != before.cookies else { return false }
+        remember(before.secrets)
+        return current.withLock { current in
+            // Of several that read the same, one renewed it.
+            guard now.credentials != current.credentials || now.headers != current.headers || now.cookies != current.cookies else { return false }
+            (current.credentials, current.headers, current.cookies) = (now.credentials, now.headers, now.cookies)
+            return true
+        }
+    }
+
+    func untilLoggedIn() async throws {
+        while true {
+            let opening = login.withLock { login -> SharedWork<Bool>? in
+                switch login {
+                case .opening(let opening) where !opening.isGivenUp: return opening
+                case .due, .opening:
+                    let opening = SharedWork<Bool>(environment) { await self.open($0) }
+                    login = .opening(opening)
+                    return opening
+                case .withheld, .session, .header: return nil
+                }
+            }
+            guard let opening else { return }
+            if isClosed { opening.cancel() }
+            do {
+                _ = try await opening.value()
+                return
+            } catch is CancellationError {
+                // Others may have given it up.
+                guard !Task.isCancelled, !isClosed else { throw CancellationError() }
+            }
+        }
+    }
+
+    private func open(_ opening: SharedWork<Bool>) async -> Result<Bool, ReplicationError> {
+        let result = await openSession()
+        login.withLock { login in
+            guard case .opening(let current) = login, current === opening else { return }
+            switch result {
+            case .success(let hasSession): login = hasSession ? .session : .header
+            case .failure: login = .due
+            }
+        }
+        return result
+    }
+
+    /// Asks for a session, so that the server checks the password once and not with each request. False where it gives none.
+    private func openSession() async -> Result<Bool, ReplicationError> {
+        let configuration = configuration
+        guard case .basic(let basic)? = configuration.credentials else { return .success(false) }
+        do {
+            var request = PeerRequest("POST", "")
+            request.body = .bytes(
+                ByteBuffer(string: "name=\(PercentEncoding.encode(basic.username))&password=\(PercentEncoding.encode(basic.password))"))
+            request.maximumAnswer = configuration.limits.errorBodyBytes
+            var headers: HeaderList = [
+                "User-Agent": configuration.userAgent, "Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded",
+            ]
+            for header in configuration.headers { headers.set(header.name, header.value) }
+            let answer = try await send("POST", configuration.url.serverPath + "/_session", headers, request, nil)
+            return .success(answer.isGood && sessions.header(isSecure: configuration.url.isSecure) != nil)
+        } catch {
+            return .failure(error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(error)"))
+        }
+    }
+}
+
+extension EndpointURL {
+    /// The path of the database, without a slash at its end.
+    var databasePath: String {
+        var path = Substring(path)
+        while path.last == "/" { path = path.dropLast() }
+        return String(path)
+    }
+
+    /// The path of the server that has the database.
+    var serverPath: String {
+        let path = databasePath
+        return path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
+    }
+}

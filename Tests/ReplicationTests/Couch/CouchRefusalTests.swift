@@ -1,0 +1,97 @@
+import Documents
+import DocumentStore
+import HTTPServer
+import NIOCore
+import Replication
+import Synchronization
+import Testing
+import Transport
+
+/// Answers that say less, or more, than they seem to.
+@Suite(.timeLimit(.minutes(5)))
+struct CouchRefusalTests {
+    private func withLargeBlob(_ body: (TestDatabase, CouchServer, _ target: String, _ size: Int) async throws -> Void) async throws {
+        let a = try TestDatabase()
+        let large = (0..<(3 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 >> 8) }
+        let digest = try await a.blob(large)
+        try await a.put("film", "{\"reel\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(large.count),\"content_type\":\"video/mp4\"}}")
+        try await CouchServer.with { server, target in try await body(a, server, target, large.count) }
+    }
+
+    @Test("a document with large attachments is not taken for refused where the peer takes nothing of ours", arguments: [true, false])
+    func large(forbidsAll: Bool) async throws {
+        try await withLargeBlob { a, server, target, _ in
+            server.trouble { request, _ in
+                guard request.path == "/db/film" || forbidsAll && request.path == "/db/_bulk_docs" else { return nil }
+                return .error(status: 403, error: "forbidden", reason: "not you")
+            }
+            let replicator = Replicator(ReplicatorConfiguration(a, to: target), try DatabaseClient(target))
+            let status = await replicator.run()
+            // What runs once has to say that it did not all of its work.
+            #expect((status.error?.code == 403) == forbidsAll, "\(status)")
+            #expect(try await replicator.refusedCount() == (forbidsAll ? 0 : 1))
+            #expect(try await replicator.pendingDocumentIDs().count == (forbidsAll ? 1 : 0))
+        }
+    }
+
+    @Test("an attachment that has to go twice counts once")
+    func counted() async throws {
+        try await withLargeBlob { a, server, target, size in
+            let puts = Mutex(0)
+            server.trouble { request, _ in
+                guard request.path == "/db/film", puts.withLock({ $0 += 1; return $0 }) == 1 else { return nil }
+                return HTTPResponse(status: 503, headers: ["Retry-After": "0"], body: .buffer(ByteBuffer(string: "{}")))
+            }
+            let status = await Replicator(ReplicatorConfiguration(a, to: target, .push), try DatabaseClient(target)).run()
+            #expect(status.error == nil && status.counts.pushed == 1 && puts.withLock { $0 } == 2, "\(status)")
+            #expect(status.counts.blobBytesSent == UInt64(size))
+        }
+    }
+
+    @Test("a peer that does not let us look for winners is not one that takes nothing")
+    func winners() async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<3)
+        try await CouchServer.with { server, target in
+            server.trouble { request, _ in request.path == "/db/_all_docs" ? .error(status: 403, error: "forbidden", reason: "no lists") : nil }
+            let replicator = Replicator(
+                ReplicatorConfiguration(a, to: target) { $0.retry.maximumAttempts = 1 }, try DatabaseClient(target))
+            let status = await replicator.run()
+            #expect(status.error?.code == 403 && status.error?.message.contains("_all_docs") == true && status.refusals.push == nil, "\(status)")
+        }
+    }
+
+    @Test("an answer that is longer than it can be is not read to its end")
+    func endless() async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<3)
+        try await CouchServer.with { server, target in
+            server.trouble { request, _ in
+                guard request.path == "/db/_revs_diff" else { return nil }
+                return .json("{\"x\":[" + Array(repeating: "[]", count: 1 << 20).joined(separator: ",") + "]}")
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 1 }
+            let status = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(status.error?.message.contains("more than it can have") == true, "\(status)")
+        }
+    }
+
+    @Test("a document whose values would take more memory than all may is refused, and the others come")
+    func manyValues() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.change { tree in for n in 0..<4 { tree.edit("doc-\(n)", "{}") } }
+            // Two bytes a value: short as a text.
+            let bomb = "{\"results\":[" + Array(repeating: "[]", count: 2_200_000).joined(separator: ",") + "]}"
+            server.trouble { request, body in
+                guard request.path == "/db/_bulk_get", String(decoding: body, as: UTF8.self).contains("doc-2") else { return nil }
+                return .json(bomb)
+            }
+            let replicator = Replicator(ReplicatorConfiguration(a, to: target, .pull), try DatabaseClient(target))
+            let status = await replicator.run()
+            #expect(status.counts.pulled == 3, "\(status)")
+            let (here, refused) = (try await a.body("doc-3"), try await a.body("doc-2"))
+            #expect(here != nil && refused == nil)
+        }
+    }
+}
