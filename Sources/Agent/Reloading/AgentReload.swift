@@ -19,7 +19,10 @@ extension Agent {
     /// - Throws: what is wrong with it; nothing is changed then.
     public func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
         await reloads.enter()
-        defer { reloads.leave() }
+        defer {
+            nextStart.forget()
+            reloads.leave()
+        }
         do {
             let done = try await apply(try load())
             shared.withLock { $0.refusedReload = nil }

@@ -69,10 +69,12 @@ extension Explanation {
             "plugin_unavailable", "A plugin that the configuration uses has no version that loads.",
             "nightjar plugin check says why. Mend its file, or name another plugin and nightjar reload."),
         Explanation(
-            "plugin_file_gone", "The file of a plugin in use is gone. Its last version serves, and the next start has none.",
+            "plugin_file_gone",
+            "The file of a plugin in use is gone. Its last version serves, also after a restart, from the copy in DATA/plugin-versions; without that the next "
+                + "start fails. Until the file is back, no change of the configuration is taken: nightjar reload and nightjar check refuse it.",
             "Put NAME.lua back into the plugins folder, or take the plugin out of the configuration."),
         Explanation(
-            "plugin_refused", "A changed plugin is refused: it does not compile, or its tests fail. The version before serves.",
+            "plugin_refused", "A changed plugin is refused: it does not compile, or its tests fail. The version before serves, also after a restart.",
             "nightjar plugin test NAME shows the tests. Mend the file and save it."),
         Explanation(
             "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start would fail.",
@@ -81,10 +83,15 @@ extension Explanation {
             "certificate_expired", "A certificate in use, or the authority that vouches for it, has ended: peers refuse it.",
             "nightjar identity create LABEL --replace keeps the key, so that pins of the key hold; or replace the file. A running agent takes it by itself."),
         Explanation(
+            "next_start_fails",
+            "The agent runs, and would not start again: its configuration cannot be read now, or a file that it names is gone or wrong, such as a certificate, "
+                + "a pin, a secret or users.txt. What was read before is in use.",
+            "The text names the file and the reason. Mend it or put it back before the agent or the machine is restarted; nightjar check says when all is well."),
+        Explanation(
             "certificate_ending", "A certificate ends within 30 days: an identity, an authority, a pin, or the server's.",
             "Renew it now. Where peers pin the certificate and not the key, give them the new one beside the old one first."),
         Explanation(
-            "tls_files_refused", "Files with certificates or keys were changed and are wrong. Those read before are in use.",
+            "tls_files_refused", "Files with certificates or keys were changed and are wrong, or are gone. Those read before are in use; next_start_fails says if a start would fail.",
             "The text names the file and the reason. Mend it: it is read again by itself."),
     ]
 }
