@@ -55,7 +55,7 @@ enum AdminRouteWords {
         "POST api/plugins/:name/rollback": "takes an older version; ?to=",
         "GET api/replicators": "the replicators",
         "GET api/replicators/:name": "one replicator",
-        "GET api/replicators/:name/held": "documents whose filter failed",
+        "GET api/replicators/:name/held": "documents whose filter failed, or with a blob that cannot be taken",
         "GET api/replicators/:name/orphaned": "documents that the remote took away and that stayed here",
         "GET api/replicators/:name/pending": "documents that wait to be pushed",
         "GET api/replicators/:name/pending/:id": "whether a document waits",

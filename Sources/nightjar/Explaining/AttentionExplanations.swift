@@ -28,8 +28,11 @@ extension Explanation {
             "Save the document anew on top of its current revision, delete it, or purge it; or let a peer send it again. A disk that does this once "
                 + "does it again: look at it."),
         Explanation(
-            "documents_held", "A filter failed on documents, so that nobody knows whether they may pass. They wait.",
-            "nightjar replicator NAME held says which, and the line of the plugin that failed. Mend the plugin and save it: they go on by themselves."),
+            "documents_held",
+            "A filter failed on documents, so that nobody knows whether they may pass; or a blob that they name cannot be taken, such as one above "
+                + "limits: { max_blob_bytes }. They wait.",
+            "nightjar replicator NAME held says which, and why: the line of the plugin that failed, or the blob with its size and the limit. Mend the plugin and save "
+                + "it, or raise the limit and nightjar reload: they go on by themselves."),
         Explanation(
             "documents_waiting", "The peer cannot take or give documents for the moment, such as one whose blob it has not got.",
             "They are tried again. Where it lasts, the text names what the peer said: mend that at the peer."),

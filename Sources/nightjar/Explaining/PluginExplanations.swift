@@ -16,7 +16,6 @@ extension Explanation {
         Explanation(
             "plugin_load", "A plugin's file does not compile, or does not return a table of hooks.",
             "nightjar plugin check has file and line."),
-        Explanation("blob", "A blob that the document names cannot be read or had.", "The message has the cause; it is tried again by itself."),
     ]
 }
 

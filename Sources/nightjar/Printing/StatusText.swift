@@ -122,7 +122,7 @@ enum StatusText {
             notes += warning(replicator["tls"]?["identity"], of: replicator)
         }
         let legend = "PROGRESS to FAILED: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. "
-            + "Now: PENDING to be pushed, HELD since a filter failed, REFUSED by the peer.\n"
+            + "Now: PENDING to be pushed, HELD since a filter failed or a blob cannot be taken, REFUSED by the peer.\n"
         return section(table, "no replicators") + (table.isEmpty ? "" : legend) + notes
     }
 
