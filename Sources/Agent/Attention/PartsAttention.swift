@@ -117,7 +117,7 @@ extension Agent {
             list.append(
                 Attention(
                     .listenerWaiting, subject, since: since, error.message,
-                    remedy: "free the port (ss -ltnp says who has it), or bring the interface up; it is tried again by itself, at once with "
+                    remedy: "free the port, or bring the interface up and give it an address; it is tried again by itself, at once with "
                         + "nightjar listener \(listener.settings.name.value) start"))
         }
         let held = listener.heldDocuments

@@ -53,7 +53,7 @@ extension Explanation {
             "nightjar conflicts list --pending says why. Mend the resolver and save it: they are decided by themselves."),
         Explanation(
             "listener_waiting", "The port of a listener is taken by another program, or its interface is not there or has no address.",
-            "Free the port (ss -ltnp says who has it) or bring the interface up. It is tried again by itself, at once with: nightjar listener NAME start."),
+            "Free the port (as root, ss -ltnp 'sport = :PORT' says which program has it), or bring the interface up and give it an address. It is tried again by itself, at once with: nightjar listener NAME start."),
         Explanation(
             "replicator_stopped", "A replicator ended with an error, and not by hand.", "Mend the error that is named; then nightjar replicator NAME start."),
         Explanation(
