@@ -46,10 +46,10 @@ extension Agent {
         if !isKeptStopped, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
             let pending = try? await replicator.pendingEstimate(), pending.count > 0
         {
-            let count = "\(pending.count)\(pending.isCapped ? " or more" : "")"
+            let count = pending.isCapped ? "\(pending.count) or more changes" : Plural.count(pending.count, "change")
             list.append(
                 Attention(
-                    .documentsPending, subject, since: last, "\(count) changes have waited to be pushed for over an hour",
+                    .documentsPending, subject, since: last, "\(count) waiting to be pushed for over an hour",
                     remedy: "nightjar replicator \(name) pending lists them"))
         }
         return list

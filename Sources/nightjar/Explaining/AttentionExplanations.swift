@@ -83,13 +83,13 @@ extension Explanation {
             "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start would fail.",
             "nightjar check names each mistake with line and column. Mend them, then nightjar reload."),
         Explanation(
-            "certificate_expired", "A certificate in use, or the authority that vouches for it, has ended: peers refuse it.",
-            "nightjar identity create LABEL --replace keeps the key, so that pins of the key hold; or replace the file. A running agent takes it by itself."),
-        Explanation(
             "next_start_fails",
             "The agent runs, and would not start again: its configuration cannot be read now, or a file that it names is gone or wrong, such as a certificate, "
                 + "a pin, a secret or users.txt. What was read before is in use.",
             "The text names the file and the reason. Mend it or put it back before the agent or the machine is restarted; nightjar check says when all is well."),
+        Explanation(
+            "certificate_expired", "A certificate in use, or the authority that vouches for it, has ended: peers refuse it.",
+            "nightjar identity create LABEL --replace keeps the key, so that pins of the key hold; or replace the file. A running agent takes it by itself."),
         Explanation(
             "certificate_ending", "A certificate ends within 30 days: an identity, an authority, a pin, or the server's.",
             "Renew it now. Where peers pin the certificate and not the key, give them the new one beside the old one first."),
