@@ -21,6 +21,7 @@ enum AdminRouteWords {
         "POST api/disconnect/:who": "ends the connections of a user or address",
         "GET api/conflicts": "decided and waiting conflicts",
         "GET api/conflicts/:id": "one conflict with its bodies",
+        "POST api/conflicts/:id/resolve": "decides a conflict that waits, by hand: take (local, remote, delete) or document, with local_rev and remote_rev; ?db=",
         "POST api/conflicts/retry": "asks the resolvers again about conflicts that wait",
         "GET api/databases/:db/documents": "all documents: id, revision, sequence; ?deleted=true",
         "GET api/databases/:db/documents/:id": "a document",

@@ -62,14 +62,14 @@ public struct DocumentAccess: Sendable {
     }
 
     /// What a JSON document says of itself, and the rest of it.
-    private struct Parts {
+    struct Parts {
         var id: String?
         var revision: RevisionID?
         var isDeleted = false
         var body: [UInt8]
     }
 
-    private func parts(_ json: [UInt8]) throws -> Parts {
+    func parts(_ json: [UInt8]) throws -> Parts {
         let scan: DocumentScan
         do { scan = try JSONScanner.scanDocument(json) } catch { throw AgentError(.invalid, "the document is not a JSON object: \(error)") }
         guard scan.hasReservedKeys else { return Parts(body: json) }
