@@ -23,6 +23,13 @@ struct PluginToolTests {
         #expect(try folder.text("p/mine.lua") == "mine")
     }
 
+    @Test func helpNamesEveryHookThatCanBeRun() async throws {
+        let help = try await NightjarExecutable.run("plugin", "run", "--help").output
+        for hook in ["push_filter", "pull_filter", "transform", "resolve", "authenticate_password", "authenticate_certificate", "sync"] {
+            #expect(help.split { $0.isWhitespace || ",.".contains($0) }.contains { $0 == hook }, "\(hook): \(help)")
+        }
+    }
+
     @Test func namesAndKindsAreChecked() async throws {
         let folder = try TemporaryFolder()
         let name = try await NightjarExecutable.run("plugin", "new", "filter", "../up", "--plugins", folder.path("p"))
