@@ -18,7 +18,7 @@ struct FailureWordsTests {
         _ = try await edge.process.line(containing: " more documents failed, doc-", in: .errors)
         _ = try await edge.stop()
         let lines = edge.process.errors.split(separator: "\n").filter { $0.contains(" failed, doc-") }
-        let ranges = lines.compactMap { $0.firstMatch(of: /[0-9]+ more documents? failed, (doc-[0-9]+(?: to doc-[0-9]+)?); /).map { String($0.1) } }
+        let ranges = lines.compactMap { $0.firstMatch(of: #/[0-9]+ more documents? failed, (doc-[0-9]+(?: to doc-[0-9]+)?);/#).map { String($0.1) } }
         #expect(ranges.count == lines.count && Set(ranges).count == ranges.count, "\(lines.joined(separator: "\n"))")
     }
 
