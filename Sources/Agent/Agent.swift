@@ -49,6 +49,7 @@ public actor Agent {
 
     nonisolated let log: Logger
     nonisolated let attentionTimes = AttentionTimes()
+    nonisolated let nextStart: NextStart
     let reloads = Turns()
     private(set) var isStopping = false
     /// Held until the process ends or the agent is released: longer than the admin socket exists.
@@ -86,6 +87,7 @@ public actor Agent {
     /// - Parameter environment: where time and randomness come from, and where jobs run.
     public init(settings: AgentSettings, logs: LogSink, environment: Environment) {
         self.environment = environment
+        nextStart = NextStart(environment: environment)
         uptimeStart = environment.time.monotonicNanoseconds()
         pendingCounts = PendingCounts(environment.time)
         self.logs = logs
@@ -241,7 +243,7 @@ public actor Agent {
         let host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: limits,
             services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
-            versionsFolder: "\(settings.data.value)/plugin-versions", logger: logger, environment: environment)
+            versionsFolder: settings.pluginVersionsFolder, logger: logger, environment: environment)
         shared.withLock { $0.plugins = host }
         await host.start(using: Set(ConfigurationCheck.uses(settings, []).map(\.0.plugin.value)))
         let events = host.events()

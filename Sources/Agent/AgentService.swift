@@ -27,6 +27,7 @@ public struct AgentService: Sendable {
         self.rehearse = rehearse
         self.ready = ready
         agent = Agent(settings: settings, logs: logs, environment: environment)
+        agent.nextStart.reads(load)
     }
 
     /// Returns after an orderly stop.

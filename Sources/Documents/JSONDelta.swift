@@ -1,3 +1,5 @@
+import Encodings
+
 /// The difference between two bodies in the form of this field's delta sync (replication.md section 11): per key of an object and per
 /// index of an array, a deletion `[]`, a value, or a delta of what is inside. Texts are replaced as a whole; a peer's text patches
 /// are applied.
@@ -162,7 +164,7 @@ public enum JSONDelta {
             // As numbers are written: two names of one place would be two changes of it.
             guard let index = Int(digits), digits.utf8.elementsEqual(String(index).utf8), index >= 0,
                 index < old.count || isRemainder && index == old.count
-            else { throw .corrupt("an array of \(old.count) items has no place \(quoted(change.key.utf8.prefix(40)))") }
+            else { throw .corrupt("an array of \(Plural.count(old.count, "item")) has no place \(quoted(change.key.utf8.prefix(40)))") }
             if isRemainder {
                 guard let items = change.value.asArray, remainder == nil else { throw .corrupt("the remainder of an array is one array") }
                 remainder = (index, items)

@@ -26,11 +26,11 @@ struct CareCommandTests {
             try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "other/nightjar.yaml"], folder: folder.path)
         }
         let restored = try await other("restore", "copy")
-        #expect(restored.status == 0 && restored.output.contains("restored 2 documents and 1 blobs"), "\(restored)")
+        #expect(restored.status == 0 && restored.output.contains("restored 2 documents and 1 blob,"), "\(restored)")
         let list = try await other("doc", "list", "main").output
         #expect(list.contains("plain\t1-") && list.contains("with-blob\t1-") && !list.contains("later"), "\(list)")
         #expect(try await other("blob", "get", "main", digest).output == "the bytes of a blob")
-        #expect(try await other("doctor", "--offline", "--json").output.contains("2 documents and 1 blobs read, all sound"))
+        #expect(try await other("doctor", "--offline", "--json").output.contains("2 documents and 1 blob read, all sound"))
 
         // What is there is not lost by chance.
         #expect(try await other("doc", "put", "main", "newer", "{}").status == 0)

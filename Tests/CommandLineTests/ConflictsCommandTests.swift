@@ -17,7 +17,7 @@ import Testing
         """
 
     /// A hub, and a gateway whose replicator has the resolver.
-    private static func pair(
+    static func pair(
         _ plugins: [String: String], resolver: String, hub hubConfiguration: String = Configuration.plain, type: String = "push_and_pull"
     ) async throws -> (hub: AgentProcess, edge: AgentProcess) {
         let hubFolder = try TemporaryFolder()
@@ -33,7 +33,7 @@ import Testing
     }
 
     /// The document at both, then edited at both while they do not talk, then they talk again.
-    private static func diverge(_ hub: AgentProcess, _ edge: AgentProcess, _ id: String) async throws {
+    static func diverge(_ hub: AgentProcess, _ edge: AgentProcess, _ id: String) async throws {
         let first = try await edge.put("main", id, #"{"price":1,"owner":"ann"}"#).json["rev"]?.asString ?? ""
         try await eventually("\(id) is at the hub") { try await hub.get("main", id).status == 200 }
         _ = try await edge.command("replicator", "hub", "stop")

@@ -22,7 +22,7 @@ struct DoctorTests {
         #expect(outcome.status == 0, "\(outcome)")
         #expect(findings.allSatisfy { $0["verdict"] != "wrong" })
         #expect(Self.has(findings, "configuration", "ok", "1 database, 1 listener"))
-        #expect(Self.has(findings, "store", "ok", "1 documents and 0 blobs read, all sound"), "\(outcome)")
+        #expect(Self.has(findings, "store", "ok", "1 document and 0 blobs read, all sound"), "\(outcome)")
         #expect(Self.has(findings, "agent", place == .agent ? "ok" : "skipped", place == .agent ? "runs" : "no agent runs"))
         #expect(Self.has(findings, "disk", "ok", "MiB free") || Self.has(findings, "disk", "warning", "MiB free"))
         let text = try await documents.run("doctor")

@@ -16,6 +16,21 @@ struct ExplainTests {
         #expect(outcome.output.contains("  cause: ") && outcome.output.contains("  mend:  "), "\(outcome)")
     }
 
+    private static let lists: [(words: String, codes: [String], status: Int32)] = [
+        ("documents_held http/401", ["documents_held", "http/401"], 0), ("http 401 TLS 8 exit/78", ["http/401", "tls/8", "exit/78"], 0),
+        ("documents held exit 1", ["documents_held", "exit/1"], 0), ("tls/8 tls/8", ["tls/8"], 0), ("tls/8 qqq", ["tls/8"], 1), ("certificate gone", [], 1),
+    ]
+
+    @Test("several codes are explained one after the other, also where some are written apart; one that is not known is 1 beside the others", arguments: lists)
+    func several(_ text: String, _ codes: [String], _ status: Int32) async throws {
+        let words = text.split(separator: " ").map(String.init)
+        let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["explain"] + words)
+        #expect(outcome.status == status && outcome.lines.filter { !$0.hasPrefix("  ") } == codes, "\(outcome)")
+        #expect(outcome.errors.contains("there is no code") == (status == 1), "\(outcome)")
+        let json = try await Subprocess.run(try NightjarExecutable.path(), ["explain"] + words + ["--json"])
+        if codes.count > 1 { #expect(try json.json.asArray?.map { $0["code"]?.asString } == codes, "\(json)") }
+    }
+
     @Test("what is no code is 1 with those that look like it; without a code all are listed")
     func others() async throws {
         let wrong = try await NightjarExecutable.run("explain", "certificate_gone")
@@ -53,6 +68,10 @@ private enum SourceCodes {
             codes.formUnion(numbers(text))
             for match in text.matches(of: /HTTPError\([^"\n]*"[^\n]*error: "([a-z_]+)"/) { codes.insert(String(match.1)) }
             for match in text.matches(of: /NamedLimit\("([a-z_]+)"/) { codes.insert(String(match.1)) }
+            // `… (max_collections)`, `…; max_channels is \\(…)`, `more than selector_depth = \\(…)`
+            for match in text.matches(of: /"[^"\n]*\((max_[a-z_]+|[a-z_]+_(?:bytes|time|attempts|documents|queue|states))\)[^"\n]*"/) { codes.insert(String(match.1)) }
+            for match in text.matches(of: /"[^"\n]*\b([a-z]+(?:_[a-z]+)+) is \\\(/) { codes.insert(String(match.1)) }
+            for match in text.matches(of: /more than ([a-z]+(?:_[a-z]+)+) [=(]/) { codes.insert(String(match.1)) }
             for match in text.matches(of: /PolicyFailure\([^\n]*kind: "([a-z_]+)"/) { codes.insert(String(match.1)) }
         }
         // The words for statuses that have no own one.

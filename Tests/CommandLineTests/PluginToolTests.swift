@@ -14,13 +14,20 @@ struct PluginToolTests {
         let made = try await NightjarExecutable.run("plugin", "new", kind, "mine", "--plugins", folder.path("p"))
         #expect(made.status == 0 && made.lines == [folder.path("p/mine.lua"), folder.path("p/mine.test.lua")], "\(made)")
         let tests = try await NightjarExecutable.run("plugin", "test", "--plugins", folder.path("p"))
-        #expect(tests.status == 0 && tests.output.contains(" 0 failed, 1 plugins"), "\(tests)")
+        #expect(tests.status == 0 && tests.output.contains(" 0 failed, 1 plugin,"), "\(tests)")
         #expect(try await NightjarExecutable.run("plugin", "check", "--plugins", folder.path("p")).status == 0)
 
         try folder.write("p/mine.lua", "mine")
         let again = try await NightjarExecutable.run("plugin", "new", kind, "mine", "--plugins", folder.path("p"))
         #expect(again.status == 1 && again.errors.contains("is there already; nothing was written"), "\(again)")
         #expect(try folder.text("p/mine.lua") == "mine")
+    }
+
+    @Test func helpNamesEveryHookThatCanBeRun() async throws {
+        let help = try await NightjarExecutable.run("plugin", "run", "--help").output
+        for hook in ["push_filter", "pull_filter", "transform", "resolve", "authenticate_password", "authenticate_certificate", "sync"] {
+            #expect(help.split { $0.isWhitespace || ",.".contains($0) }.contains { $0 == hook }, "\(hook): \(help)")
+        }
     }
 
     @Test func namesAndKindsAreChecked() async throws {

@@ -66,7 +66,7 @@ import Testing
         try folder.write("nightjar.yaml", Configuration.plain.replacing("admin: { port: 0, open: true }", with: "admin: { port: \(taken.port) }"))
         let outcome = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"))
         #expect(outcome.status == 1, "\(outcome)")
-        #expect(outcome.errors.contains("admin") && outcome.errors.contains("\(taken.port)"), "\(outcome)")
+        #expect(outcome.errors.contains("admin") && outcome.errors.contains("ss -ltnp 'sport = :\(taken.port)'"), "\(outcome)")
         #expect(outcome.output.isEmpty)
         // Nothing was left locked or running.
         let agent = try await AgentProcess.start(Configuration.plain, in: folder)

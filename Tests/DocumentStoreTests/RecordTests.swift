@@ -113,4 +113,26 @@ import Testing
         try await database.write { try $0.unexclude(c, remote: one, direction: .push, ids: [doc("d0"), doc("d1")]) }
         #expect(try await database.read { try $0.exclusions(c, limit: 100) } == Array(rows[1...]))
     }
+
+    @Test("an exclusion that is written again counts tries and keeps its first time; another kind, or another revision that a peer refuses, begins anew")
+    func tries() async throws {
+        let store = try Store()
+        let c = try store.c
+        let one = try await store.remote("one")
+        func write(_ kind: Exclusion.Kind, _ revision: String, at since: Int64) async throws -> String {
+            let row = Exclusion(remote: one, direction: .push, kind: kind, id: doc("a"), revision: rev(revision), error: "at \(since)", since: since)
+            return try await store.database.write {
+                try $0.exclude(c, [row])
+                let now = try $0.exclusion(c, remote: one, direction: .push, id: doc("a"))
+                return now.map { "\($0.kind) \($0.revision.map { "\($0)" } ?? "") \($0.tries) \($0.since) \($0.error)" } ?? ""
+            }
+        }
+        #expect(try await write(.held, "1-aa", at: 10) == "held 1-aa 1 10 at 10")
+        #expect(try await write(.held, "1-aa", at: 20) == "held 1-aa 2 10 at 20")
+        #expect(try await write(.held, "2-bb", at: 30) == "held 2-bb 3 10 at 30")
+        #expect(try await write(.refused, "2-bb", at: 40) == "refused 2-bb 1 40 at 40")
+        #expect(try await write(.refused, "2-bb", at: 50) == "refused 2-bb 2 40 at 50")
+        #expect(try await write(.refused, "3-cc", at: 60) == "refused 3-cc 3 60 at 60")
+        #expect(try await write(.held, "3-cc", at: 70) == "held 3-cc 1 70 at 70")
+    }
 }

@@ -52,6 +52,13 @@ struct ListenerSteeringTests {
         #expect(reason?["text"]?.asString?.contains("in use") == true && reason?["subject"]?.asString == "listener edge")
         #expect(try await agent.listener("edge")["activity"]?.asString == "waiting")
         #expect(try await agent.listener("edge")["next_attempt_at"]?.asString != nil)
+        // The code, its explanation and the text agree, and say who can be asked.
+        #expect(try await agent.listener("edge")["error"]?["code"] == 25)
+        #expect(reason?["text"]?.asString?.contains("ss -ltnp 'sport = :\(port)'") == true, "\(health)")
+        for code in ["network/25", "listener_waiting"] {
+            let words = try await NightjarExecutable.run("explain", code).output
+            #expect(words.contains("ss -ltnp") && words.contains("nightjar listener NAME start"), "\(words)")
+        }
         try await holder.stop()
         try await eventually("it listens") { try await agent.listener("edge")["activity"]?.asString == "listening" }
         #expect(try await agent.admin.get("/health").status == 200)

@@ -54,6 +54,13 @@ struct PluginOperationTests {
         let retry = try await edge.command("plugin", "retry", "gate")
         #expect(retry.status == 0 && retry.output.contains("gate: tried again in 1 place"), "\(retry)")
         try await eventually("fifty more calls") { try await edge.plugin("gate")["errors"]?.asInt64 ?? 0 >= 100 }
+        // Still held since the first time, and tried more often.
+        @Sendable func known(_ id: JSONValue?) async throws -> JSONValue? {
+            try await edge.admin.get("/api/replicators/hub/held").json.asArray?.first { $0["id"] == id }
+        }
+        let first = try #require(held.first)
+        try await eventually("the try is counted") { try await known(first["id"])?["tries"]?.asInt64 ?? 0 > first["tries"]?.asInt64 ?? 0 }
+        #expect(try await known(first["id"])?["since"] == first["since"])
         try await edge.plugin("gate", becomes: "return { push_filter = function(doc) return true end }\n")
         try await eventually("all are delivered") { try await every(hub.has("broken-199"), hub.has("broken-0"), hub.has("good")) }
         try await edge.waits("held", is: 0)

@@ -83,11 +83,19 @@ struct ReloadTests {
         let peer = try await Peer.connect(hub)
         try await peer.push("first", blob: "twenty bytes of blob")
         let edge = try await AgentProcess.start(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 10 }\n"))
-        try await eventually("it is not taken") {
-            let status = try await edge.replicator("hub")
-            return status["held"] == 1 || status["failed"] == 1
-        }
+        try await edge.waits("held", is: 1)
         #expect(try await !edge.has("first"))
+        // No plugin had a hand in it: said is which blob, its size, the limit by name, and what to do.
+        let held = try #require(try await edge.admin.get("/api/replicators/hub/held").json.asArray?.first)
+        #expect(held["cause"] == "blob" && held["plugin"]?.isNull == true && held["version"]?.isNull == true, "\(held.text)")
+        let error = held["error"]?.asString ?? ""
+        #expect(error.contains("the blob sha1-") && error.contains("has 20 bytes, limits: { max_blob_bytes } is 10"), "\(error)")
+        let told = try #require(try await edge.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "documents_held" })
+        #expect(told["text"]?.asString?.contains("because a blob cannot be taken, such as document first of _default._default: the blob sha1-") == true, "\(told.text)")
+        #expect(told["remedy"]?.asString?.contains("nightjar reload") == true && told["text"]?.asString?.contains("filter") == false, "\(told.text)")
+        let table = try await edge.command("replicator", "hub", "held").output
+        #expect(table.contains("max_blob_bytes") && !table.contains("null"), "\(table)")
+        #expect(try await NightjarExecutable.run("explain", "documents_held").output.contains("max_blob_bytes"))
         let reload = try await edge.reload(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 20 }\n"))
         #expect(reload.status == 0 && reload.output.contains("limits.max_blob_bytes applied"), "\(reload)")
         try await eventually("it is taken") { try await edge.has("first") }

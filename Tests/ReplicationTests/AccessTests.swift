@@ -230,7 +230,10 @@ struct AccessTests {
         }
         var orphan = try #require(await orphans().first)
         orphan.since = 1_000
-        try await device.database.write { [orphan] in try $0.exclude(collection, [orphan]) }
+        try await device.database.write { [orphan] in
+            try $0.unexclude(collection, remote: orphan.remote, direction: .access, ids: [orphan.id])
+            try $0.exclude(collection, [orphan])
+        }
         let again = try await run(device, hub.anna, .pull, telling: 1, reset: true, settings)
         #expect(again.told == lost.told)
         #expect(try await orphans().map(\.since) == [1_000])

@@ -77,7 +77,10 @@ struct AdminPort: Service {
     func run() async throws {
         do { try await listener.run() } catch {
             var why = "\(error)"
-            if let error = error as? IOError { why = "\(String(cString: strerror(error.errnoCode))); choose another `admin: { port }`, or 0 for any" }
+            if let error = error as? IOError {
+                let holder = error.errnoCode == EADDRINUSE ? "\(PortHolder.advice(port: settings.port.value)); free it, or " : ""
+                why = "\(String(cString: strerror(error.errnoCode))); \(holder)choose another `admin: { port }`, or 0 for any"
+            }
             throw AgentError(.failed, "admin port \(settings.address.value):\(settings.port.value): cannot listen: \(why)")
         }
     }

@@ -2,8 +2,11 @@ import Documents
 import DocumentStore
 import HTTPServer
 
-/// `/api/conflicts`: decided and pending conflicts, and another try.
+/// `/api/conflicts`: decided and pending conflicts, another try, and decisions by hand.
 struct ConflictRoutes: Sendable {
+    /// `max_body_bytes` of a document, and what is around it here; HTTP 413.
+    private static let decisionLimit = NamedLimit("max_body_bytes", 64 << 20)
+
     let agent: Agent
 
     var routes: [Route] {
@@ -16,6 +19,19 @@ struct ConflictRoutes: Sendable {
                 return Answer.rows { rows in
                     for access in accesses { try await access.eachFound(id, limit: limit) { try await rows.write($0) } }
                 }
+            },
+            .post("api/conflicts/:id/resolve", bodyLimit: Self.decisionLimit) { request in
+                let id = try request.parameters.require("id")
+                let accesses = try accesses(try request.queryValue("db"))
+                let wanted: JSONValue
+                do { wanted = try JSONValue(parsing: Array(try await request.body.collect().readableBytesView)) } catch let error as JSONError {
+                    throw AgentError(.invalid, "the body is not JSON: \(error)")
+                }
+                let answer = try await ConflictsByHand(accesses, settings: agent.settings, observer: agent.conflictObserver).decide(
+                    id, try DecisionByHand(json: wanted))
+                // What is left of it is a resolver's again.
+                if answer["pending"]?.asBool == true { await agent.retryConflicts() }
+                return Answer.json(answer)
             },
             .post("api/conflicts/retry") { _ in
                 await agent.retryConflicts()

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import HTTPServer
 import NIOCore
 
@@ -111,7 +112,7 @@ struct DocumentRoutes: Sendable {
             guard unreadable > 0 else { return }
             try await writer.write(ExportLines.end(unreadable: unreadable))
             // Its end is missing, for clients that do not read what the lines say.
-            throw HTTPError(500, "\(unreadable) parts of the collection cannot be read")
+            throw HTTPError(500, "\(Plural.count(unreadable, "part")) of the collection cannot be read")
         }
     }
 

@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import HTTPServer
 import NIOCore
 import PluginHost
@@ -205,7 +206,7 @@ struct EventRoutes: Sendable {
         case .failed(let plugin, let version, let kind, let message): return object("failed", plugin, version, "\(kind): \(message)")
         case .rolledBack(let plugin, let from, let to): return object("rolled_back", plugin, to, "from \(from)")
         case .failing(let plugin, let version, let usedBy, let failures, let message):
-            return object("failing", plugin, version, "\(usedBy) failed \(failures) times in a row: \(message)")
+            return object("failing", plugin, version, "\(usedBy) failed \(Plural.count(failures, "time")) in a row: \(message)")
         case .recovered(let plugin, let version, let usedBy): return object("recovered", plugin, version, usedBy)
         case .notKept(let plugin, let version, let message): return object("not_kept", plugin, version, message)
         case .folder(let problem): return object("folder", "", nil, problem.description)

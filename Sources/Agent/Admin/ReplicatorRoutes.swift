@@ -136,7 +136,10 @@ struct ReplicatorRoutes: Sendable {
         JSONOutput.object([
             "collection": .string(collection.description), "id": .string(exclusion.id.text), "rev": JSONOutput.text(exclusion.revision?.text),
             "direction": .string(exclusion.direction == .push ? "push" : "pull"),
-            "plugin": .string(exclusion.plugin), "version": .string(exclusion.version),
+            // No plugin kept back what is held for a blob.
+            "cause": .string(exclusion.plugin.isEmpty ? "blob" : "plugin"),
+            "plugin": JSONOutput.text(exclusion.plugin.isEmpty ? nil : exclusion.plugin),
+            "version": JSONOutput.text(exclusion.version.isEmpty ? nil : exclusion.version),
             "error": .string(exclusion.error), "tries": JSONOutput.number(exclusion.tries),
             "since": .string(Timestamp.format(exclusion.since)),
         ])

@@ -26,6 +26,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case pluginFileGone = "plugin_file_gone"
     case pluginRefused = "plugin_refused"
     case configurationRefused = "configuration_refused"
+    case nextStartFails = "next_start_fails"
     case certificateExpired = "certificate_expired"
     case certificateEnding = "certificate_ending"
     case tlsFilesRefused = "tls_files_refused"
@@ -41,7 +42,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
         switch self {
         case .notReady, .databaseUnreadable, .writesFailing, .writesRefused, .databaseReadOnly, .quotaReached, .documentsDamaged, .documentsHeld, .documentsWaiting, .documentsUnrouted,
             .listenerWaiting, .replicatorStopped, .replicatorFailing, .replicatorOffline, .breakerOpen, .pluginUnavailable, .pluginFileGone,
-            .configurationRefused, .certificateExpired:
+            .configurationRefused, .nextStartFails, .certificateExpired:
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
@@ -53,7 +54,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     /// No other line of the log tells of it.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .documentsPending, .replicatorOffline, .certificateExpired, .certificateEnding, .writesFailing: true
+        case .diskNearlyFull, .documentsPending, .replicatorOffline, .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails: true
         default: false
         }
     }

@@ -21,6 +21,8 @@ extension Agent {
                     remedy: "the agent would not start with it; mend it, look with nightjar check, then nightjar reload")
             ]
         } ?? []
+        // A refused configuration is told with its own words, and is what the next start would read.
+        if list.isEmpty, let failing = nextStart.attention(settings) { list.append(failing) }
         await lookAtDisks()
         list += diskAttention()
         for database in databases { list += await attention(of: database) }

@@ -83,7 +83,11 @@ extension Agent {
                             .pluginRefused, subject, "the changed version is refused and the version before serves: \(refused.error)", remedy: "mend the file"))
             }
             for problem in plugin.parameterProblems {
-                list.append(Attention(.pluginRefused, subject, "\(problem); its last text stays in force", remedy: "mend that file"))
+                // A start has no last text.
+                list.append(
+                    Attention(
+                        .nextStartFails, subject, "\(problem); its last text stays in force, and the next start would fail",
+                        remedy: "mend that file, or put it back: it is read again by itself"))
             }
             for failing in plugin.failing {
                 list.append(

@@ -28,12 +28,7 @@ extension Agent {
             Attention(
                 .documentsWaiting, subject, since: group.since, group.text, remedy: "they are tried again; nightjar replicator \(name) pending lists them")
         }
-        if let held = try? await replicator.held(), held.count > 0 {
-            list.append(
-                Attention(
-                    .documentsHeld, subject, since: held.oldest, "\(Plural.count(held.count, "document")) held because a filter failed",
-                    remedy: "mend the plugin; nightjar replicator \(name) held says which and why"))
-        }
+        list += await held(by: replicator)
         if let refused = try? await replicator.refused(), refused.count > 0 {
             list.append(
                 Attention(
@@ -51,11 +46,32 @@ extension Agent {
         if !isKeptStopped, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
             let pending = try? await replicator.pendingEstimate(), pending.count > 0
         {
-            let count = "\(pending.count)\(pending.isCapped ? " or more" : "")"
+            let count = pending.isCapped ? "\(pending.count) or more changes" : Plural.count(pending.count, "change")
             list.append(
                 Attention(
-                    .documentsPending, subject, since: last, "\(count) changes have waited to be pushed for over an hour",
+                    .documentsPending, subject, since: last, "\(count) waiting to be pushed for over an hour",
                     remedy: "nightjar replicator \(name) pending lists them"))
+        }
+        return list
+    }
+
+    private static func held(by replicator: Replicator) async -> [Attention] {
+        let name = replicator.configuration.name
+        let subject = "replicator \(name)"
+        var list: [Attention] = []
+        if let held = try? await replicator.held(byPlugin: true), held.count > 0 {
+            list.append(
+                Attention(
+                    .documentsHeld, subject, since: held.oldest, "\(Plural.count(held.count, "document")) held because a filter failed",
+                    remedy: "mend the plugin; nightjar replicator \(name) held says which and why"))
+        }
+        if let held = try? await replicator.held(byPlugin: false), held.count > 0, let example = held.example {
+            list.append(
+                Attention(
+                    .documentsHeld, "\(subject), blobs", since: held.oldest,
+                    "\(Plural.count(held.count, "document")) held because a blob cannot be taken, such as document \(example.id) of \(example.collection): \(example.error)",
+                    remedy: "where a limit is named, raise it in the configuration and nightjar reload, or make the blob smaller at the peer; nightjar replicator "
+                        + "\(name) held lists them"))
         }
         return list
     }

@@ -20,7 +20,7 @@ package struct ConflictAccess: Sendable {
         collection = found
     }
 
-    private var collections: [Collection] { collection.map { [$0] } ?? database.collections }
+    var collections: [Collection] { collection.map { [$0] } ?? database.collections }
 
     /// Conflicts that wait for a resolver, some at a time.
     package func eachPending(

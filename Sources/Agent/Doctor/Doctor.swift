@@ -5,6 +5,7 @@ import DocumentStore
 import Encodings
 import Environment
 import Glibc
+import HTTPServer
 import Logging
 import NIOCore
 import PluginHost
@@ -181,11 +182,12 @@ package struct Doctor: Sendable {
         let failure = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
         }
+        let code = errno
         if failure == 0 { return [Finding("listener", .ok, "\(name): port \(listener.port.value) is free")] }
         return [
             Finding(
-                "listener", .wrong, "\(name): port \(listener.port.value): \(String(cString: strerror(errno)))",
-                mend: errno == EADDRINUSE ? "ss -ltnp 'sport = :\(listener.port.value)' says who has it" : "use another port")
+                "listener", .wrong, "\(name): port \(listener.port.value): \(String(cString: strerror(code)))",
+                mend: code == EADDRINUSE ? PortHolder.advice(port: listener.port.value) : "use another port")
         ]
     }
 }

@@ -58,7 +58,23 @@ public enum ConfigurationCheck {
                 if !places.contains(Place(problem)) { report.problems.append(problem.description) }
             }
         }
+        report.advice += standIns(settings, check)
         return report
+    }
+
+    /// Plugins in use whose files cannot be used, and which run would serve all the same: by the version that was in force last.
+    private static func standIns(_ settings: AgentSettings, _ check: PluginCheck) -> [String] {
+        guard settings.knowsDataFolder else { return [] }
+        let sound = Set(check.plugins.map(\.name))
+        let wrong = Set(check.problems.map(\.plugin))
+        var told: Set<String> = []
+        return uses(settings, check.plugins).compactMap { reference, _, _ in
+            let name = reference.plugin.value
+            guard !sound.contains(name) || wrong.contains(name), told.insert(name).inserted,
+                let version = KeptVersions.last(name, in: settings.pluginVersionsFolder, limits: PluginHostLimits(settings.pluginLimits))
+            else { return nil }
+            return "plugin \(name): run would serve version \(version), which was in force last and is kept in \(settings.pluginVersionsFolder), until the file is mended"
+        }
     }
 
     /// `plugins/NAME.lua` also names a plugin where it is refused.
@@ -155,6 +171,11 @@ public enum ConfigurationCheck {
         }
         return problems
     }
+}
+
+extension AgentSettings {
+    /// Where versions of plugins that were in force are kept.
+    var pluginVersionsFolder: String { "\(data.value)/plugin-versions" }
 }
 
 extension ListenerSettings {

@@ -21,7 +21,10 @@ extension Agent {
     ///   files come into force by themselves, whatever the configuration says.
     public func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
         await reloads.enter()
-        defer { reloads.leave() }
+        defer {
+            nextStart.forget()
+            reloads.leave()
+        }
         do {
             let done = try await apply(try load())
             shared.withLock { $0.refusedReload = nil }

@@ -32,6 +32,7 @@ public struct Exclusion: Sendable, Equatable {
     public var error: String
     public var plugin: String
     public var version: String
+    /// Where the row is written: how many are added.
     public var tries: Int
     /// Unix seconds of the first exclusion.
     public var since: Int64

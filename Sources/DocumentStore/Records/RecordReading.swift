@@ -77,19 +77,23 @@ extension ReadTransaction {
         return try session.step(statement) ? Int(clamping: statement.integer(0)) : 0
     }
 
-    /// How many there are of a kind in some directions, and since when the first of them has been (seconds since 1970).
+    /// How many there are of a kind in some directions, and the one that has been for longest.
+    ///
+    /// - Parameter byPlugin: only those that a plugin kept back, or only the others.
     public final func exclusionAge(
-        _ collection: Collection, remote: RemoteID, kind: Exclusion.Kind, directions: [Exclusion.Direction]
-    ) throws(StoreError) -> (count: Int, oldest: Int64?) {
+        _ collection: Collection, remote: RemoteID, kind: Exclusion.Kind, directions: [Exclusion.Direction], byPlugin: Bool? = nil
+    ) throws(StoreError) -> (count: Int, oldest: (since: Int64, id: DocumentID, error: String)?) {
         _ = try tables(collection)
         let list = directions.map { "\($0.rawValue)" }.joined(separator: ", ")
+        let plugin = byPlugin.map { $0 ? " AND plugin <> ''" : " AND plugin = ''" } ?? ""
+        // Beside min() SQLite gives the columns of the row that it is in.
         let statement = try session.cached(
-            "SELECT count(*), min(since) FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2 AND direction IN (\(list))")
+            "SELECT count(*), min(since), id, error FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2 AND direction IN (\(list))\(plugin)")
         statement.bind(1, remote.number)
         statement.bind(2, kind.rawValue)
         defer { statement.reset() }
         guard try session.step(statement), statement.integer(0) > 0 else { return (0, nil) }
-        return (Int(clamping: statement.integer(0)), statement.integer(1))
+        return (Int(clamping: statement.integer(0)), (statement.integer(1), DocumentID(stored: statement.text(2)), statement.text(3)))
     }
 
     private func exclusion(_ statement: Statement) -> Exclusion {

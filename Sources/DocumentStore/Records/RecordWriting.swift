@@ -132,7 +132,8 @@ extension WriteTransaction {
 
     // MARK: exclusions
 
-    /// Records documents as excluded; a row for the same remote, direction and document is replaced.
+    /// Records documents as excluded; a row for the same remote, direction and document is replaced. Of the same kind it is the same
+    /// exclusion, tried once more: tries are added up and it has been since it was first; one by the peer, since that revision was.
     public func exclude(_ collection: Collection, _ rows: [Exclusion]) throws(StoreError) {
         let statement = try tables(collection).statement(.exclude)
         for row in rows {

@@ -111,8 +111,12 @@ final class CollectionTables {
             """
         case .exclude:
             """
-            INSERT OR REPLACE INTO exclusions_\(n)(remote, direction, id, kind, sequence, remote_sequence, rev, \
-            error, plugin, version, tries, since) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+            INSERT INTO exclusions_\(n)(remote, direction, id, kind, sequence, remote_sequence, rev, \
+            error, plugin, version, tries, since) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
+            ON CONFLICT DO UPDATE SET kind = excluded.kind, sequence = excluded.sequence, remote_sequence = excluded.remote_sequence, \
+            rev = excluded.rev, error = excluded.error, plugin = excluded.plugin, version = excluded.version, \
+            tries = CASE WHEN kind = excluded.kind THEN tries ELSE 0 END + excluded.tries, \
+            since = CASE WHEN kind = excluded.kind AND (kind <> \(Exclusion.Kind.refused.rawValue) OR rev IS excluded.rev) THEN since ELSE excluded.since END
             """
         case .unexclude: "DELETE FROM exclusions_\(n) WHERE remote = ?1 AND direction = ?2 AND id = ?3"
         case .dropExclusionsOf: "DELETE FROM exclusions_\(n) WHERE id = ?1"

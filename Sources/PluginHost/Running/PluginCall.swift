@@ -1,3 +1,4 @@
+import Encodings
 import Interfaces
 import LuaRuntime
 
@@ -35,11 +36,11 @@ struct PluginCall: Sendable {
     /// The plugin is not asked, because it keeps failing.
     func notAsked() -> PolicyFailure {
         let opened = breaker.opened
-        let failures = opened.map { "\($0.failures)" } ?? "too many"
+        let failures = opened.map { Plural.count($0.failures, "time") } ?? "too many times"
         let last = opened?.failure
         return PolicyFailure(
             plugin: record.name, version: prepared.version, kind: (last?.kind ?? .error).rawValue,
-            message: "\(last?.message ?? "failing") (not called: it has failed \(failures) times in a row; one call is tried from time to time)")
+            message: "\(last?.message ?? "failing") (not called: it has failed \(failures) in a row; one call is tried from time to time)")
     }
 
     func sample(_ document: PolicyDocument) -> Breaker.Sample? {

@@ -21,6 +21,19 @@ public struct PluginRollback: Sendable, Equatable {
     }
 }
 
+/// What a start would take where the files of the plugins folder cannot be used.
+public enum KeptVersions {
+    /// The version of a plugin that was in force last, if it is kept and can be read.
+    ///
+    /// - Parameter folder: the agent's `plugin-versions`.
+    public static func last(_ plugin: String, in folder: String, limits: PluginHostLimits = PluginHostLimits()) -> String? {
+        guard PluginName.isValid(plugin) else { return nil }
+        let store = VersionStore(folder: folder, limits: limits)
+        guard let version = store.index(plugin).current, (try? store.source(plugin, version)) != nil else { return nil }
+        return version
+    }
+}
+
 /// The last versions of each plugin that were in force, as files of the agent's data, so that a rollback works after a restart and
 /// without the plugins folder. Confined to the supervisor's thread.
 ///

@@ -129,7 +129,7 @@ extension CouchDialect {
     private func tooLarge(_ name: String, _ length: UInt64, _ document: FoundDocument) -> ReplicationError {
         ReplicationError(
             domain: .http, code: 413,
-            message: "the attachment \(name) of document \(document.id) has \(length) bytes or more, max_blob_bytes is \(limits.maximumBlobBytes)")
+            message: "the attachment \(name) of document \(document.id) has \(length) bytes or more, limits: { max_blob_bytes } is \(limits.maximumBlobBytes)")
     }
 
     // MARK: - Push

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Interfaces
 
 /// Documents that the peer no longer lets us have: purged here, when the replicator purges by itself. The pull filter may keep them;
@@ -41,11 +42,8 @@ extension ReplicationSession {
                         // Before the purge, which forgets that something waits. A revision that never came in must not come in later.
                         if purges { try HeldRevisions.forget(each.removal.id, remote, collection, transaction) }
                         if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
-                        guard var orphan = each.orphan(remote, revision, filter: filter) else { continue }
                         // Told again, it has been one since it was told first.
-                        let known = try transaction.exclusion(collection, remote: remote, direction: .access, id: orphan.id)
-                        orphan.since = known?.since ?? 0
-                        orphans.append(orphan)
+                        if let orphan = each.orphan(remote, revision, filter: filter) { orphans.append(orphan) }
                     }
                     try transaction.exclude(collection, orphans)
                     return orphans.count
@@ -64,7 +62,7 @@ extension ReplicationSession {
         let purged = taken.count { if case .purged = $0.end { true } else { false } }
         guard purged + orphans > 0 else { return }
         logger.info(
-            "access removed: \(purged) documents purged, \(orphans) stay as orphans",
+            "access removed: \(Plural.count(purged, "document")) purged, \(orphans) left as orphans",
             metadata: [
                 "collection": "\(collection)",
                 "documents": "\(taken.prefix(10).map(\.removal.id.text).joined(separator: " "))\(taken.count > 10 ? " ..." : "")",

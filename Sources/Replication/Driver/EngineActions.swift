@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Environment
 import Interfaces
 import NIOCore
@@ -179,7 +180,7 @@ extension ReplicationSession {
                 $0.couch?.stored(revisions, $1)
                 $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
             } failed: { session, error in
-                session.log(error, "\(revisions.count) revisions were not stored: \(error)")
+                session.log(error, "not stored, \(Plural.count(revisions.count, "revision")): \(error)")
                 session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
             }
         case .takeAway(let removals): takeAway(removals, link)
@@ -270,7 +271,7 @@ extension ReplicationSession {
                 session.links[slot].hasSetAccess = true
                 session.tell(session.links[slot], pull: .insertion(.assigned(batch, judgements)))
             case .failure(let error):
-                session.log(error, "\(revisions.count) revisions were not stored: \(error)")
+                session.log(error, "not stored, \(Plural.count(revisions.count, "revision")): \(error)")
                 session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
             }
         }

@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Encodings
 import Environment
 import Interfaces
 
@@ -255,7 +256,7 @@ extension ReplicationSession {
         }
         guard dialect.awaitedReplies < limits.revisionsInFlight else {
             throw MessageError(
-                code: 503, message: "\(dialect.awaitedReplies) revisions of earlier subscriptions are not answered; revs_in_flight is \(limits.revisionsInFlight)")
+                code: 503, message: "not answered: \(Plural.count(dialect.awaitedReplies, "revision")) of earlier subscriptions; revs_in_flight is \(limits.revisionsInFlight)")
         }
         endPush(link)
         link.generation += 1

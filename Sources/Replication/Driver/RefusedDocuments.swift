@@ -39,13 +39,9 @@ extension ReplicationSession {
                     continue
                 }
                 if !isListed { count += 1 }
-                var row = Exclusion(
+                let row = Exclusion(
                     remote: remote, direction: .push, kind: .refused, id: each.document.id, sequence: each.document.sequence,
                     revision: each.document.version, error: error.message, plugin: error.domain.rawValue, version: "\(error.code)")
-                if let before, isListed {
-                    row.tries = min(before.tries, Int(Int32.max)) + 1
-                    if before.revision == row.revision { row.since = before.since }
-                }
                 try transaction.exclude(collection, [row])
             }
             refusals.set(count)

@@ -204,15 +204,15 @@ struct BlobMachine {
         }
         for reference in references {
             guard let length = reference.length, length > UInt64(limits.maximumBlobBytes) else { continue }
-            return tooLarge(reference.digest, length)
+            return tooLarge(reference.digest, "\(length) bytes")
         }
         return nil
     }
 
-    private func tooLarge(_ digest: BlobDigest, _ length: UInt64) -> ReplicationError {
+    private func tooLarge(_ digest: BlobDigest, _ size: String) -> ReplicationError {
         ReplicationError(
             domain: .http, code: 413,
-            message: "the blob \(digest) has \(length) bytes or more, max_blob_bytes is \(limits.maximumBlobBytes)")
+            message: "the blob \(digest) has \(size), limits: { max_blob_bytes } is \(limits.maximumBlobBytes)")
     }
 
     private mutating func accept(_ transfer: BlobTransfer, isHere: Bool, _ actions: inout [BlobAction]) {
@@ -235,7 +235,7 @@ struct BlobMachine {
         let total = received + UInt64(bytes.readableBytes)
         guard total <= UInt64(limits.maximumBlobBytes) else {
             actions.append(.abandon(transfer))
-            return settle(transfer, tooLarge(transfer.digest, total), &actions)
+            return settle(transfer, tooLarge(transfer.digest, "\(total) bytes or more"), &actions)
         }
         move(transfer, to: .receiving(received: total, unwritten: unwritten + bytes.readableBytes))
         actions.append(.write(transfer, bytes))

@@ -27,6 +27,8 @@ struct Insertion: Sendable {
         case stored(InsertOutcome)
         /// A filter or the sync function said no, or could not decide; `isListed`: it waits here for another version.
         case keptBack(PolicyFailure?, reason: String, isListed: Bool)
+        /// A blob of it cannot be taken; it waits here, listed.
+        case held(ReplicationError)
         /// It cannot be stored as it is.
         case refused(ReplicationError)
         /// It cannot be had or stored now; the peer has to offer it again.
@@ -197,8 +199,7 @@ struct InsertionMachine {
         }
         if settings.keepsLists, !error.isTransient {
             // It fails alone and in words; the next run, or another limit, tries again.
-            let failure = PolicyFailure(plugin: "", version: "", kind: "blob", message: error.message)
-            let held = HeldRevision(revision, plugin: "", version: "", failure: failure)
+            let held = HeldRevision(revision, blob: error)
             mayHaveHeld = true
             return actions.append(.keep(batches.begin(keeping: held), [held]))
         }
@@ -228,9 +229,9 @@ struct InsertionMachine {
                 changed.replaceBody(body)
                 batches.resize(by: changed.bytes - revision.bytes)
                 passed.append(changed)
-            case .reject: kept.append(HeldRevision(revision, plugin: plugin, version: version, failure: nil))
+            case .reject: kept.append(HeldRevision(revision, rejectedBy: plugin, version: version))
             case .failed(let failure):
-                kept.append(HeldRevision(revision, plugin: failure.plugin, version: failure.version, failure: failure))
+                kept.append(HeldRevision(revision, failure: failure))
             }
         }
         if kept.isEmpty { return admit(batch, passed, attempt: 1, &actions) }
@@ -256,8 +257,13 @@ struct InsertionMachine {
     private mutating func leave(_ kept: [HeldRevision], isListed: Bool, _ ended: inout [Insertion]) {
         for each in kept {
             batches.leave(each.revision.id, each.revision.bytes)
-            ended.append(
-                Insertion(each.revision, .keptBack(each.failure, reason: "a filter refused the document", isListed: isListed)))
+            let end: Insertion.End =
+                switch each.cause {
+                case .rejected: .keptBack(nil, reason: "a filter refused the document", isListed: isListed)
+                case .failure(let failure): .keptBack(failure, reason: "", isListed: isListed)
+                case .blob(let error): isListed ? .held(error) : .refused(error)
+                }
+            ended.append(Insertion(each.revision, end))
         }
     }
 

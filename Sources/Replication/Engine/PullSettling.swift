@@ -37,6 +37,9 @@ extension PullMachine {
                     settlement = .refused(error)
                     if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
                 }
+            case .held(let error):
+                counts.held += 1
+                report(each.id, error, isDeleted: each.isDeleted, &actions)
             case .refused(let error), .postponed(let error):
                 counts.failed += 1
                 settlement = .refused(error)
@@ -49,7 +52,7 @@ extension PullMachine {
             counts.completed += 1
             switch each.end {
             case .postponed: comeBack(&actions)
-            case .stored, .keptBack(_, _, isListed: true):
+            case .stored, .held, .keptBack(_, _, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))
             default: complete(each.sequence)

@@ -2,23 +2,47 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// A pulled revision that a filter kept back, with everything that storing it later needs.
+/// A pulled revision that was kept back, with everything that storing it later needs.
 struct HeldRevision: Sendable {
-    var revision: CheckedRevision
-    var plugin: String
-    var version: String
-    /// What failed; nil when the filter said no.
-    var failure: PolicyFailure?
+    enum Cause: Sendable {
+        /// The filter said no.
+        case rejected
+        case failure(PolicyFailure)
+        /// No plugin's doing: a blob that it names cannot be taken.
+        case blob(ReplicationError)
+    }
 
-    init(_ revision: CheckedRevision, plugin: String, version: String, failure: PolicyFailure?) {
+    var revision: CheckedRevision
+    /// Empty where no plugin kept it back.
+    var plugin = ""
+    var version = ""
+    var cause: Cause
+
+    init(_ revision: CheckedRevision, rejectedBy plugin: String, version: String) {
+        (self.revision, self.plugin, self.version) = (revision, plugin, version)
+        cause = .rejected
+    }
+
+    init(_ revision: CheckedRevision, failure: PolicyFailure) {
+        (self.revision, plugin, version) = (revision, failure.plugin, failure.version)
+        cause = .failure(failure)
+    }
+
+    init(_ revision: CheckedRevision, blob error: ReplicationError) {
         self.revision = revision
-        self.plugin = plugin
-        self.version = version
-        self.failure = failure
+        cause = .blob(error)
+    }
+
+    fileprivate var exclusion: (kind: Exclusion.Kind, error: String) {
+        switch cause {
+        case .rejected: (.rejected, "")
+        case .failure(let failure): (.held, failure.message)
+        case .blob(let error): (.held, error.message)
+        }
     }
 }
 
-/// Pulled revisions that a filter kept back. Their sequences are done, so the checkpoint goes on; the revisions wait here
+/// Pulled revisions that a filter kept back, or whose blobs could not be taken. Their sequences are done, so the checkpoint goes on; the revisions wait here
 /// (as local documents beside an exclusion) until another version of the filter decides.
 ///
 /// A revision is one line of JSON (its ids, and whether its blobs were shown) and then the body's bytes as they came, cut into parts of the size of a local
@@ -42,11 +66,12 @@ enum HeldRevisions {
         var exclusions: [Exclusion] = []
         exclusions.reserveCapacity(kept.count)
         for each in kept {
+            let (kind, error) = each.exclusion
             exclusions.append(
                 Exclusion(
-                    remote: remote, direction: .pull, kind: each.failure == nil ? .rejected : .held, id: each.revision.id,
+                    remote: remote, direction: .pull, kind: kind, id: each.revision.id,
                     remoteSequence: each.revision.sequence?.json ?? "", revision: each.revision.revision,
-                    error: each.failure?.message ?? "", plugin: each.plugin, version: each.version))
+                    error: error, plugin: each.plugin, version: each.version))
         }
         try transaction.exclude(collection, exclusions)
         for each in kept { try put(encode(each.revision), remote, each.revision.id, collection, transaction) }

@@ -7,16 +7,22 @@ extension Replicator {
     nonisolated func log(_ events: [DocumentEvent]) {
         let limit = configuration.limits.loggedDocumentsPerBatch
         var failures = 0
+        var unnamed: (first: DocumentID, last: DocumentID)?
         for event in events {
             guard let error = event.error else { continue }
             failures += 1
-            guard failures <= limit else { continue }
+            guard failures <= limit else {
+                unnamed = (unnamed?.first ?? event.id, event.id)
+                continue
+            }
             logger(event.correlationID).warning(
                 "document \(event.id) in \(event.collection): \(error)", metadata: ["direction": "\(event.direction.rawValue)"])
         }
-        if failures > limit {
+        if let (first, last) = unnamed {
             let (more, name) = (Plural.count(failures - limit, "more document", "more documents"), configuration.name)
-            logger.warning("\(more) failed; \"nightjar replicator \(name) pending\", \"held\" and \"refused\" list them")
+            // Which: the next batch has a line like this one, with the same count.
+            let which = first == last ? "\(first)" : "\(first) to \(last)"
+            logger.warning("\(more) failed, \(which); \"nightjar replicator \(name) pending\", \"held\" and \"refused\" list them")
         }
     }
 }

@@ -100,7 +100,7 @@ extension Replicator {
         }
     }
 
-    /// Documents that are held because a filter failed, both directions. All of them, some at a time.
+    /// Documents that are held because a filter failed or a blob cannot be taken, both directions. All of them, some at a time.
     public nonisolated func eachHeld(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
         let database = configuration.database
         let key = configuration.remoteKey
@@ -133,14 +133,24 @@ extension Replicator {
     /// How many documents are held.
     public nonisolated func heldCount() async throws -> Int { try await held().count }
 
-    /// How many documents are held, and since when the first of them.
-    public nonisolated func held() async throws -> Listed { try await listed(.held, directions) }
+    /// How many documents are held, and the first of them.
+    ///
+    /// - Parameter byPlugin: only those that a filter failed on, or only those with a blob that cannot be taken.
+    public nonisolated func held(byPlugin: Bool? = nil) async throws -> Listed { try await listed(.held, directions, byPlugin: byPlugin) }
 
     /// Documents on a list.
     public struct Listed: Sendable, Equatable {
         public var count = 0
         /// Seconds since 1970.
         public var oldest: Int64?
+        /// The one that has been there for longest, with its error.
+        public var example: Example?
+
+        public struct Example: Sendable, Equatable {
+            public var collection: CollectionName
+            public var id: DocumentID
+            public var error: String
+        }
     }
 
     /// The ways that this replicator moves documents. What it noted of another one, before its type was changed, is not asked about.
@@ -149,25 +159,27 @@ extension Replicator {
     }
 
     /// How many documents are on a list, over all collections.
-    nonisolated func listed(_ kind: Exclusion.Kind, _ directions: [Exclusion.Direction]) async throws -> Listed {
+    nonisolated func listed(_ kind: Exclusion.Kind, _ directions: [Exclusion.Direction], byPlugin: Bool? = nil) async throws -> Listed {
         let key = configuration.remoteKey
         let names = configuration.collections.compactMap { configuration.database.collection($0.collection) }
         guard !directions.isEmpty else { return Listed() }
         return try await configuration.database.read { transaction in
             guard let remote = try transaction.existingRemote(for: key) else { return Listed() }
             return try names.reduce(into: Listed()) { all, collection in
-                let one = try transaction.exclusionAge(collection, remote: remote, kind: kind, directions: directions)
-                if one.count == 0 { return }
+                let one = try transaction.exclusionAge(collection, remote: remote, kind: kind, directions: directions, byPlugin: byPlugin)
                 var (count, oldest) = (one.count, one.oldest)
-                if count <= Self.page {
+                if count > 0, count <= Self.page {
                     // As the list has it, which leaves out what is settled.
                     let owed = try directions.flatMap {
                         try transaction.exclusions(collection, remote: remote, direction: $0, kind: kind, after: nil, limit: Self.page)
-                    }.filter { try transaction.isOwed($0, collection) }
-                    (count, oldest) = (owed.count, owed.map(\.since).min())
+                    }.filter { try (byPlugin ?? !$0.plugin.isEmpty) != $0.plugin.isEmpty && transaction.isOwed($0, collection) }
+                    count = owed.count
+                    oldest = owed.min { $0.since < $1.since }.map { ($0.since, $0.id, $0.error) }
                 }
                 all.count += count
-                all.oldest = [all.oldest, oldest].compactMap { $0 }.min()
+                guard let first = oldest, all.oldest.map({ first.since < $0 }) ?? true else { return }
+                all.oldest = first.since
+                all.example = Listed.Example(collection: collection.name, id: first.id, error: first.error)
             }
         }
     }

@@ -1,4 +1,5 @@
 import Glibc
+import HTTPServer
 import Interfaces
 
 /// The socket file of a listener.
@@ -54,7 +55,9 @@ enum UnixSocket {
     }
 
     private static func failure(_ path: String, _ code: CInt) -> ReplicationError {
-        ReplicationError(network: NetworkErrors.code(errno: code) ?? .aborted, message: "cannot listen on unix:\(path): \(NetworkErrors.systemText(code))")
+        let holder = code == EADDRINUSE ? "; \(PortHolder.advice(socket: path))" : ""
+        return ReplicationError(
+            network: NetworkErrors.code(errno: code) ?? .aborted, message: "cannot listen on unix:\(path): \(NetworkErrors.systemText(code))\(holder)")
     }
 
     /// The name of a user of this machine. May ask the network: not for event loops.

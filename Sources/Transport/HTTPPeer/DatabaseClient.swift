@@ -65,8 +65,14 @@ public struct DatabaseClient: TransportConnector {
             case 404 where createsTarget:
                 let made = try await peer.exchange(Self.small("PUT"))
                 // 412: another made it meanwhile.
-                guard made.isGood || made.status == 412 else { throw peer.refusal(made) }
+                guard made.isGood || made.status == 412 else {
+                    let refusal = peer.refusal(made)
+                    guard [401, 403].contains(made.status) else { throw refusal }
+                    throw refusal.advising("create_target needs a login that may make databases there; or have the database made by whoever runs the server")
+                }
                 return peer
+            case 404:
+                throw peer.refusal(answer).advising("check the database's name at the end of target; or have it made: create_target: true")
             default: throw peer.refusal(answer)
             }
         }
@@ -80,4 +86,9 @@ public struct DatabaseClient: TransportConnector {
         request.maximumAnswer = smallAnswer
         return request
     }
+}
+
+extension ReplicationError {
+    /// The same with a remedy that fits better than the one for its code.
+    fileprivate func advising(_ remedy: String) -> ReplicationError { ReplicationError(domain: domain, code: code, message: message, remedy: remedy) }
 }

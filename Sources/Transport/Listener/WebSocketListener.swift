@@ -1,4 +1,5 @@
 import Environment
+import Glibc
 import HTTPServer
 import Interfaces
 import Logging
@@ -84,7 +85,9 @@ public final class WebSocketListener: Sendable {
             return WebSocketListener(http: bound, places: places, closeTime: limits.closeTime)
         } catch {
             let target = "\(configuration.interface ?? "all addresses"), port \(configuration.port)"
-            throw NetworkErrors.replicationError(error, target: "cannot listen on \(target)")
+            var failure = NetworkErrors.replicationError(error, target: "cannot listen on \(target)")
+            if (error as? IOError)?.errnoCode == EADDRINUSE { failure.message += "; \(PortHolder.advice(port: configuration.port))" }
+            throw failure
         }
     }
 

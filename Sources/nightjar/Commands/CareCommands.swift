@@ -27,7 +27,7 @@ struct CompactCommand: AsyncParsableCommand {
                 }
             }
             if json { return Output.json(report) }
-            Output.line("\(StatusText.bytes(report["bytes_freed"])) freed in the file, \(report["blobs_removed"]?.asInt64 ?? 0) blobs removed")
+            Output.line("\(StatusText.bytes(report["bytes_freed"])) freed in the file, \(Plural.count(report["blobs_removed"]?.asInt64 ?? 0, "blob")) removed")
         }
     }
 }
@@ -70,8 +70,8 @@ struct BackupCommand: AsyncParsableCommand {
     private func show(_ report: JSONValue, _ what: String) {
         if json { return Output.json(report) }
         Output.line(
-            "backup of \(report["database"]?.asString ?? "?") at \(report["made_at"]?.asString ?? "?"), \(report["documents"]?.asInt64 ?? 0) documents, "
-                + "\(report["blobs"]?.asInt64 ?? 0) blobs, \(StatusText.bytes(report["bytes"])): \(what)")
+            "backup of \(report["database"]?.asString ?? "?") at \(report["made_at"]?.asString ?? "?"), \(Plural.count(report["documents"]?.asInt64 ?? 0, "document")), "
+                + "\(Plural.count(report["blobs"]?.asInt64 ?? 0, "blob")), \(StatusText.bytes(report["bytes"])): \(what)")
     }
 }
 
@@ -112,7 +112,7 @@ struct RestoreCommand: AsyncParsableCommand {
                 throw error
             }
             if json { return Output.json(DatabaseCare.report(facts)) }
-            Output.line("restored \(facts.documents) documents and \(facts.blobs) blobs to \(target)")
+            Output.line("restored \(Plural.count(facts.documents, "document")) and \(Plural.count(facts.blobs, "blob")), \(StatusText.bytes(DatabaseCare.report(facts)["bytes"])), to \(target)")
             if let kept { Output.line("what was there before is \(kept): remove it when nothing is missed") }
         }
     }

@@ -8,12 +8,12 @@ import NIOPosix
 
 struct ConflictsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "conflicts", abstract: "Shows how conflicts were decided, and what another resolver would have done.",
+        commandName: "conflicts", abstract: "Shows how conflicts were decided and what another resolver would have done, and decides those that wait.",
         discussion: """
             Works on a running agent, or on the data folder if none runs there. DB is DATABASE or DATABASE.SCOPE.COLLECTION; \
             without it all databases are looked at.
             """,
-        subcommands: [List.self, Show.self, Replay.self, Retry.self])
+        subcommands: [List.self, Show.self, ConflictsResolveCommand.self, Replay.self, Retry.self])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -161,7 +161,7 @@ struct ConflictsCommand: AsyncParsableCommand {
     }
 
     /// Runs with the conflicts of what is named, and releases the locks of folders.
-    private static func with(
+    static func with(
         _ location: LocationOptions, _ db: String?, _ work: (ConflictSource, ConflictSource.Scope, AgentSettings) async throws -> Void
     ) async throws {
         let settings = try location.settings()

@@ -6,12 +6,13 @@ struct ExplainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain", abstract: "Says what a code that the agent reports means, and what to do about it.",
         usage: """
-            nightjar explain CODE
+            nightjar explain CODE …
             nightjar explain
             """,
         discussion: """
             CODE is what status, health, the log, metrics or an answer say: documents_held, http/401, "TLS 8", plugin_timeout, insufficient_storage, \
-            max_blob_bytes, exit/78, or the number that applications of this field show, such as 11006. Without CODE all of them are listed.
+            max_blob_bytes, exit/78, or the number that applications of this field show, such as 11006. Several codes are explained \
+            one after the other. Without CODE all of them are listed. Exit status 1 if one of them is not known.
             """)
 
     @Argument(help: "A code as the agent writes it; without one all are listed.") var code: [String] = []
@@ -20,18 +21,22 @@ struct ExplainCommand: AsyncParsableCommand {
     func run() async throws {
         try await Failure.reporting {
             if code.isEmpty { return list() }
-            let text = code.joined(separator: " ")
-            let found = ExplanationSearch.find(text)
-            guard !found.isEmpty else {
-                let similar = ExplanationSearch.similar(text)
-                throw AgentError(
-                    .notFound,
-                    "there is no code \"\(TextTable.printable(text))\"; "
-                        + (similar.isEmpty ? "nightjar explain lists all of them" : "did you mean \(similar.joined(separator: ", "))?"))
+            let (found, unknown) = ExplanationSearch.findAll(code)
+            if !found.isEmpty {
+                if json {
+                    Output.json(found.count == 1 && unknown.isEmpty ? Self.json(found[0]) : .array(found.map(Self.json)))
+                } else {
+                    Output.line(found.map { "\($0.code)\n  cause: \($0.cause)\n  mend:  \($0.mend)" }.joined(separator: "\n"))
+                }
             }
-            if json { return Output.json(found.count == 1 ? Self.json(found[0]) : .array(found.map(Self.json))) }
-            Output.line(found.map { "\($0.code)\n  cause: \($0.cause)\n  mend:  \($0.mend)" }.joined(separator: "\n"))
+            if !unknown.isEmpty { throw AgentError(.notFound, unknown.map(Self.refusal).joined(separator: "; ")) }
         }
+    }
+
+    private static func refusal(_ text: String) -> String {
+        let similar = ExplanationSearch.similar(text)
+        return "there is no code \"\(TextTable.printable(text))\"; "
+            + (similar.isEmpty ? "nightjar explain lists all of them" : "did you mean \(similar.joined(separator: ", "))?")
     }
 
     private func list() {

@@ -30,7 +30,7 @@ struct ExportCommand: AsyncParsableCommand {
                             counts.bytes += piece.readableBytes
                             return counts.documents
                         }
-                        progress.show("\(documents) documents, \(progress.rate(documents))/s")
+                        progress.show("\(Plural.count(documents, "document")), \(progress.rate(documents))/s")
                     } unreadable: { message in
                         counts.withLock { $0.unreadable += 1 }
                         progress.clear()
@@ -49,7 +49,7 @@ struct ExportCommand: AsyncParsableCommand {
                     let counts: JSONValue = ["documents": .int(documents), "bytes": .int(bytes), "unreadable": .int(unreadable)]
                     Output.write(isOnOutput ? 2 : 1, counts.text + "\n")
                 } else if !isOnOutput || progress.isShown {
-                    Output.write(isOnOutput ? 2 : 1, "\(documents) documents, \(bytes) bytes\n")
+                    Output.write(isOnOutput ? 2 : 1, "\(Plural.count(documents, "document")), \(Plural.count(bytes, "byte"))\n")
                 }
                 guard unreadable == 0 else {
                     throw AgentError(

@@ -18,12 +18,12 @@ struct PluginRunCommand: AsyncParsableCommand {
 
     @OptionGroup var location: ConfigurationOptions
     @Argument(help: "The plugin's name.") var name: String
-    @Argument(help: "push_filter, pull_filter, resolve, authenticate_password, authenticate_certificate or sync.") var hook: LuaHook
+    @Argument(help: "push_filter, pull_filter, transform, resolve, authenticate_password, authenticate_certificate or sync.") var hook: LuaHook
     @Argument(help: "DB, DB.COLLECTION or DB.SCOPE.COLLECTION: for --last, and for nightjar.get.") var database: String?
     @Option(help: ArgumentHelp("For a filter: the last documents of a database.", valueName: "n")) var last: Int?
     @Option(
         help: ArgumentHelp(
-            "The document of a filter or of sync, the chain (an array of certificates) of authenticate_certificate; - for standard input.",
+            "The document of a filter, of transform or of sync, the chain (an array of certificates) of authenticate_certificate; - for standard input.",
             valueName: "file"))
     var doc: String?
     @Option(help: ArgumentHelp("For sync: the revision that the document replaces.", valueName: "file")) var oldDoc: String?

@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Encodings
 import NIOCore
 import PluginHost
 
@@ -59,7 +60,7 @@ struct PluginTestCommand: AsyncParsableCommand {
                 Output.line(TextTable.printable("  FAIL  \(problem)"))
             }
         }
-        Output.line("\(passed) passed, \(failed) failed, \(suites.count) plugins, \(StatusText.decimal(milliseconds, 1)) ms")
+        Output.line("\(passed) passed, \(failed) failed, \(Plural.count(suites.count, "plugin")), \(StatusText.decimal(milliseconds, 1)) ms")
     }
 
     private func report(_ suites: [PluginTests.Suite]) -> JSONValue {

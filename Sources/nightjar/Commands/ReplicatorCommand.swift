@@ -23,7 +23,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             start: also makes one that waits for its next attempt try now. suspend: ends the connection and makes none \
             until resume, start, or the agent's next start. pending: documents that wait to be pushed, \
             with the reason where the peer could not take them; with ID: whether that one waits. held: documents \
-            whose filter failed. refused: documents that the peer refused; each new connection offers them again, \
+            whose filter failed, or with a blob that cannot be taken. refused: documents that the peer refused; each new connection offers them again, \
             and retry-refused does it now (both are also called rejected and retry-rejected). What a filter here said no to \
             is rejected, and only counted. orphaned: documents that the remote took away and that stayed here, by \
             enable_auto_purge or a pull filter.
@@ -121,7 +121,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
         let table = Mutex(TextTable(columns.map { $0.uppercased() }))
         try await agent.rows(path) { row in
             let row = try JSONValue(stored: row)
-            table.withLock { $0.add(columns.map { row[$0].map { $0.asString ?? $0.text } ?? "-" }) }
+            table.withLock { $0.add(columns.map { row[$0].map { $0.isNull ? "-" : $0.asString ?? $0.text } ?? "-" }) }
         }
         table.withLock { if $0.isEmpty { Output.line(none) } else { Output.write(1, $0.text) } }
     }

@@ -83,7 +83,7 @@ struct Diagnosis: Sendable {
     private static func judge(_ report: JSONValue, _ name: String) -> Finding {
         let documents = report["documents"]?.asInt64 ?? 0
         let blobs = report["blobs"]?.asInt64 ?? 0
-        let read = "database \(name): \(documents) documents and \(blobs) blobs read"
+        let read = "database \(name): \(Plural.count(documents, "document")) and \(Plural.count(blobs, "blob")) read"
         if report["sound"]?.asBool == true { return Finding("store", .ok, "\(read), all sound") }
         let file = (report["file"]?.asArray ?? []).compactMap(\.asString)
         let damaged = (report["damaged"]?.asArray ?? []).compactMap(\.asString)

@@ -1,6 +1,7 @@
 import Agent
 import AgentConfiguration
 import Documents
+import Encodings
 import Environment
 import Glibc
 import NIOPosix
@@ -102,7 +103,7 @@ struct SupportBundle: Sendable {
             }
             // Blobs: how many is enough.
             if names.count > 200 {
-                text += "\(shown): \(names.count) files\n"
+                text += "\(shown): \(Plural.count(names.count, "file"))\n"
                 return
             }
             for name in names.sorted() {

@@ -28,8 +28,11 @@ extension Explanation {
             "Save the document anew on top of its current revision, delete it, or purge it; or let a peer send it again. A disk that does this once "
                 + "does it again: look at it."),
         Explanation(
-            "documents_held", "A filter failed on documents, so that nobody knows whether they may pass. They wait.",
-            "nightjar replicator NAME held says which, and the line of the plugin that failed. Mend the plugin and save it: they go on by themselves."),
+            "documents_held",
+            "A filter failed on documents, so that nobody knows whether they may pass; or a blob that they name cannot be taken, such as one above "
+                + "limits: { max_blob_bytes }. They wait.",
+            "nightjar replicator NAME held says which, and why: the line of the plugin that failed, or the blob with its size and the limit. Mend the plugin and save "
+                + "it, or raise the limit and nightjar reload: they go on by themselves."),
         Explanation(
             "documents_waiting", "The peer cannot take or give documents for the moment, such as one whose blob it has not got.",
             "They are tried again. Where it lasts, the text names what the peer said: mend that at the peer."),
@@ -50,7 +53,7 @@ extension Explanation {
             "nightjar conflicts list --pending says why. Mend the resolver and save it: they are decided by themselves."),
         Explanation(
             "listener_waiting", "The port of a listener is taken by another program, or its interface is not there or has no address.",
-            "A port that is in use: free it (ss -ltnp says who has it). An interface: bring it up, or correct its name. It is tried again by itself, at once with: nightjar listener NAME start."),
+            "A port that is in use: free it (as root, ss -ltnp 'sport = :PORT' says which program has it). An interface: bring it up and give it an address, or correct its name. It is tried again by itself, at once with: nightjar listener NAME start."),
         Explanation(
             "replicator_stopped", "A replicator ended with an error, and not by hand.", "Mend the error that is named; then nightjar replicator NAME start."),
         Explanation(
@@ -69,14 +72,21 @@ extension Explanation {
             "plugin_unavailable", "A plugin that the configuration uses has no version that loads.",
             "nightjar plugin check says why. Mend its file, or name another plugin and nightjar reload."),
         Explanation(
-            "plugin_file_gone", "The file of a plugin in use is gone. Its last version serves, and the next start has none.",
+            "plugin_file_gone",
+            "The file of a plugin in use is gone. Its last version serves, also after a restart, from the copy in DATA/plugin-versions; without that the next "
+                + "start fails. Until the file is back, no change of the configuration is taken: nightjar reload and nightjar check refuse it.",
             "Put NAME.lua back into the plugins folder, or take the plugin out of the configuration."),
         Explanation(
-            "plugin_refused", "A changed plugin is refused: it does not compile, or its tests fail. The version before serves.",
+            "plugin_refused", "A changed plugin is refused: it does not compile, or its tests fail. The version before serves, also after a restart.",
             "nightjar plugin test NAME shows the tests. Mend the file and save it."),
         Explanation(
             "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start would fail.",
             "nightjar check names each mistake with line and column. Mend them, then nightjar reload."),
+        Explanation(
+            "next_start_fails",
+            "The agent runs, and would not start again: its configuration cannot be read now, or a file that it names is gone or wrong, such as a certificate, "
+                + "a pin, a secret or users.txt. What was read before is in use.",
+            "The text names the file and the reason. Mend it or put it back before the agent or the machine is restarted; nightjar check says when all is well."),
         Explanation(
             "certificate_expired", "A certificate in use, or the authority that vouches for it, has ended: peers refuse it.",
             "nightjar identity create LABEL --replace keeps the key, so that pins of the key hold; or replace the file. A running agent takes it by itself."),
@@ -84,7 +94,7 @@ extension Explanation {
             "certificate_ending", "A certificate ends within 30 days: an identity, an authority, a pin, or the server's.",
             "Renew it now. Where peers pin the certificate and not the key, give them the new one beside the old one first."),
         Explanation(
-            "tls_files_refused", "Files with certificates or keys were changed and are wrong. Those read before are in use.",
+            "tls_files_refused", "Files with certificates or keys were changed and are wrong, or are gone. Those read before are in use; next_start_fails says if a start would fail.",
             "The text names the file and the reason. Mend it: it is read again by itself."),
     ]
 }

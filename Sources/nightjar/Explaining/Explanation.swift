@@ -54,6 +54,32 @@ enum ExplanationSearch {
         return Explanation.all.filter { $0.code.hasSuffix("/\(number)") }
     }
 
+    /// What was found for words that may be several codes, some of them written apart, and the words that are none.
+    ///
+    /// - Parameter words: `http 401 documents_held` is two codes: as many words as make one belong together.
+    static func findAll(_ words: [String]) -> (found: [Explanation], unknown: [String]) {
+        let whole = find(words.joined(separator: " "))
+        if !whole.isEmpty { return (whole, []) }
+        var found: [Explanation] = []
+        var unknown: [String] = []
+        var rest = words[...]
+        while let first = rest.first {
+            let lengths = (1...min(rest.count, longestCode)).reversed()
+            if let length = lengths.first(where: { !find(rest.prefix($0).joined(separator: " ")).isEmpty }) {
+                for entry in find(rest.prefix(length).joined(separator: " ")) where !found.contains(entry) { found.append(entry) }
+                rest = rest.dropFirst(length)
+            } else {
+                unknown.append(first)
+                rest = rest.dropFirst()
+            }
+        }
+        // Nothing is known of any: it was one code, mistyped.
+        return found.isEmpty ? ([], [words.joined(separator: " ")]) : (found, unknown)
+    }
+
+    /// Words of the longest code, written apart.
+    private static let longestCode = Explanation.all.map { $0.code.split { $0 == "_" || $0 == "/" }.count }.max() ?? 1
+
     /// Codes that look like it, for a hint.
     static func similar(_ text: String) -> [String] {
         let words = Set(normal(text).split { !$0.isLetter && !$0.isNumber }.filter { $0.count > 2 }.map(String.init))

@@ -16,7 +16,6 @@ extension Explanation {
         Explanation(
             "plugin_load", "A plugin's file does not compile, or does not return a table of hooks.",
             "nightjar plugin check has file and line."),
-        Explanation("blob", "A blob that the document names cannot be read or had.", "The message has the cause; it is tried again by itself."),
     ]
 }
 
@@ -25,8 +24,10 @@ extension Explanation {
     static let ofExits = [
         Explanation("exit/0", "All is well.", "Nothing."),
         Explanation(
-            "exit/1", "The command failed, or it lists something that needs a hand.",
-            "Standard error says what. For nightjar doctor: a line with the verdict \"wrong\"."),
+            "exit/1",
+            "The command failed; or it looks for what is wrong and found something (doctor, plugin check, test and reload, identity list, conflicts replay); or what was "
+                + "asked for is not there. What status and lists of held, refused or pending documents show is no failure: they end with 0.",
+            "Standard error says what. For nightjar doctor: a line with the verdict \"wrong\". Whether all is well says nightjar status, or /health."),
         Explanation("exit/64", "Wrong usage: an option or argument that the command does not have.", "nightjar help COMMAND."),
         Explanation(
             "exit/75", "run was told to stop and had not after ten seconds, so that it ended itself. What was acknowledged is safe.",

@@ -63,7 +63,10 @@ extension Explanation {
         Explanation("network/22", "There is no connection.", "It is made by itself."),
         Explanation("network/23", "The device or program at the other end of an endpoint ended.", "The message has its last words."),
         Explanation("network/24", "The machine does not answer on its own network.", "Look whether it is on."),
-        Explanation("network/25", "This machine has no such address, or the port is taken.", "Check interface, address and port in the configuration."),
+        Explanation(
+            "network/25", "Another program has the port, or this machine has no such address.",
+            "As root, ss -ltnp 'sport = :PORT' says which program has a port: end it, or configure another port. An address has to be one of ip address: check interface. A listener "
+                + "tries again by itself, at once with nightjar listener NAME start."),
         Explanation("network/26", "The other end of the pipe is gone.", "It is tried again."),
         Explanation("network/27", "There is no such network interface, or a serial line has no such speed.", "Check network_interface, or plug that interface in."),
         Explanation("network/other", "The network failed; the message has the system's words.", "It is tried again."),

@@ -128,6 +128,18 @@ enum ConflictSource: Sendable {
         return found.withLock { $0 }
     }
 
+    /// Ends a conflict that waits as a person decided.
+    func decide(_ id: String, _ scope: Scope, _ decision: DecisionByHand, _ settings: AgentSettings) async throws -> JSONValue {
+        switch self {
+        case .agent(let client, _):
+            let db = scope.database.map { "?db=\(PercentEncoding.encode(scope.name(of: $0)))" } ?? ""
+            return try await client.request("POST", "/api/conflicts/\(PercentEncoding.encode(id))/resolve\(db)", body: decision.json.serialize())
+        case .folders(let databases):
+            let accesses = try databases.map { try ConflictAccess($0, collection: scope.collection) }
+            return try await ConflictsByHand(accesses, settings: settings).decide(id, decision)
+        }
+    }
+
     /// Decided conflicts with all bodies, the newest first, a page at a time.
     ///
     /// - Parameter last: of each database; nil for all.

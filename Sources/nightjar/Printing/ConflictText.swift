@@ -1,5 +1,6 @@
 import Agent
 import Documents
+import Encodings
 
 /// Conflicts, as `GET /api/conflicts` gives them, for people.
 enum ConflictText {
@@ -37,8 +38,13 @@ enum ConflictText {
         return place?["name"]?.asString.map { "\(string(place?["kind"])) \(TextTable.printable($0))" } ?? string(place?["kind"])
     }
 
+    /// Of branches that belong to nobody, such as those that came by CouchDB's API, nobody noted who brought them.
+    private static func origin(_ row: JSONValue) -> String {
+        row["place"]?["kind"]?.asString == "unknown" ? "between branches that no replicator and no pushing peer is noted for" : "from \(place(row))"
+    }
+
     private static func decider(_ row: JSONValue) -> String {
-        row["plugin"]?.asString.map { TextTable.printable("\($0) \(row["version"]?.asString ?? "")") } ?? "default rule"
+        row["plugin"]?.asString.map { TextTable.printable($0 + (row["version"]?.asString.map { " \($0)" } ?? "")) } ?? "default rule"
     }
 
     // MARK: - Show
@@ -49,14 +55,14 @@ enum ConflictText {
         var text = isPending ? "pending conflict" : "conflict \(string(row["number"]))"
         text += " of document \(string(row["id"])) in \(string(row["database"])), collection \(string(row["collection"]))\n"
         let peer = row["place"]?["peer"]?.asString.map { " (\(TextTable.printable($0)))" } ?? ""
-        text += isPending ? "  since \(string(row["since"])), from \(place(row))\(peer)\n" : "  \(string(row["at"])), \(place(row))\(peer)\n"
+        text += isPending ? "  since \(string(row["since"])), \(origin(row))\(peer)\n" : "  \(string(row["at"])), \(place(row))\(peer)\n"
         text += side("here ", row["local"], "-") + side("there", row["remote"], "-")
         text += side("base ", row["base"], row["base_rev"]?.asString.map { "\($0)  not stored any more" } ?? "none in common")
         if isPending {
             if row["error"]?.asString == nil {
                 text += "no resolver has run yet\n"
             } else {
-                text += "resolver \(decider(row)) failed, \(string(row["tries"])) times: \(string(row["error"]))\n"
+                text += "resolver \(decider(row)) failed, \(Plural.count(row["tries"]?.asInt64 ?? 0, "time")): \(string(row["error"]))\n"
             }
         } else {
             text += side("now  ", row["result"], "-")

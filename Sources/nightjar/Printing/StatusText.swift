@@ -1,5 +1,6 @@
 import Agent
 import Documents
+import Encodings
 
 /// The status of an agent (`GET /api/status`) as tables for people.
 enum StatusText {
@@ -16,7 +17,7 @@ enum StatusText {
         let shadows = ["differs", "failed"].map { key in
             rows(status, "databases").reduce(0) { $0 + ($1["conflicts_decided"]?["shadow"]?[key]?.asInt64 ?? 0) }
         }
-        if shadows != [0, 0] { text += "shadow resolvers: \(shadows[0]) differences, \(shadows[1]) failures (nightjar conflicts list)\n" }
+        if shadows != [0, 0] { text += "shadow resolvers: \(Plural.count(shadows[0], "difference")), \(Plural.count(shadows[1], "failure")) (nightjar conflicts list)\n" }
         return text + attention(rows(status, "attention"))
     }
 
@@ -122,7 +123,7 @@ enum StatusText {
             notes += warning(replicator["tls"]?["identity"], of: replicator)
         }
         let legend = "PROGRESS to FAILED: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. "
-            + "Now: PENDING to be pushed, HELD since a filter failed, REFUSED by the peer.\n"
+            + "Now: PENDING to be pushed, HELD since a filter failed or a blob cannot be taken, REFUSED by the peer.\n"
         return section(table, "no replicators") + (table.isEmpty ? "" : legend) + notes
     }
 

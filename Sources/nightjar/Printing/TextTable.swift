@@ -32,11 +32,22 @@ struct TextTable: Sendable {
         }.joined()
     }
 
-    /// Text of peers and plugins, harmless on a terminal.
+    /// Text of peers and plugins on one line, harmless on a terminal: what cannot be printed is shown as it is written in a program.
     static func printable(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isControl) else { return text }
         var clean = ""
-        for scalar in text.unicodeScalars { clean.unicodeScalars.append(isControl(scalar) ? "?" : scalar) }
+        for scalar in text.unicodeScalars {
+            guard isControl(scalar) else {
+                clean.unicodeScalars.append(scalar)
+                continue
+            }
+            switch scalar {
+            case "\n": clean += "\\n"
+            case "\t": clean += "\\t"
+            case "\r": clean += "\\r"
+            default: clean += JSONString.escape(scalar)
+            }
+        }
         return clean
     }
 

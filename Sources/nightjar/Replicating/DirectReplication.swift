@@ -2,6 +2,7 @@ import Agent
 import AgentConfiguration
 import Documents
 import DocumentStore
+import Encodings
 import Environment
 import Glibc
 import Interfaces
@@ -111,9 +112,9 @@ struct DirectReplication: Sendable {
         var problem: String? {
             if let error = status.error { return "the replication failed: \(error)" }
             if status.counts.failed > 0 {
-                return "\(status.counts.failed) documents failed: \(errors(of: Int(clamping: status.counts.failed)))"
+                return "\(Plural.count(status.counts.failed, "document")) failed: \(errors(of: Int(clamping: status.counts.failed)))"
             }
-            if held > 0 { return "\(held) documents are held because their filter failed: \(errors(of: held))" }
+            if held > 0 { return "\(Plural.count(held, "document")) held because a filter failed or a blob cannot be taken: \(errors(of: held))" }
             return nil
         }
 

@@ -100,7 +100,7 @@ import Testing
         var pull = batch(checked(1, "a", blobs: [blob()]))
         #expect(pull.on(.blobsFetched(pull.fetch, http(413))) == ["keep a@1-a"])
         #expect(pull.through == nil)
-        #expect(pull.on(.kept(pull.batch)) == ["report a 503", "settle 1", "tell push a@1-a"])
+        #expect(pull.on(.kept(pull.batch)) == ["report a 413", "settle 1", "tell push a@1-a"])
         #expect(pull.counts.held == 1 && pull.through == "1" && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 

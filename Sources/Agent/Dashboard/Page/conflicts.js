@@ -97,7 +97,7 @@ export function conflicts(state) {
 }
 
 const open = (row, key, kind) => h("a", { href: `#/conflicts/${encodeURIComponent(`${row.database}.${row.collection}`)}/${encodeURIComponent(key)}/${kind}` }, row.id);
-const by = (row) => (row.plugin ? [h("a", { href: `#/plugins/${encodeURIComponent(row.plugin)}` }, row.plugin), " ", h("code", { class: "faint" }, row.version ?? "")] : "the default rule");
+const by = (row) => row.plugin === "(by hand)" ? "a person, by hand" : (row.plugin ? [h("a", { href: `#/plugins/${encodeURIComponent(row.plugin)}` }, row.plugin), " ", h("code", { class: "faint" }, row.version ?? "")] : "the default rule");
 
 function detail(row) {
   if (row.gone) return h("p", { class: "trouble", "data-key": "detail" }, row.error ?? "This conflict is not there any more.");

@@ -135,7 +135,7 @@ export function held(state) {
       show(place,
         h("header", { class: "row" }, h("h1", null, "Held documents"), h("span", { class: "spring" }),
           button("Ask all plugins again", () => act("The plugins are asked again", () => post("api/plugins/retry")))),
-        h("p", { class: "faint" }, "A document is held where a plugin failed on it, and refused where the peer said no. Neither is lost, and the others go on."),
+        h("p", { class: "faint" }, "A document is held where a plugin failed on it or a blob of it cannot be taken, and refused where the peer said no. Neither is lost, and the others go on."),
         parts.length ? parts : h("section", { class: "card fine" }, h("h2", null, "No document is held or refused")));
     },
   };
@@ -150,10 +150,10 @@ function heldOf(replicator, list) {
   return h("section", { class: "card", "data-key": `held ${replicator.name}` },
     h("h2", null, `${plural(replicator.held, "document")} held by replicator ${replicator.name}`),
     table(`Held by replicator ${replicator.name}`, ["Document", "Direction", "Plugin", "Why", "Tries", "Since"], list.rows.map((row) => h("tr", null,
-      h("td", null, open(replicator.database, row)), h("td", null, row.direction), h("td", null, h("a", { href: `#/plugins/${encodeURIComponent(row.plugin)}` }, row.plugin)),
+      h("td", null, open(replicator.database, row)), h("td", null, row.direction), h("td", null, row.plugin ? h("a", { href: `#/plugins/${encodeURIComponent(row.plugin)}` }, row.plugin) : "–"),
       h("td", { class: "words" }, row.error), h("td", { class: "figure" }, count(row.tries)), h("td", null, ago(row.since)))), "table"),
     tail(list, replicator.held),
-    h("p", { class: "remedy" }, "What to do: repair the plugin and save it; its documents are tried again at once."));
+    h("p", { class: "remedy" }, "What to do: repair the plugin and save it, or raise the limit that is named and reload the configuration; the documents are tried again at once."));
 }
 
 function refusedOf(replicator, list) {

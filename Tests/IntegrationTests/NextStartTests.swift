@@ -1,0 +1,111 @@
+import Documents
+import TestSupport
+import Testing
+
+/// What would stop the next start is told while the agent still runs, and is true.
+@Suite("The next start")
+struct NextStartTests {
+    enum Lost: String, Sendable, CaseIterable {
+        case pin = "hub.pem"
+        case users = "users.txt"
+        case secret = "secret.txt"
+        case configuration = "nightjar.yaml"
+    }
+
+    /// An authority's certificate, for a pin.
+    private static func pin(_ folder: TemporaryFolder) async throws {
+        let outcome = try await Subprocess.run(
+            "/usr/bin/openssl",
+            ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=hub", "-days", "400", "-keyout", "hub.key", "-out", "hub.pem"],
+            folder: folder.path)
+        guard outcome.status == 0 else { throw SupportError("certificate: \(outcome)") }
+    }
+
+    private static func failing(_ agent: AgentProcess) async throws -> JSONValue? {
+        try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"]?.asString == "next_start_fails" }
+    }
+
+    @Test("a file that is gone makes the agent unhealthy, a start fails for it, and with the file all is well again", arguments: Lost.allCases)
+    func lost(_ lost: Lost) async throws {
+        let folder = try TemporaryFolder()
+        try await Self.pin(folder)
+        try folder.write("secret.txt", "hush")
+        try folder.write("users.txt", "ada:x\n")
+        try folder.write(
+            "plugins/gate.lua", "return { params = { file = { type = 'file', required = true } }, authenticate_password = function(u) return u == 'ada' end }\n")
+        let hub = Configuration.hub(listener: "authenticator: { plugin: gate, params: { file: users.txt } }", plugins: true)
+        let replicator = """
+            replicators:
+              - name: hub
+                database: main
+                target: wss://127.0.0.1:\(try freePort())/main
+                continuous: true
+                pinned_server_certificate: hub.pem
+                authenticator: { username: u, password: "${file:secret.txt}" }
+
+            """
+        let agent = try await AgentProcess.start(hub + replicator, in: folder)
+        #expect(try await Self.failing(agent) == nil)
+        let text = String(decoding: try TemporaryFolder.bytes(of: folder.path(lost.rawValue)), as: UTF8.self)
+        folder.remove(lost.rawValue)
+        try await eventually("health says it") { try await Self.failing(agent) != nil }
+        let entry = try #require(try await Self.failing(agent))
+        #expect(entry["gravity"] == "unhealthy" && entry["text"]?.asString?.contains(lost.rawValue) == true, "\(entry.text)")
+        #expect(entry["text"]?.asString?.contains("start") == true && entry["remedy"]?.asString?.isEmpty == false, "\(entry.text)")
+        #expect(try await agent.admin.get("/health").status == 503)
+
+        // It is no lie.
+        _ = try await agent.stop()
+        let failed = try await Subprocess.run(try NightjarExecutable.path(), ["run", "--config", agent.configuration], folder: folder.path)
+        #expect([1, 78].contains(failed.status) && failed.errors.contains(lost.rawValue), "\(failed)")
+        try folder.write(lost.rawValue, text)
+        let again = try await AgentProcess.start(hub + replicator, in: folder)
+        #expect(try await Self.failing(again) == nil)
+        folder.remove(lost.rawValue)
+        try await eventually("health says it again") { try await Self.failing(again) != nil }
+        try folder.write(lost.rawValue, text)
+        try await eventually("health takes it back") { try await Self.failing(again) == nil }
+        _ = try await again.stop()
+    }
+
+    @Test("a plugin whose file is gone: what explain says of it is so: a restart serves the kept version, check names that, and a reload is refused")
+    func pluginGone() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/gate.lua", "return { authenticate_password = function(u) return u == 'ada' end }\n")
+        let configuration = Configuration.hub(listener: "authenticator: gate", plugins: true)
+        let first = try await AgentProcess.start(configuration, in: folder)
+        let version = try #require(try await first.plugin("gate")["version"]?.asString)
+        folder.remove("plugins/gate.lua")
+        try await eventually("the file is missed") { try await first.plugin("gate")["state"] == "missing" }
+        #expect(try await Self.failing(first) == nil)
+        _ = try await first.stop()
+        let agent = try await AgentProcess.start(configuration, in: folder)
+        #expect(try await agent.plugin("gate")["version"]?.asString == version)
+        let check = try await agent.command("check")
+        #expect(check.status == 78 && check.errors.contains("warning: plugin gate: run would serve version \(version)"), "\(check)")
+        #expect(try await agent.command("reload").status == 78)
+        let words = try await NightjarExecutable.run("explain", "plugin_file_gone")
+        _ = try await agent.stop()
+        #expect(words.output.contains("Its last version serves, also after a restart") && words.output.contains("nightjar reload and nightjar check refuse it"), "\(words)")
+        // Without the kept copy there is nothing to serve.
+        folder.remove("data/plugin-versions")
+        let bare = try await Subprocess.run(try NightjarExecutable.path(), ["run", "--config", agent.configuration], folder: folder.path)
+        #expect(bare.status == 78 && bare.errors.contains("gate"), "\(bare)")
+    }
+
+    @Test("a plugin that is refused: check says which version a start would serve, and a start serves it")
+    func pluginRefused() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/gate.lua", "return { authenticate_password = function(u) return u == 'ada' end }\n")
+        let configuration = Configuration.hub(listener: "authenticator: gate", plugins: true)
+        let first = try await AgentProcess.start(configuration, in: folder)
+        let version = try #require(try await first.plugin("gate")["version"]?.asString)
+        _ = try await first.stop()
+        try folder.write("plugins/gate.lua", "return {\n")
+        let check = try await first.command("check")
+        #expect(check.status == 78 && check.errors.contains("run would serve version \(version)"), "\(check)")
+        let again = try await AgentProcess.start(configuration, in: folder)
+        #expect(try await again.plugin("gate")["version"]?.asString == version)
+        _ = try await again.stop()
+    }
+}
