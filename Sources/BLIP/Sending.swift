@@ -154,6 +154,10 @@ extension BLIPConnection {
     /// Into the queue, or aside if the peer has not acknowledged enough.
     private mutating func place(_ message: OutgoingMessage, _ flow: inout Flow) {
         if flow.sent - flow.acknowledged >= limits.sendWindow {
+            var message = message
+            // It may wait for good: what is left of it must not keep what was sent. Of a long one that is copied again when half of it is gone.
+            message.body = message.body.sharedIfDense()
+            message.head = message.head.sharedIfDense()
             flow.stopped = message
         } else {
             outbox.enqueue(message)

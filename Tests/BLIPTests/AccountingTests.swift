@@ -32,6 +32,23 @@ struct AccountingTests {
         #expect((70_000..<90_000).contains(small.a.bufferedBytes), "\(small.a.bufferedBytes)")
     }
 
+    /// A peer that never acknowledges leaves the ends of as many replies as it likes.
+    @Test func whatIsLeftOfAMessageDoesNotKeepWhatWasSent() throws {
+        let pair = Pair()
+        for _ in 0..<20 { pair.a.send(OutgoingRequest(profile: "get")) }
+        let asked = pair.a.drain()
+        _ = try pair.b.receive(asked)
+        for number in 1...20 { pair.b.reply(to: UInt64(number), OutgoingReply(body: ByteBuffer(repeating: 7, count: 140_000))) }
+        #expect(pair.b.bufferedBytes > 20 * 140_000)
+        let sent = pair.b.drain()
+        #expect(sent.count >= 20 * 8 && (1..<20 * 20_000).contains(pair.b.stoppedCapacity), "\(pair.b.stoppedCapacity)")
+        #expect(pair.b.bufferedBytes >= pair.b.stoppedCapacity / 2)
+        // Nothing is lost.
+        #expect(try pair.a.receive(sent).replies.isEmpty)
+        _ = try pair.settle()
+        #expect(pair.b.bufferedBytes == 0 && pair.b.stoppedCapacity == 0)
+    }
+
     @Test func messagesAreCounted() throws {
         let pair = Pair()
         pair.a.send(OutgoingRequest(profile: "p", body: ByteBuffer(repeating: 1, count: 100_000)))
