@@ -1,14 +1,14 @@
 /// What JSON text comes to when it is read as a tree of values.
-enum JSONTreeSize {
+public enum JSONTreeSize {
     /// A value with its box, its place in an array that grew, and the head of its text or list. Measured: 56 bytes for an empty list, 72 for a
     /// number, 84 for a value within a list or object of its own.
     private static let bytesPerValue = 128
 
     /// Memory in bytes: not less than it takes, whatever the values are.
-    static func bytes(of text: [UInt8]) -> Int { values(in: text[...]) * bytesPerValue + 2 * text.count }
+    public static func bytes(of text: [UInt8]) -> Int { values(in: text[...]) * bytesPerValue + 2 * text.count }
 
     /// The number of values, or a few more. The text need not be JSON.
-    static func values(in text: ArraySlice<UInt8>) -> Int {
+    public static func values(in text: ArraySlice<UInt8>) -> Int {
         text.withUnsafeBufferPointer { text in
             var count = 1
             var at = 0
