@@ -50,6 +50,8 @@ public struct BLIPConnection: ~Copyable, Sendable {
 
     /// Bytes of messages queued and not yet put into frames, before compression; those that wait for acknowledgements count.
     public internal(set) var queuedBytes = 0
+    /// Bytes of frames taken so far, after inflation.
+    public internal(set) var takenBytes = 0
     /// Those of them that are replies: what the peer has asked for and not taken.
     public internal(set) var queuedReplyBytes = 0
     /// Requests queued whose last frame was not produced yet.

@@ -163,6 +163,7 @@ extension BLIPConnection {
         if header.flags.contains(.compressed) { return nil }
         let length = try dataLength(frame, header)
         guard length <= maximum else { return nil }
+        takenBytes += length
         checksumIn.add(frame, header.length, length)
         try checkSum(frame, header)
         return frame.slice(header.length, length).sharedIfDense()
@@ -230,6 +231,7 @@ extension BLIPConnection {
     ) throws(BLIPError) {
         var rest = data
         partial.totalBytes += data.readableBytes
+        takenBytes += data.readableBytes
         while rest.readableBytes > 0 {
             switch partial.phase {
             case .gathering:
@@ -278,6 +280,7 @@ extension BLIPConnection {
             }
             produced += new
             partial.totalBytes += new
+            takenBytes += new
             if case .failed(let reason) = outcome { throw .compression(reason: reason, message: header.number) }
             guard produced <= limits.maximumInflatedFrame else {
                 throw .limitExceeded("maximumInflatedFrame", value: produced, maximum: limits.maximumInflatedFrame)
