@@ -215,8 +215,6 @@ extension BLIPConnection {
         return message
     }
 
-    private static let smallMessage = 8_192
-
     /// Brings the sums up to date with what a message holds.
     private mutating func count(_ partial: inout PartialMessage) {
         unfinishedBytes += partial.bytes.readableBytes - partial.countedBytes
@@ -230,8 +228,7 @@ extension BLIPConnection {
         _ data: ByteBuffer, to partial: inout PartialMessage, _ header: FrameHeader, _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
         var rest = data
-        partial.totalBytes += data.readableBytes
-        takenBytes += data.readableBytes
+        took(data.readableBytes, &partial)
         while rest.readableBytes > 0 {
             switch partial.phase {
             case .gathering:
@@ -279,8 +276,7 @@ extension BLIPConnection {
                 checksumIn.add(inflatedScratch, 0, new)
             }
             produced += new
-            partial.totalBytes += new
-            takenBytes += new
+            took(new, &partial)
             if case .failed(let reason) = outcome { throw .compression(reason: reason, message: header.number) }
             guard produced <= limits.maximumInflatedFrame else {
                 throw .limitExceeded("maximumInflatedFrame", value: produced, maximum: limits.maximumInflatedFrame)
