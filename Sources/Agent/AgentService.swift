@@ -79,7 +79,7 @@ public struct AgentService: Sendable {
         logger.logLevel = .critical
         // Stopped in reverse: the admin API first, then the agent, whose event loops it uses.
         let services: [any Service] =
-            [Stopping(agent: agent), Heartbeat(agent: agent, notice: notice)] + adminServices
+            [Stopping(agent: agent), Heartbeat(agent: agent, notice: notice), MemoryReturning(agent: agent)] + adminServices
             + [Reloading(signals: signals, reload: reload, logger: logs.logger(.database))]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0) }

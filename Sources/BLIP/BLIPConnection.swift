@@ -50,6 +50,10 @@ public struct BLIPConnection: ~Copyable, Sendable {
 
     /// Bytes of messages queued and not yet put into frames, before compression; those that wait for acknowledgements count.
     public internal(set) var queuedBytes = 0
+    /// What those messages take beside these bytes.
+    var spentBytes = 0
+    /// Bytes of frames taken so far, after inflation.
+    public internal(set) var takenBytes = 0
     /// Those of them that are replies: what the peer has asked for and not taken.
     public internal(set) var queuedReplyBytes = 0
     /// Requests queued whose last frame was not produced yet.
@@ -109,7 +113,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// Of ``bufferedBytes``, messages and table entries: what goes away when messages are ended, read or answered.
     public var messageBytes: Int {
         let entries = unfinishedRequests.count + unfinishedReplies.count + outbox.count + flows.count
-        return unfinishedCapacity + incomingStreams.unconsumedBytes + queuedBytes
+        return unfinishedCapacity + incomingStreams.unconsumedBytes + queuedBytes + spentBytes
             + entries * Self.bytesPerEntry + (unanswered.count + awaited.count) * Self.bytesPerNumber
     }
 
@@ -308,6 +312,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         unfinishedBytes = 0
         unfinishedCapacity = 0
         queuedBytes = 0
+        spentBytes = 0
         queuedReplyBytes = 0
         queuedRequests = 0
         queuedTokens = 0
@@ -318,6 +323,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
 
     private mutating func enqueue(_ message: OutgoingMessage) {
         queued(message.remainingBytes, isReply: !message.isRequest)
+        spentBytes += message.spentBytes
         outbox.enqueue(message)
     }
 

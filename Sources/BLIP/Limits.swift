@@ -11,6 +11,8 @@ public struct BLIPLimits: Sendable, Equatable {
     public var maximumIncomingFrame: Int = 1_048_576
     /// Longest property block accepted, in bytes: LiteCore's bound, both ways.
     public var maximumProperties: Int = 102_400
+    /// Properties of one message: real peers send a dozen. Each is looked at once for every key that is asked for.
+    public var maximumPropertyCount: Int = 256
     /// Most bytes that the data of one frame may become when inflated: what LiteCore's largest frame, 16,384 bytes, becomes at
     /// deflate's best ratio, 1032. Small frames that grow without end are a bomb.
     public var maximumInflatedFrame: Int = 17 * 1_048_576

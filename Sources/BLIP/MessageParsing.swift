@@ -15,18 +15,23 @@ struct ParsedMessage {
         var profile: String?
         /// The pair `Profile`, counted from the start of the properties.
         var profilePair = 0..<0
+        var pairs = 0
     }
 
     init(_ message: ByteBuffer, number: UInt64, wantsProfile: Bool, limits: BLIPLimits) throws(BLIPError) {
         guard message.readableBytes > 0 else { throw .properties(reason: .missing, message: number) }
         let layout = message.withUnsafeReadableBytes { Self.scan($0, wantsProfile, limits) }
         try Self.check(layout.length, limits)
+        guard layout.pairs <= limits.maximumPropertyCount else {
+            throw .limitExceeded("maximumPropertyCount", value: layout.pairs, maximum: limits.maximumPropertyCount)
+        }
         if let fault = layout.fault { throw .properties(reason: fault, message: number) }
 
         let start = layout.length.length
         let count = Int(layout.length.value)
         profile = layout.profile ?? ""
-        body = message.slice(start + count, message.readableBytes - start - count)
+        // It may be kept for long, and must not keep the memory of properties that were longer than itself.
+        body = message.slice(start + count, message.readableBytes - start - count).sharedIfDense()
         let pair = layout.profilePair
         if pair.lowerBound == 0 {
             properties = BLIPProperties(checkedBlock: message.slice(start + pair.count, count - pair.count))
@@ -84,6 +89,8 @@ struct ParsedMessage {
                 layout.profilePair = pair.key.lowerBound..<pair.value.upperBound + 1
             }
             position = pair.value.upperBound + 1
+            layout.pairs += 1
+            if layout.pairs > limits.maximumPropertyCount { break }
         }
         return layout
     }

@@ -24,6 +24,8 @@ struct OutgoingMessage {
     var isUrgent: Bool { flags.contains(.urgent) }
     var isRequest: Bool { type == FrameType.request }
     var remainingBytes: Int { head.readableBytes + body.readableBytes + profileLength }
+    /// Memory that it takes beside what remains of it: what was sent, and room that nothing came to. That of a stream is not here.
+    var spentBytes: Int { isStream ? 0 : max(0, head.storageCapacity + body.storageCapacity - remainingBytes) }
     var key: MessageKey { MessageKey(number: number, isReply: !isRequest) }
 
     private static let profileKey: StaticString = "Profile"

@@ -88,6 +88,17 @@ struct PartialMessage {
     }
 }
 
+extension BLIPConnection {
+    /// Inflated to memory that is used again and again.
+    static let smallMessage = 8_192
+
+    /// So many bytes of a message came, uncompressed.
+    mutating func took(_ count: Int, _ partial: inout PartialMessage) {
+        partial.totalBytes += count
+        takenBytes += count
+    }
+}
+
 extension ByteBuffer {
     /// A copy in memory of its size.
     func compacted() -> ByteBuffer {

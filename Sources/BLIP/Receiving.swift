@@ -163,6 +163,7 @@ extension BLIPConnection {
         if header.flags.contains(.compressed) { return nil }
         let length = try dataLength(frame, header)
         guard length <= maximum else { return nil }
+        takenBytes += length
         checksumIn.add(frame, header.length, length)
         try checkSum(frame, header)
         return frame.slice(header.length, length).sharedIfDense()
@@ -214,8 +215,6 @@ extension BLIPConnection {
         return message
     }
 
-    private static let smallMessage = 8_192
-
     /// Brings the sums up to date with what a message holds.
     private mutating func count(_ partial: inout PartialMessage) {
         unfinishedBytes += partial.bytes.readableBytes - partial.countedBytes
@@ -229,7 +228,7 @@ extension BLIPConnection {
         _ data: ByteBuffer, to partial: inout PartialMessage, _ header: FrameHeader, _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
         var rest = data
-        partial.totalBytes += data.readableBytes
+        took(data.readableBytes, &partial)
         while rest.readableBytes > 0 {
             switch partial.phase {
             case .gathering:
@@ -277,7 +276,7 @@ extension BLIPConnection {
                 checksumIn.add(inflatedScratch, 0, new)
             }
             produced += new
-            partial.totalBytes += new
+            took(new, &partial)
             if case .failed(let reason) = outcome { throw .compression(reason: reason, message: header.number) }
             guard produced <= limits.maximumInflatedFrame else {
                 throw .limitExceeded("maximumInflatedFrame", value: produced, maximum: limits.maximumInflatedFrame)

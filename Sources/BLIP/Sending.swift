@@ -9,6 +9,7 @@ extension BLIPConnection {
             if let frame = acknowledgement(of: key, allocator) { return frame }
         }
         guard var message = outbox.dequeue() else { return nil }
+        spentBytes -= message.spentBytes
         if message.isStream { outgoingStreams.lend(to: &message) }
         let maximum = message.isUrgent || !outbox.headIsUrgent ? limits.maximumFrame : limits.maximumFrameBeforeUrgent
 
@@ -153,6 +154,13 @@ extension BLIPConnection {
 
     /// Into the queue, or aside if the peer has not acknowledged enough.
     private mutating func place(_ message: OutgoingMessage, _ flow: inout Flow) {
+        var message = message
+        // It may wait for good: what is left of it must not keep what was sent. Of a long one that is copied again when half of it is gone.
+        if message.spentBytes > message.remainingBytes {
+            message.body = message.body.sharedIfDense()
+            message.head = message.head.sharedIfDense()
+        }
+        spentBytes += message.spentBytes
         if flow.sent - flow.acknowledged >= limits.sendWindow {
             flow.stopped = message
         } else {

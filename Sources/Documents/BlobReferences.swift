@@ -54,17 +54,11 @@ public enum BlobReferences {
     public static func find(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [BlobReference] {
         let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.mayHoldBlobs else { return [] }
-        let root = try JSONValue(stored: body)
-        var seen: Set<BlobDigest> = []
-        var references: [BlobReference] = []
-        visit(root, pointer: "", skippingAttachments: true) { _, object in
-            if let reference = BlobReference(object), seen.insert(reference.digest).inserted { references.append(reference) }
+        return try body.withRawBytes { (raw) throws(JSONError) in
+            // A scan that the caller has says that the text was checked, which a search relies on.
+            if scan != nil { try JSONScanner.checkValue(raw, keysMayRepeat: true) }
+            return BlobSearch.references(in: raw)
         }
-        for entry in root["_attachments"]?.asObject?.members ?? [] {
-            guard let object = entry.value.asObject, let reference = BlobReference(object) else { continue }
-            if seen.insert(reference.digest).inserted { references.append(reference) }
-        }
-        return references
     }
 
     /// The inline blobs of a body that has been read, with their places.

@@ -4,7 +4,7 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
         case unexpectedEnd, unexpectedCharacter, expectedKey, expectedColon, expectedCommaOrEnd
         case badNumber, badLiteral, badEscape, loneSurrogate, controlCharacter, badUTF8
         case tooDeep, tooLarge, rootNotObject, trailingText, duplicateKey
-        case notFinite, emptyKey, nulInKey
+        case notFinite, emptyKey, nulInKey, tooManyKeys
     }
 
     public let kind: Kind
@@ -58,6 +58,7 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
         case .loneSurrogate: "this \\u escape is half of a surrogate pair"
         case .controlCharacter: "a control character in a string must be escaped"
         case .badUTF8: "the string is not UTF-8"
+        case .tooManyKeys: "there are more keys here, in this object and those around it, than openKeys = \(JSONLimits.openKeys)"
         case .tooDeep: "arrays and objects are nested deeper than depth = \(JSONLimits.depth)"
         case .notFinite: "the number is beyond what a double can hold; Couchbase peers cannot store it"
         case .emptyKey: "an empty key, which Couchbase peers cannot store; unusual_keys of the database allows it"

@@ -209,7 +209,13 @@ struct JSONWalker {
                 ascends = false
             }
             previous = key
-            if !keysMayRepeat { keys.append(ObjectKey(key, from: start, isEscaped: escaped)) }
+            if !keysMayRepeat {
+                guard keys.count < JSONLimits.openKeys else {
+                    p = first - 1
+                    throw .tooManyKeys
+                }
+                keys.append(ObjectKey(key, from: start, isEscaped: escaped))
+            }
             noteKey(key, depth: depth)
             skipSpace()
             guard p < end else { throw .unexpectedEnd }

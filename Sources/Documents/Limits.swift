@@ -24,6 +24,9 @@ public enum DocumentLimits {
 public enum JSONLimits {
     /// Deepest nesting of arrays and objects: what Couchbase Lite takes, which would store a deeper document nowhere and say nothing.
     public static let depth = 100
+    /// Most keys of an object from outside, with those of the objects around it: all of them are held to be compared with each other. Real
+    /// documents have a hundred or so.
+    public static let openKeys = 100_000
     /// Deepest nesting that is read from a database: older versions let in 128 levels. Readers recurse once a level.
     public static let storedDepth = 128
     /// Largest JSON text in bytes. Stores and protocols set smaller limits of their own; this one keeps

@@ -42,6 +42,17 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         text = String(decoding: bytes, as: UTF8.self)  // all ASCII after the check
     }
 
+    /// Checks a tree revision as ``init(utf8:)`` does, and makes nothing of it.
+    static func check(_ bytes: UnsafeRawBufferPointer) throws(RevisionIDError) {
+        if case .failure(let error) = check(bytes.assumingMemoryBound(to: UInt8.self), largest: DocumentLimits.revisionGeneration) { throw error }
+    }
+
+    /// A revision that was checked before.
+    init(checked bytes: UnsafeRawBufferPointer) {
+        generation = Self.leadingNumber(bytes.assumingMemoryBound(to: UInt8.self))
+        text = String(decoding: bytes, as: UTF8.self)
+    }
+
     /// A revision that was checked before, from our own database.
     public init(stored text: String) {
         self.text = text

@@ -5,7 +5,7 @@ extension RevisionTree {
     /// The tree is unchanged if an error is thrown.
     @discardableResult
     public mutating func insert(
-        _ revision: RevisionID, history: [RevisionID] = [], isDeleted: Bool = false, depth: Int = 50
+        _ revision: RevisionID, history: RevisionHistory = RevisionHistory(), isDeleted: Bool = false, depth: Int = 50
     ) throws(RevisionTreeError) -> Insertion {
         guard history.count <= DocumentLimits.historyRevisions else {
             throw .historyTooLong(count: history.count, limit: DocumentLimits.historyRevisions)
@@ -35,13 +35,25 @@ extension RevisionTree {
         return result
     }
 
+    /// As above, for a history that is here as values.
+    @discardableResult
+    public mutating func insert(
+        _ revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, depth: Int = 50
+    ) throws(RevisionTreeError) -> Insertion {
+        try insert(revision, history: RevisionHistory(history), isDeleted: isDeleted, depth: depth)
+    }
+
     /// Appends the digests of the revisions that are new, and their nodes, to the newest known one; returns its index or -1.
     private mutating func readChain(
-        _ revision: RevisionID, _ history: [RevisionID], depth: Int, into chain: inout [Node]
+        _ revision: RevisionID, _ history: RevisionHistory, depth: Int, into chain: inout [Node]
     ) throws(RevisionTreeError) -> Int {
         var child = revision
-        for index in 0...history.count {
-            let current = index == 0 ? revision : history[index - 1]
+        var ancestors = history.makeIterator()
+        var next: RevisionID? = revision
+        var index = -1
+        while let current = next {
+            next = ancestors.next()
+            index += 1
             if index > 0 {
                 guard current.generation < child.generation else { throw .historyDoesNotDescend(child: child, parent: current) }
                 guard current.generation == child.generation - 1 || index >= depth - 1 else {

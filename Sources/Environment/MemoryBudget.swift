@@ -42,6 +42,8 @@ public final class MemoryBudget: Sendable {
         fileprivate var holdings: [Int: Holding] = [:]
         fileprivate var last = 0
         var used = 0
+        /// The most since somebody asked.
+        var highest = 0
         /// Connections that hold anything.
         fileprivate var holders = 0
         fileprivate var crowded: Set<Int> = []
@@ -75,6 +77,14 @@ public final class MemoryBudget: Sendable {
     /// Bytes in use.
     public var used: Int { state.withLock { $0.used } }
 
+    /// The most that was in use since this was asked last.
+    public func takeHighest() -> Int {
+        state.withLock { state in
+            defer { state.highest = state.used }
+            return max(state.highest, state.used)
+        }
+    }
+
     /// Everything up to this is nobody's business.
     var calm: Int { limit / 4 * 3 }
 
@@ -103,6 +113,7 @@ public final class MemoryBudget: Sendable {
         let (standing, calls, trims) = state.withLock { state -> (Standing, [Call], [@Sendable () -> Void]) in
             guard var holding = state.holdings[number], !holding.isEvicted else { return (.evicted, [], []) }
             state.used += bytes - holding.bytes
+            state.highest = max(state.highest, state.used)
             if holding.wasAsked { state.promised += spare - holding.spare }
             holding.spare = spare
             if spare == 0 { holding.wasAsked = false }

@@ -20,7 +20,7 @@ extension MemoryBudget {
     }
 
     /// All work together has no more: what peers make us hold beside it must not stop it, nor it them.
-    var workLimit: Int { limit / 2 }
+    public var workLimit: Int { limit / 2 }
 
     /// Takes a part of the budget for work, after those who asked before. Nobody is evicted for it.
     ///
@@ -57,6 +57,7 @@ extension MemoryBudget {
         state.reserved += bytes
         state.highestReserved = max(state.highestReserved, state.reserved)
         state.used += bytes
+        state.highest = max(state.highest, state.used)
     }
 
     fileprivate func giveBack(_ bytes: Int) {

@@ -49,6 +49,8 @@ public struct ReplicationLimitValues: Sendable {
     public var rowsPerChangeList = 200
     /// `max_rows_in_change_list`: rows that a peer may send in one list; five times what any peer sends.
     public var maximumRowsInChangeList = 1_000
+    /// `max_values_per_row`: JSON values in a row of a change list, on average; twice what any peer sends.
+    public var maximumValuesPerRow = 10
     /// `max_sequence_bytes`: a sequence of a peer's feed. Those of a CouchDB cluster with many shards have some kilobytes.
     public var maximumSequenceBytes = 8 << 10
     /// `max_change_list_bytes`: the size of a `changes` or `proposeChanges` body from a peer.
@@ -99,6 +101,9 @@ public struct ReplicationLimitValues: Sendable {
     /// `waiting_requests`: requests of a peer for checkpoints, collections or blobs that wait for their turn; above it the
     /// connection is not read.
     public var waitingRequests = 64
+    /// `turn_bytes`: bytes of a peer's messages, after inflation, that are looked at before the other connections of the event loop have their turn;
+    /// a frame counts for some hundred more. Two or three milliseconds at worst.
+    public var turnBytes = 512 << 10
     /// `blob_piece_bytes`: bytes of a blob that are read from disk and sent at once.
     public var blobPieceBytes = 64 << 10
     /// `blob_looks`: blobs that a connection has looked for at the same time; another's are not behind all that one document names.

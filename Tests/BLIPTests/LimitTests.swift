@@ -82,6 +82,28 @@ struct LimitTests {
         #expect(refusal(limits { $0.maximumProperties = 515 }, [short]) == nil)
     }
 
+    /// Each key that is asked for costs a look at all of them.
+    @Test func propertyCount() {
+        var request = OutgoingRequest(profile: "x")
+        for number in 0..<300 { request.properties.append("k\(number)", "") }
+        #expect(name(refusal(limits { $0.maximumPropertyCount = 300 }, [request])) == "maximumPropertyCount")
+        // The profile is one of them.
+        #expect(refusal(limits { $0.maximumPropertyCount = 301 }, [request]) == nil)
+    }
+
+    /// A revision may wait for long, and its body of two bytes must not keep what came with it.
+    @Test func aBodyDoesNotKeepThePropertiesInMemory() throws {
+        for isCompressed in [false, true] {
+            let (sender, receiver) = (Peer(), Peer())
+            sender.send(
+                OutgoingRequest(
+                    profile: "rev", properties: ["history": String(repeating: "v", count: 90_000)], body: ByteBuffer(string: "{}"),
+                    isCompressed: isCompressed))
+            let request = try #require(try receiver.receive(sender.drain()).requests.first)
+            #expect(request.body == ByteBuffer(string: "{}") && request.body.storageCapacity < 1_100)
+        }
+    }
+
     /// 16 KiB that inflate to 15 MB: the body is dropped as it comes out, and a frame that grows further ends the connection.
     @Test func aDeflateBomb() throws {
         let zeros = ByteBuffer(repeating: 0, count: 15_000_000)

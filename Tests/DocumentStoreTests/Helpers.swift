@@ -43,7 +43,7 @@ struct Store {
     ) async throws -> InsertOutcome {
         let c = try c
         var incoming = IncomingRevision(
-            id: doc(id), revision: rev(revision), history: history.map(rev), isDeleted: deleted, body: Array(body.utf8),
+            id: doc(id), revision: rev(revision), history: RevisionHistory(history.map(rev)), isDeleted: deleted, body: Array(body.utf8),
             remote: remote)
         incoming.offeredBefore = offeredBefore.map(rev)
         if let peerHad {

@@ -1,6 +1,7 @@
+import TestRandomness
 import Testing
 
-import Documents
+@testable import Documents
 
 @Suite struct BlobReferenceTests {
     let first = "sha1-ERWD9RaGBqLSWOQ+96TZ6Kisjck="
@@ -23,6 +24,49 @@ import Documents
     @Test func aTypeKeyWithEscapesIsABlobToo() throws {
         let body = #"{"a":{"\u0040type":"blob","digest":"\#(first)"}}"#
         #expect(try BlobReferences.find(in: Array(body.utf8)).count == 1)
+    }
+
+    /// As it was found in the values of a whole body.
+    private func naive(_ body: [UInt8]) throws -> [BlobReference] {
+        let root = try JSONValue(stored: body)
+        var seen: Set<BlobDigest> = []
+        var references: [BlobReference] = []
+        BlobReferences.visit(root, pointer: "", skippingAttachments: true) { _, object in
+            if let reference = BlobReference(object), seen.insert(reference.digest).inserted { references.append(reference) }
+        }
+        for entry in root["_attachments"]?.asObject?.members ?? [] {
+            guard let object = entry.value.asObject, let reference = BlobReference(object) else { continue }
+            if seen.insert(reference.digest).inserted { references.append(reference) }
+        }
+        return references
+    }
+
+    @Test func theSearchFindsWhatIsInTheValues() throws {
+        let seed = makeSeed("blob search")
+        var random = SeededGenerator(seed: seed)
+        let keys = ["@type", "\\u0040type", "digest", "length", "content_type", "encoding", "_attachments", "\\u005fattachments", "", "a", "long key of no use"]
+        let scalars = ["\"blob\"", "\"\(first)\"", "\"\(second)\"", "\"sha1-bad\"", "27", "-1.5e3", "null", "true", "\"gz\\u0069p\"", "\"\\\"}]\"", "\"\""]
+        func value(_ depth: Int) -> String {
+            switch random.below(depth == 0 ? 6 : 9) {
+            case 0..<6: return scalars[random.below(scalars.count)]
+            case 6: return "[" + (0..<random.below(4)).map { _ in value(depth - 1) }.joined(separator: random.chance(oneIn: 2) ? " , " : ",") + "]"
+            case 7:
+                return "{\"@type\":\"blob\", \"x\":\(value(depth - 1)), \"digest\": \"\(random.chance(oneIn: 2) ? first : second)\",\"length\":\(random.below(9))}"
+            default: return object(depth - 1)
+            }
+        }
+        // Keys may repeat: what is stored by an older version has such.
+        func object(_ depth: Int) -> String {
+            "{ " + (0..<random.below(6)).map { _ in "\"\(keys[random.below(keys.count)])\" : \(value(depth))" }.joined(separator: ",") + " }"
+        }
+        var found = 0
+        for _ in 0..<20_000 {
+            let body = object(4)
+            let expected = try naive(Array(body.utf8))
+            found += expected.count
+            #expect(try BlobReferences.find(in: Array(body.utf8)) == expected, "seed \(seed): \(body)")
+        }
+        #expect(found > 1_000)
     }
 
     @Test func onlyTextLikeTypesAreCompressible() throws {

@@ -36,6 +36,20 @@ import Testing
         _ = try scan(#"{"a":{"x":1},"b":{"x":1},"x":{"x":{"x":1}},"A":[{"x":1},{"x":1}]}"#)
     }
 
+    /// All keys of an object are held until it ends.
+    @Test func anObjectHasOnlySoManyKeys() throws {
+        let keys = (0..<JSONLimits.openKeys).map { "\"\($0 * 7919 % JSONLimits.openKeys)\":1" }.joined(separator: ",")
+        _ = try scan("{\(keys)}")
+        for body in ["{\(keys),\"x\":1}", "{\"x\":{\(keys)}}", "{\"x\":[{\(keys)}]}"] {
+            let error = #expect(throws: JSONError.self) { try scan(body) }
+            #expect(error?.kind == .tooManyKeys && error?.description.contains("openKeys = \(JSONLimits.openKeys)") == true)
+        }
+        // One after the other they are no burden, and what is stored is read.
+        let small = (0..<60_000).map { _ in "{\"a\":1,\"b\":2}" }.joined(separator: ",")
+        _ = try scan("{\"x\":[\(small)]}")
+        #expect(try JSONValue(stored: Array("{\(keys),\"x\":1}".utf8))["x"] == 1)
+    }
+
     @Test func whatAnOlderVersionStoredIsReadThoughItsKeysRepeat() throws {
         let body = Array(#"{"b":1,"a":{"@type":"blob","digest":"sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk="},"b":2,"_id":"x"}"#.utf8)
         #expect(try JSONValue(stored: body)["b"] == 2)

@@ -25,6 +25,25 @@ struct ChangeRowTests {
         #expect(performing: { _ = try proposals(text) }, throws: { ($0 as? MessageError)?.code == 400 })
     }
 
+    /// A megabyte of them would be fifty as values.
+    @Test func aListOfTooManyValuesIsRefusedBeforeItIsRead() {
+        for text in ["[[\"d\",\"\(id1)\"\(String(repeating: ",1", count: 20_000))]]", "[\(String(repeating: "[],", count: 10_000))[]]", "{\"a\":[[[[\(String(repeating: "1,", count: 20_000))"] {
+            for read in [{ _ = try changes($0) }, { _ = try proposals($0) }] as [(String) throws -> Void] {
+                #expect(performing: { try read(text) }, throws: {
+                    let error = $0 as? MessageError
+                    return error?.code == 413 && error?.message.contains("max_values_per_row") == true
+                })
+            }
+        }
+    }
+
+    @Test func anAnswerOfTooManyValuesIsNoAnswer() {
+        let many = "[[\"\(id1)\"]\(String(repeating: ",1", count: 20_000))]"
+        #expect(ChangeRows.readChangesReply(Array(many.utf8), rows: 2) == [nil, nil])
+        #expect(ChangeRows.readProposalReply(Array(many.utf8), rows: 2).map(\.status) == [500, 500])
+        #expect(ChangeRows.readChangesReply(Array("[[\"\(id1)\"],0]".utf8), rows: 2).map { $0?.count } == [1, nil])
+    }
+
     @Test func deletedIsABooleanOrBits() throws {
         for (flag, bits, removed) in [
             ("", 0, false), (",false", 0, false), (",true", 1, false), (",0", 0, false), (",1", 1, false), (",5", 5, false),

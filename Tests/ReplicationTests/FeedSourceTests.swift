@@ -53,7 +53,7 @@ import Testing
         // Two branches that were deleted; the peer has the one that does not win, from before its end.
         for (revision, history) in [("2-bb", ["1-bb"]), ("1-aa", []), ("2-aa", ["1-aa"])] {
             let incoming = IncomingRevision(
-                id: doc("x"), revision: rev(revision), history: history.map(rev), isDeleted: revision.hasPrefix("2"), body: [])
+                id: doc("x"), revision: rev(revision), history: RevisionHistory(history.map(rev)), isDeleted: revision.hasPrefix("2"), body: [])
             _ = try await database.database.write { try $0.insert(incoming, into: collection, conflicts: .refuse) }
         }
         source.remote = try await acknowledge(database, rev("1-aa"))

@@ -73,7 +73,7 @@ final class TestDatabase: Sendable {
         return try await database.write {
             try $0.insert(
                 IncomingRevision(
-                    id: doc(id), revision: rev(revision), history: history.map(rev), isDeleted: deleted, body: Array(body.utf8),
+                    id: doc(id), revision: rev(revision), history: RevisionHistory(history.map(rev)), isDeleted: deleted, body: Array(body.utf8),
                     remote: nil),
                 into: collection, conflicts: .store)
         }

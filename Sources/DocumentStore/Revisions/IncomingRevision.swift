@@ -5,7 +5,7 @@ public struct IncomingRevision: Sendable {
     public var id: DocumentID
     public var revision: RevisionID
     /// Ancestors, newest first, `revision` itself not included.
-    public var history: [RevisionID]
+    public var history: RevisionHistory
     public var isDeleted: Bool
     /// JSON object without reserved keys; empty means `{}`.
     public var body: [UInt8]
@@ -27,7 +27,7 @@ public struct IncomingRevision: Sendable {
     public var offeredBefore: [RevisionID] = []
 
     public init(
-        id: DocumentID, revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, body: [UInt8],
+        id: DocumentID, revision: RevisionID, history: RevisionHistory, isDeleted: Bool = false, body: [UInt8],
         isValidated: Bool = false, hasBlobs: Bool = false, remote: RemoteID? = nil
     ) {
         self.id = id

@@ -63,7 +63,7 @@ extension WriteTransaction {
         }
     }
 
-    private func newTree(_ new: NewRevision, _ history: [RevisionID], _ id: DocumentID) throws(StoreError) -> [UInt8]? {
+    private func newTree(_ new: NewRevision, _ history: RevisionHistory, _ id: DocumentID) throws(StoreError) -> [UInt8]? {
         if history.isEmpty { return nil }
         var tree = RevisionTree()
         try add(new, history: history, to: &tree, id)

@@ -93,7 +93,7 @@ extension WriteTransaction {
         do { return try CanonicalJSON.bytes(of: body, scan: scan) } catch { throw .bodyInvalid(id: id, detail: "\(error)") }
     }
 
-    func add(_ new: NewRevision, history: [RevisionID], to tree: inout RevisionTree, _ id: DocumentID) throws(StoreError) {
+    func add(_ new: NewRevision, history: RevisionHistory, to tree: inout RevisionTree, _ id: DocumentID) throws(StoreError) {
         do {
             try tree.insert(new.revision, history: history, isDeleted: new.isDeleted, depth: session.options.historyDepth)
         } catch {

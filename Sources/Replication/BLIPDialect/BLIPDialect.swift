@@ -100,6 +100,7 @@ struct BLIPDialect: ~Copyable {
     var awaitedReplies: Int { blip.awaitedReplies }
     /// A stream is consumed more slowly than it comes.
     var shouldPauseReading: Bool { blip.shouldPauseReading }
+    var takenBytes: Int { blip.takenBytes }
 
     /// Takes one message of the transport.
     mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError) {
@@ -211,7 +212,7 @@ struct BLIPDialect: ~Copyable {
 
     /// Reads a message here if it is short, elsewhere if it is long.
     func readInline(_ body: ByteBuffer, _ events: inout [DialectEvent], _ read: @escaping @Sendable () -> DialectEvent) {
-        events.append(body.readableBytes <= limits.inlineListBytes ? read() : .readElsewhere(read))
+        events.append(body.readableBytes <= limits.inlineListBytes ? read() : .readElsewhere(body, read))
     }
 
     private mutating func note(_ slot: Int, _ properties: BLIPProperties) {
@@ -282,6 +283,8 @@ struct BLIPDialect: ~Copyable {
         if let delta, let base = document.base {
             message.properties.append(Property.deltaSource, base.text)
             message.body = ByteBuffer(bytes: delta)
+        } else if let body = document.travellingBody {
+            message.body = ByteBuffer(bytes: body)
         } else if document.hasBlobs,
             let body = try? LegacyAttachments.add(
                 to: document.body, generation: document.version.generation, whereListed: slots[slot].peerKnowsBlobs)

@@ -60,7 +60,7 @@ enum ChangeRows {
 
     /// Reads the reply to `proposeChanges`: a status a row, trailing zeros omitted.
     static func readProposalReply(_ bytes: [UInt8], rows: Int) -> [ProposalStatus] {
-        guard case .array(let items)? = bytes.isEmpty ? .array([]) : try? JSONValue(parsing: bytes) else {
+        guard case .array(let items)? = answers(bytes, rows: rows) else {
             return Array(repeating: ProposalStatus(status: 500, current: nil), count: rows)
         }
         return (0..<rows).map { index in
@@ -79,7 +79,7 @@ enum ChangeRows {
 
     /// Reads the reply to `changes`: for each wanted row the ancestors that the peer holds, nil for "not wanted".
     static func readChangesReply(_ bytes: [UInt8], rows: Int) -> [[RevisionID]?] {
-        guard case .array(let items)? = bytes.isEmpty ? .array([]) : try? JSONValue(parsing: bytes) else {
+        guard case .array(let items)? = answers(bytes, rows: rows) else {
             return Array(repeating: nil, count: rows)
         }
         return (0..<rows).map { index in
@@ -91,6 +91,16 @@ enum ChangeRows {
         }
     }
 
+    /// Values that an answer may have for each row that it answers: ancestors for the most part, of which peers name twenty or so.
+    private static let valuesPerAnswer = 100
+
+    /// Nil for what is no JSON, or would be many times its size.
+    private static func answers(_ bytes: [UInt8], rows: Int) -> JSONValue? {
+        if bytes.isEmpty { return .array([]) }
+        guard JSONTreeSize.values(in: bytes[...]) <= (rows + 1) * valuesPerAnswer else { return Optional.none }
+        return try? JSONValue(parsing: bytes)
+    }
+
     private static func readArray(
         _ bytes: [UInt8], _ limits: ReplicationLimits, _ profile: String
     ) throws(MessageError) -> [JSONValue] {
@@ -100,6 +110,13 @@ enum ChangeRows {
                 message: "\(profile) has \(bytes.count) bytes, max_change_list_bytes is \(limits.maximumChangeListBytes)")
         }
         if bytes.isEmpty { return [] }
+        // Counted before anything is made of them: a few bytes of text are a hundred as a value.
+        guard JSONTreeSize.values(in: bytes[...]) <= limits.maximumRowsInChangeList * limits.maximumValuesPerRow else {
+            throw MessageError(
+                code: 413,
+                message: "\(profile) has more values than max_rows_in_change_list (\(limits.maximumRowsInChangeList)) rows of "
+                    + "max_values_per_row (\(limits.maximumValuesPerRow))")
+        }
         let value: JSONValue
         do { value = try JSONValue(parsing: bytes) } catch { throw .bad("\(profile) is not JSON: \(error)") }
         switch value {

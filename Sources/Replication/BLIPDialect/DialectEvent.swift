@@ -26,7 +26,7 @@ enum DialectEvent: Sendable {
     case cannotPick(ReplicationError)
     case refuse(AnswerHandle?, MessageError)
     /// A long message that is to be read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
-    case readElsewhere(@Sendable () -> DialectEvent)
+    case readElsewhere(ByteBuffer, @Sendable () -> DialectEvent)
     case warn(String)
 }
 

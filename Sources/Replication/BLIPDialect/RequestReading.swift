@@ -14,16 +14,15 @@ extension ReceivedRevision {
         guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }
         do { id = try DocumentID(utf8: idBytes.readableBytesView) } catch { throw .bad("\(error)") }
         do { revision = try RevisionID(revisionText) } catch { throw .bad("\(error)") }
-        history = []
-        if let text = request.properties[Property.history], !text.isEmpty {
-            for part in text.utf8.split(separator: UInt8(ascii: ",")) {
-                guard history.count < limits.maximumReceivedHistory else {
-                    throw MessageError(
-                        code: 413, message: "the history of \(id) is longer than max_received_history (\(limits.maximumReceivedHistory))")
-                }
-                // The documentation allows blanks after a comma; they are no part of an id.
-                let trimmed = Substring(part).drop { $0 == " " }
-                do { history.append(try RevisionID(trimmed)) } catch { throw .bad("history of \(id): \(error)") }
+        do throws(RevisionHistoryError) {
+            let limit = limits.maximumReceivedHistory
+            history = try request.properties.withBytes(of: Property.history) { bytes in
+                Result { () throws(RevisionHistoryError) in try RevisionHistory(parsing: bytes, limit: limit) }
+            }?.get() ?? []
+        } catch {
+            switch error {
+            case .tooLong(let limit): throw MessageError(code: 413, message: "the history of \(id) is longer than max_received_history (\(limit))")
+            case .badID(let error): throw .bad("history of \(id): \(error)")
             }
         }
         isDeleted = isTrue(request.properties[Property.deleted])
@@ -81,7 +80,12 @@ extension PeerSubscription {
             throw MessageError(
                 code: 413, message: "subChanges has \(request.totalBytes) bytes, max_change_list_bytes is \(limits.maximumChangeListBytes)")
         }
-        guard case .object(let object)? = try? JSONValue(parsing: [UInt8](request.body.readableBytesView)) else {
+        let body = [UInt8](request.body.readableBytesView)
+        // Room for what else a peer may say there.
+        guard JSONTreeSize.values(in: body[...]) <= limits.maximumDocumentIDs + 100 else {
+            throw MessageError(code: 413, message: "docIDs has more ids than max_document_ids (\(limits.maximumDocumentIDs))")
+        }
+        guard case .object(let object)? = try? JSONValue(parsing: body) else {
             throw .bad("the body of subChanges is a JSON object with docIDs")
         }
         guard let wanted = object["docIDs"] else { return }
@@ -98,8 +102,13 @@ struct CollectionsRequest: Sendable {
     var items: [(checkpointID: String, name: CollectionName?)] = []
 
     init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
-        guard !request.isTruncated, request.body.readableBytes <= limits.maximumCollectionsBytes,
-            case .object(let object)? = try? JSONValue(parsing: [UInt8](request.body.readableBytesView)),
+        let body = [UInt8](request.body.readableBytesView)
+        // Counted first: it is read where the connection runs.
+        guard request.isTruncated || JSONTreeSize.values(in: body[...]) <= 3 * limits.maximumCollections + 100 else {
+            throw MessageError(code: 413, message: "getCollections names more collections than max_collections (\(limits.maximumCollections))")
+        }
+        guard !request.isTruncated, body.count <= limits.maximumCollectionsBytes,
+            case .object(let object)? = try? JSONValue(parsing: body),
             case .array(let idValues)? = object["checkpoint_ids"], case .array(let nameValues)? = object["collections"],
             idValues.count == nameValues.count, !nameValues.isEmpty
         else {

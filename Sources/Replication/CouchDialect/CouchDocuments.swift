@@ -69,7 +69,7 @@ struct FoundDocument: Sendable {
             return .arrivalRefused(sequence, id, error, isFinal: true)
         }
         var received = ReceivedRevision(
-            replyTo: nil, id: id, revision: revision, history: history, isDeleted: isDeleted, sequence: sequence, body: body)
+            replyTo: nil, id: id, revision: revision, history: RevisionHistory(history), isDeleted: isDeleted, sequence: sequence, body: body)
         received.hasShownBlobs = !attachments.isEmpty
         return .arrived(received)
     }

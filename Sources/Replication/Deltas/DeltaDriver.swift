@@ -58,7 +58,18 @@ extension ReplicationSession {
     private func put(_ document: OutgoingDocument, _ delta: [UInt8]?, _ link: CollectionLink) {
         files.lent.lend(document.blobs, RevisionTrip(slot: link.slot, generation: link.generation, id: document.id))
         if document.news == .visible, !document.isDeleted, remembersExchanged(link) { link.exchanged.add(document.id, document.version) }
-        dialect.send(link.slot, document, delta: delta)
+        guard document.hasBlobs, delta == nil, couch == nil, document.body.count > RevisionChecking.smallBody else {
+            return dialect.send(link.slot, document, delta: delta)
+        }
+        // The names of its blobs are put beside them, for which all of it is read: not where the connection runs.
+        let (slot, generation, memory, knowsBlobs) = (link.slot, link.generation, memory, dialect.knowsBlobs(link.slot))
+        ask { () async -> OutgoingDocument in
+            let reservation = await memory.reserve(min(JSONTreeSize.bytes(of: document.body), memory.workLimit))
+            return withExtendedLifetime(reservation) { document.withAttachments(whereListed: knowsBlobs) }
+        } then: { session, document in
+            let link = session.links[slot]
+            if link.generation == generation, link.push != nil { session.dialect.send(slot, document, delta: Optional.none) }
+        }
     }
 
     private func makeDeltas(_ link: CollectionLink) {

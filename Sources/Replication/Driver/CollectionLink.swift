@@ -57,6 +57,8 @@ final class CollectionLink {
     var bytesSeen = 0
     var awaitedSeen = 0
     var outgoingSeen = 0
+    /// Of ids that the peer subscribed to.
+    var subscribedBytes = 0
     /// Something happened to it since then.
     var isTouched = false
     var wasBusy = false

@@ -30,6 +30,8 @@ protocol Dialect: ~Copyable {
     var owedBytes: Int { get }
     var awaitedReplies: Int { get }
     var shouldPauseReading: Bool { get }
+    /// Bytes of all messages so far, after inflation.
+    var takenBytes: Int { get }
     mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError)
     /// Also the sign that a turn is over: what was said in it may go.
     mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer?
@@ -121,6 +123,7 @@ extension RequestingDialect {
     var owedBytes: Int { 0 }
     var awaitedReplies: Int { 0 }
     var shouldPauseReading: Bool { false }
+    var takenBytes: Int { 0 }
     var takesDeltas: Bool { false }
     func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError) {}
     func ask(_ request: OutgoingRequest, _ continuation: CheckedContinuation<IncomingReply?, Never>) { continuation.resume(returning: nil) }

@@ -162,7 +162,8 @@ extension ReplicationSession {
         case .refuseList(let handle, let error): dialect.refuse(handle, error)
         case .check(let batch, let revisions):
             let unusualKeys = database.unusualKeys
-            ask { RevisionChecking.check(revisions, unusualKeys: unusualKeys) } then: { $0.tell($0.links[slot], pull: .insertion(.checked(batch, $1))) }
+            let (handover, memory) = (Handover(revisions), memory)
+            ask { await RevisionChecking.check(handover.take() ?? [], unusualKeys: unusualKeys, memory) } then: { $0.tell($0.links[slot], pull: .insertion(.checked(batch, $1))) }
         case .fetchBlobs(let fetch, let revision):
             need(fetch, revision, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)
@@ -173,16 +174,7 @@ extension ReplicationSession {
                 session.tell(link, pull: .insertion(.kept(batch)))
             } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
         case .assign(let batch, let revisions): assign(batch, revisions, link)
-        case .store(let batch, let revisions, let conflicts, let settlesHeld):
-            let storing = RevisionStoring(collection: collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld)
-            write { try storing.store(revisions, $0) } then: {
-                $0.noteExchanged(revisions, $1, $0.links[slot])
-                $0.couch?.stored(revisions, $1)
-                $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
-            } failed: { session, error in
-                session.log(error, "not stored, \(Plural.count(revisions.count, "revision")): \(error)")
-                session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
-            }
+        case .store(let batch, let revisions, let conflicts, let settlesHeld): store(batch, revisions, conflicts, settlesHeld: settlesHeld, link)
         case .takeAway(let removals): takeAway(removals, link)
         case .settle(let handle, let settlement): dialect.settle(handle, settlement)
         case .decide(let ids):

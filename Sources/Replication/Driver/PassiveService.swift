@@ -86,7 +86,7 @@ extension ReplicationSession {
             picksHere = true
             finish(error: error, closeCode: 1000, reason: "")
         case .refuse(let handle, let error): dialect.refuse(handle, error)
-        case .readElsewhere(let read): ask { read() } then: { $0.handle($1) }
+        case .readElsewhere(let body, let read): readElsewhere(body, read)
         case .warn(let message): logger.notice("\(message)", metadata: ["peer": "\(transport.peerDescription)"])
         }
     }
@@ -258,7 +258,14 @@ extension ReplicationSession {
             throw MessageError(
                 code: 503, message: "not answered: \(Plural.count(dialect.awaitedReplies, "revision")) of earlier subscriptions; revs_in_flight is \(limits.revisionsInFlight)")
         }
+        let subscribed = subscription.documentIDs.map(HeldBytes.ids) ?? 0
+        // Unlike what is on its way, it stays for as long as the peer does.
+        guard subscribed == 0 || memory.hasRoom(for: subscribed) else {
+            throw MessageError(code: 503, message: "no memory for \(subscription.documentIDs?.count ?? 0) docIDs within limits.memory (\(memory.limit)); come back later")
+        }
         endPush(link)
+        link.subscribedBytes = subscribed
+        subscribedBytes += subscribed
         link.generation += 1
         var source = FeedSource(
             collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs)
@@ -299,6 +306,10 @@ extension ReplicationSession {
 
     private func endPush(_ link: CollectionLink) {
         link.endPush()
+        subscribedBytes -= link.subscribedBytes
+        link.subscribedBytes = 0
+        link.source.documentIDs = Optional.none
+        link.source.channels?.ids = Optional.none
         files.lent.takeBack(slot: link.slot)
     }
 

@@ -39,7 +39,7 @@ public actor ReplicationSession: MessageReceiver {
     var blobs: BlobMachine
     var files: BlobFiles
     var passiveRequests = PassiveRequests()
-    private var frames: [ByteBuffer] = []  // What the transport delivered and nobody has looked at.
+    var intake = FrameIntake()
     /// What waits for its turn, in order.
     private var inbox: [Event?] = []
     private var isHandling = false
@@ -52,6 +52,10 @@ public actor ReplicationSession: MessageReceiver {
     var awaitedBytes = 0
     /// Bytes of bodies that are on their way out.
     var outgoingBytes = 0
+    /// Of long messages that are being read elsewhere.
+    var bytesElsewhere = 0
+    /// Of ids that the peer subscribed to.
+    var subscribedBytes = 0
     /// Set-up, answers to the peer's own questions: what keeps the session busy beside its links.
     var errands = 0
     var readingIsPaused = false
@@ -136,7 +140,7 @@ public actor ReplicationSession: MessageReceiver {
     // MARK: - From the transport
 
     public nonisolated func received(_ messages: [ByteBuffer]) {
-        assumeIsolated { session in session.turn { $0.frames += session.counters.received(messages) } }
+        assumeIsolated { session in session.turn { $0.intake.append(session.counters.received(messages)) } }
     }
 
     public nonisolated func holds(unfinishedBytes: Int) {
@@ -151,26 +155,12 @@ public actor ReplicationSession: MessageReceiver {
         assumeIsolated { $0.connectionClosed(end) }
     }
 
-    /// Takes frames one by one: a few that compress well become megabytes, and those behind wait until these are consumed.
-    private func receive() {
-        var events: [DialectEvent] = []
-        var next = 0
-        while next < frames.count, !dialect.shouldPauseReading, !hasEnded {
-            next += 1
-            do { try dialect.receive(frames[next - 1], into: &events) } catch {
-                logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
-                return finish(
-                    error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
-                    closeCode: error.closeCode, reason: "\(error)")
-            }
-            if events.count > 1 { events.reverse() }
-            while let event = events.popLast() { handle(event) }
-        }
-        frames.removeFirst(min(next, frames.count))
-    }
-
     private func connectionClosed(_ end: ConnectionEnd) {
         guard !hasEnded else { return }
+        if !intake.isEmpty, !readingIsPaused, !dialect.shouldPauseReading {
+            intake.end = end
+            return receiveLater()
+        }
         // Couchbase Lite, too, treats an unasked-for 1000 from the peer as 1001: the peer went away.
         let code = end.code == 1000 ? 1001 : end.code
         let error = ReplicationError(
@@ -189,9 +179,12 @@ public actor ReplicationSession: MessageReceiver {
         repeat {
             receive()
             drain()
-        } while !frames.isEmpty && !dialect.shouldPauseReading && !hasEnded
+        } while mayReceive
         pump()
         lookAround()
+        guard !hasEnded else { return }
+        receiveLater()
+        if let end = intake.end { connectionClosed(end) }
     }
 
     /// A turn that is due as soon as the session's context has time. Any thread.
@@ -353,7 +346,7 @@ public actor ReplicationSession: MessageReceiver {
     }
 
     var isBusy: Bool {
-        errands > 0 || busyLinks > 0 || !blobs.isIdle || dialect.hasPendingOutput || !passiveRequests.isEmpty
+        errands > 0 || !intake.isEmpty || busyLinks > 0 || !blobs.isIdle || dialect.hasPendingOutput || !passiveRequests.isEmpty
             || isRunning && links.contains { $0.checkpoint.map { !$0.isSaved($0.saved) } ?? false }
     }
 
@@ -388,7 +381,7 @@ public actor ReplicationSession: MessageReceiver {
             link.countsSeen = link.counts
             link.end()
         }
-        (inbox, frames) = ([], [])
+        (inbox, intake) = ([], FrameIntake())
         passiveRequests = PassiveRequests()
         flushDocumentEvents()
         observer.activityChanged(.stopped)

@@ -1,5 +1,7 @@
 import Documents
 import DocumentStore
+import Encodings
+import Environment
 import Interfaces
 
 /// Writes a batch of revisions in the store's transaction: one outcome for each. One bad document does not spoil the batch; a
@@ -52,6 +54,34 @@ struct RevisionStoring: Sendable {
         }
         if settlesHeld, let remote = self.remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
         return .stored(outcome)
+    }
+}
+
+extension ReplicationSession {
+    /// Stores a batch. The store makes a row of a large body, which takes as much again, and of another in its place: for that there is a part of
+    /// the budget, or a moment to wait.
+    func store(
+        _ batch: BatchID, _ revisions: [StorableRevision], _ conflicts: ConflictHandling, settlesHeld: Bool, _ link: CollectionLink
+    ) {
+        let large = revisions.reduce(0) { $1.revision.body.count > RevisionChecking.smallBody ? $0 + 2 * $1.revision.body.count : $0 }
+        let storing = RevisionStoring(collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld)
+        let slot = link.slot
+        guard large > 0 else { return write(batch, revisions, storing, slot, Optional.none) }
+        let memory = memory
+        ask { await memory.reserve(min(large, memory.workLimit)) } then: { $0.write(batch, revisions, storing, slot, $1) }
+    }
+
+    private func write(
+        _ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, _ reservation: MemoryBudget.Reservation?
+    ) {
+        write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
+            $0.noteExchanged(revisions, $1, $0.links[slot])
+            $0.couch?.stored(revisions, $1)
+            $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
+        } failed: { session, error in
+            session.log(error, "not stored, \(Plural.count(revisions.count, "revision")): \(error)")
+            session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
+        }
     }
 }
 

@@ -1,5 +1,7 @@
+import Documents
 import Environment
 import Interfaces
+import NIOCore
 
 /// What a session holds for its peer, and when it stops reading.
 extension ReplicationSession {
@@ -14,7 +16,9 @@ extension ReplicationSession {
         // A revision whose blobs are not here waits for the peer, and so does a row of its feed that is open.
         let owedByPeer = (dialect.messageBytes + unfinishedBytes) / 2 * 3 + blobs.bytes + awaitedBytes + (blobs.isFetching ? bufferedBytes : 0)
         let tools = dialect.bufferedBytes - dialect.messageBytes
-        let all = owedByPeer + tools + (blobs.isFetching ? 0 : bufferedBytes) + passiveRequests.bytes + outgoingBytes + Self.baseBytes
+        let held = passiveRequests.bytes + outgoingBytes + intake.bytes + bytesElsewhere + subscribedBytes
+        // A quarter more is lost between pieces that come and go.
+        let all = owedByPeer + tools + ((blobs.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free)
     }
 
@@ -52,13 +56,28 @@ extension ReplicationSession {
         bufferedBytes + blobs.bytes >= limits.maximumBufferedRevisionBytes || isPassive && standing == .crowded && blobs.isFetching
     }
 
+    /// Reads a long message where it holds up nobody. Its values take many times its text, and have their share of the budget while they exist.
+    func readElsewhere(_ body: ByteBuffer, _ read: @escaping @Sendable () -> DialectEvent) {
+        let (memory, held) = (memory, body.storageCapacity)
+        bytesElsewhere += held
+        ask { () async -> DialectEvent in
+            let size = JSONTreeSize.bytes(of: [UInt8](body.readableBytesView))
+            // Without it nothing goes: what is read is bounded, and only a few are at it.
+            let reservation = await memory.reserve(size)
+            return withExtendedLifetime(reservation) { read() }
+        } then: { session, event in
+            session.bytesElsewhere -= held
+            session.handle(event)
+        }
+    }
+
     /// The connection is not read while what came is not stored, or what the peer asked for is not taken.
     func adjustReading() {
         // What the peer has to end, or what makes room for it, still has to come: only what we work on is waited for.
         // Blobs come by the same connection: while some are fetched, revisions are refused instead.
         let isCrowded = standing == .crowded && (bufferedBytes > 0 && !blobs.isFetching || passiveRequests.bytes > 0 || dialect.owedBytes > 0)
         let waits = isCrowded || bufferedBytes > limits.bufferedRevisionBytes && !blobs.isFetching || dialect.owedBytes > limits.owedReplyBytes
-            || passiveRequests.count > limits.waitingRequests || blobs.waitingRequests > limits.waitingRequests || dialect.shouldPauseReading
+            || passiveRequests.count > limits.waitingRequests || bytesElsewhere > 0 || blobs.waitingRequests > limits.waitingRequests || dialect.shouldPauseReading
         if waits, !readingIsPaused {
             readingIsPaused = true
             transport.setReading(false)

@@ -14,6 +14,8 @@ enum HeldBytes {
     static let transfer = 512
     /// A revision that waits for a blob, as one of many: on the blob's list and on the revision's.
     static let need = 128
+    /// A row of a list of changes, beside its texts: itself, the question about it, the answer.
+    static let row = 512
     /// A request that waits.
     static let request = 256
 
@@ -24,14 +26,32 @@ enum HeldBytes {
 
     /// What a revision holds beside its body.
     static func revision(
-        _ id: DocumentID, _ version: Version, _ history: [Version], _ sequence: RemoteSequence?, _ offeredBefore: [Version],
+        _ id: DocumentID, _ version: Version, _ history: RevisionHistory, _ sequence: RemoteSequence?, _ offeredBefore: [Version],
         _ branches: PeerBranches?
     ) -> Int {
-        var bytes = revision + text(id.text) + text(version.text) + versions(history) + versions(offeredBefore)
+        var bytes = revision + text(id.text) + text(version.text) + history.heldBytes + versions(offeredBefore)
         if let sequence { bytes += text(sequence.json) }
         if let branches { bytes += versions(branches.others) + versions(branches.ended) }
         return bytes
     }
+
+    /// A list of changes, and its rows where they were read.
+    static func list(_ list: IncomingList) -> Int {
+        var bytes = request + list.body.storageCapacity
+        switch list.rows {
+        case .offered(let rows)?:
+            for case .row(let each) in rows { bytes += row + text(each.sequence.json) + text(each.id.text) + text(each.revision.text) }
+        case .proposed(let rows)?:
+            for case .row(let each) in rows {
+                bytes += row + text(each.id.text) + text(each.revision.text) + (each.parent.map { text($0.text) } ?? 0)
+            }
+        case nil: break
+        }
+        return bytes
+    }
+
+    /// Ids that a peer subscribes to, as a list and as a set.
+    static func ids(_ ids: [DocumentID]) -> Int { ids.reduce(0) { $0 + 4 * MemoryLayout<DocumentID>.stride + text($1.text) } }
 
     static func references(_ blobs: [BlobReference]) -> Int {
         blobs.reduce(0) { $0 + reference + ($1.contentType.map(text) ?? 0) + ($1.encoding.map(text) ?? 0) }

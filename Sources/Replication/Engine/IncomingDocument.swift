@@ -35,7 +35,7 @@ struct ReceivedRevision: Sendable {
     var id: DocumentID
     var revision: Version
     /// Ancestors, newest first, without the revision itself.
-    var history: [Version]
+    var history: RevisionHistory
     var isDeleted: Bool
     var sequence: RemoteSequence?
     var body: ByteBuffer
@@ -50,8 +50,8 @@ struct ReceivedRevision: Sendable {
     /// Of a document with several leaves at the peer, which keeps all of them.
     var branches: PeerBranches?
 
-    /// What it holds in memory.
-    var bytes: Int { body.readableBytes + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) }
+    /// What it holds in memory. A body may be part of something larger, which it keeps alive.
+    var bytes: Int { body.storageCapacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) }
 }
 
 extension ReceivedRevision {
@@ -81,7 +81,7 @@ struct CheckedRevision: Sendable {
     var replyTo: AnswerHandle?
     var id: DocumentID
     var revision: Version
-    var history: [Version]
+    var history: RevisionHistory
     var isDeleted: Bool
     var sequence: RemoteSequence?
     var body: [UInt8]
@@ -95,7 +95,7 @@ struct CheckedRevision: Sendable {
     var branches: PeerBranches?
 
     /// What it holds in memory. It changes with the body and the blobs only.
-    var bytes: Int { body.count + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) + HeldBytes.references(blobs) }
+    var bytes: Int { body.capacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) + HeldBytes.references(blobs) }
 }
 
 /// What became of checking a revision's body.

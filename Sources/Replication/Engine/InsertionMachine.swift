@@ -164,7 +164,7 @@ struct InsertionMachine {
                 checked.append(revision)
             case .refused(let revision, let error):
                 batches.leave(original.id, original.bytes)
-                ended.append(Insertion(revision, .refused(error)))
+                ended.append(Insertion(revision, error.isTransient ? .postponed(error) : .refused(error)))
             }
         }
         fetchOrJudge(batch, checked, &actions)

@@ -26,6 +26,8 @@ struct OutgoingDocument: Sendable {
     var base: Version?
     /// The peer could do nothing with a delta of it.
     var travelsWhole = false
+    /// Its body with the names of its blobs as the peer expects them, where that was made beforehand.
+    var travellingBody: [UInt8]?
     /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
     var news = ChannelNews.visible
     /// The change of access that the row belongs to.
@@ -54,6 +56,13 @@ struct OutgoingDocument: Sendable {
     var sequenceJSON: String {
         guard let low else { return event == nil ? place : "\"\(place)\"" }
         return "\"\(low):\(event == nil ? ":" : "")\(place)\""
+    }
+
+    /// With the body that travels, for a peer that may want the names of blobs beside them.
+    func withAttachments(whereListed: Bool) -> OutgoingDocument {
+        var document = self
+        document.travellingBody = (try? LegacyAttachments.add(to: body, generation: version.generation, whereListed: whereListed)) ?? body
+        return document
     }
 
     /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.

@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import NIOCore
 
 /// The peer's change lists that are not answered yet. They are read and answered one by one, in order; that a list waits for its
 /// answer is how a peer is slowed down.
@@ -15,7 +16,7 @@ struct WaitingLists {
     private let limits: ReplicationLimits
     private var waiting: [IncomingList] = []
     private var current = Current.nothing
-    /// Bytes of those that wait.
+    /// What those hold that wait, and the one that is looked at.
     private(set) var bytes = 0
 
     init(_ limits: ReplicationLimits) { self.limits = limits }
@@ -29,7 +30,7 @@ struct WaitingLists {
 
     /// - Throws: ``MessageError`` where the peer sends many more lists than it waits for.
     mutating func append(_ list: IncomingList) throws(MessageError) {
-        let size = list.body.readableBytes
+        let size = HeldBytes.list(list)
         if waiting.count >= limits.maximumWaitingChangeLists
             || !waiting.isEmpty && bytes + size > limits.maximumWaitingChangeListBytes
         {
@@ -46,13 +47,16 @@ struct WaitingLists {
     mutating func begin() -> IncomingList? {
         guard case .nothing = current, !waiting.isEmpty else { return nil }
         let list = waiting.removeFirst()
-        bytes -= list.body.readableBytes
         current = .reading(list)
         return list
     }
 
     mutating func ask(_ rows: ListRows) -> IncomingList? {
-        guard case .reading(let list) = current else { return nil }
+        guard case .reading(var list) = current else { return nil }
+        bytes -= HeldBytes.list(list)
+        // The rows say all that the body did.
+        (list.body, list.rows) = (ByteBuffer(), rows)
+        bytes += HeldBytes.list(list)
         current = .asking(list, rows)
         return list
     }
@@ -62,7 +66,9 @@ struct WaitingLists {
         defer { current = .nothing }
         switch current {
         case .nothing: return nil
-        case .reading(let list), .asking(let list, _): return list
+        case .reading(let list), .asking(let list, _):
+            bytes -= HeldBytes.list(list)
+            return list
         }
     }
 }

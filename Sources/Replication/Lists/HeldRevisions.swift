@@ -180,7 +180,7 @@ enum HeldRevisions {
         return bytes
     }
 
-    private static func list(_ versions: [Version]) -> String {
+    private static func list(_ versions: some Sequence<Version>) -> String {
         "[\(versions.map { "\"\($0.text)\"" }.joined(separator: ","))]"
     }
 
@@ -208,7 +208,7 @@ enum HeldRevisions {
             }
         return CheckedRevision(
             replyTo: nil, id: id, revision: RevisionID(stored: revision),
-            history: history,
+            history: RevisionHistory(history),
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
             blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
             offeredBefore: versions(object["before"]) ?? [], branches: branches)

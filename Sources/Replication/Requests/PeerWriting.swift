@@ -155,7 +155,7 @@ package struct PeerWriting: Sendable {
     /// - Parameter made: nil makes the revision, on top of the first of its history.
     func check(_ write: Write, _ made: RevisionID?, _ history: [RevisionID], _ outcome: inout Outcome) -> CheckedRevision? {
         let received = ReceivedRevision(
-            id: write.id, revision: made ?? RevisionID(stored: "1-00"), history: history, isDeleted: write.isDeleted,
+            id: write.id, revision: made ?? RevisionID(stored: "1-00"), history: RevisionHistory(history), isDeleted: write.isDeleted,
             body: ByteBuffer(bytes: write.body))
         switch RevisionChecking.check([received], unusualKeys: peer.database.unusualKeys).first {
         case .checked(var checked)?:

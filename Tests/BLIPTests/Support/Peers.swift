@@ -89,6 +89,9 @@ final class Peer {
     var incomingStreamsAreOver: Bool { connection.incomingStreams.isEmpty }
     var scratchCapacity: Int { connection.inflatedScratch.capacity }
 
+    /// Memory of messages that wait for acknowledgements.
+    var stoppedCapacity: Int { connection.flows.values.reduce(0) { $0 + ($1.stopped.map { $0.head.storageCapacity + $0.body.storageCapacity } ?? 0) } }
+
     /// Pretends that request `number` was sent; the reply comes with a token of that serial.
     func pretendSent(_ number: UInt64) { connection.awaited[number] = RequestToken(serial: number) }
 

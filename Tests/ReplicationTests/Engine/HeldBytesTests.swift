@@ -8,7 +8,7 @@ import Testing
 
 /// What a peer makes us hold is counted as what it takes, however small the bodies are; and what was added is taken off.
 @Suite struct HeldBytesTests {
-    private static let ancestors = (1...1_000).reversed().map { rev("\($0)-" + String(repeating: "ab", count: 40)) }
+    private static let ancestors = RevisionHistory((1...1_000).reversed().map { rev("\($0)-" + String(repeating: "ab", count: 40)) })
 
     @Test(arguments: [true, false]) func ancestorsCount(_ isStored: Bool) {
         var pull = PullRun(passive: true)

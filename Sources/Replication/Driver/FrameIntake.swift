@@ -1,0 +1,64 @@
+import BLIP
+import Interfaces
+import NIOCore
+
+/// What the transport delivered and nobody has looked at yet.
+struct FrameIntake {
+    private var frames = CircularBuffer<ByteBuffer>()
+    /// What they hold.
+    private(set) var bytes = 0
+    /// What was looked at in the turn that runs: bytes after inflation, and something for each frame.
+    var work = 0
+    /// A turn for the rest is on its way.
+    var goesOn = false
+    /// The connection is gone, and so is the session once it has looked at the rest.
+    var end: ConnectionEnd?
+
+    var isEmpty: Bool { frames.isEmpty }
+
+    /// What looking at a frame costs beside its bytes.
+    static let frameWork = 256
+
+    mutating func append(_ messages: [ByteBuffer]) {
+        for message in messages { bytes += message.readableBytes }
+        frames += messages
+    }
+
+    mutating func next() -> ByteBuffer? {
+        guard let frame = frames.popFirst() else { return nil }
+        bytes -= frame.readableBytes
+        return frame
+    }
+}
+
+extension ReplicationSession {
+    /// More may be looked at in this turn. Where the connection is not read, what was read from it before waits likewise.
+    var mayReceive: Bool {
+        !intake.isEmpty && !dialect.shouldPauseReading && !readingIsPaused && !hasEnded && intake.work < limits.turnBytes
+    }
+
+    /// Takes frames one by one: a few that compress well become megabytes, and those behind wait until these are consumed.
+    func receive() {
+        var events: [DialectEvent] = []
+        while mayReceive, let frame = intake.next() {
+            let before = dialect.takenBytes
+            do { try dialect.receive(frame, into: &events) } catch {
+                logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
+                return finish(
+                    error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
+                    closeCode: error.closeCode, reason: "\(error)")
+            }
+            intake.work += FrameIntake.frameWork + dialect.takenBytes - before
+            if events.count > 1 { events.reverse() }
+            while let event = events.popLast() { handle(event) }
+        }
+    }
+
+    /// The rest has its turn behind those of the other connections of the event loop.
+    func receiveLater() {
+        intake.work = 0
+        guard !intake.isEmpty, !readingIsPaused, !dialect.shouldPauseReading, !intake.goesOn else { return }
+        intake.goesOn = true
+        later { $0.intake.goesOn = false }
+    }
+}

@@ -1,0 +1,180 @@
+import BLIP
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+import NIOCore
+import Synchronization
+import Testing
+import Transport
+
+@testable import Replication
+
+/// What a message of a peer holds, and what is said of it to the budget.
+@Suite(.timeLimit(.minutes(5)))
+struct HeldMemoryTests {
+    private func request(_ properties: [(String, String)], _ body: String) throws -> IncomingRequest {
+        var sender = BLIPConnection(compressionLevel: 0)
+        var receiver = BLIPConnection()
+        var request = OutgoingRequest(profile: "rev", body: ByteBuffer(string: body))
+        for (key, value) in properties { request.properties.append(key, value) }
+        sender.send(request)
+        var events: [BLIPEvent] = []
+        while let frame = sender.nextFrame() { try receiver.receive(frame, into: &events) }
+        guard case .request(let received)? = events.first else { throw ReplicationError(domain: .blip, code: 0, message: "no request came") }
+        return received
+    }
+
+    private func revision(_ properties: [(String, String)], _ body: String) throws -> ReceivedRevision {
+        try ReceivedRevision(try request(properties, body), takesDeltas: false, limits: ReplicationLimits())
+    }
+
+    @Test func aRevisionCostsWhatItHolds() throws {
+        let digest = String(repeating: "ab", count: 40)
+        let history = (1...1_000).reversed().map { "\($0)-\(digest)" }.joined(separator: ",")
+        let long = try revision([("id", "a"), ("rev", "1001-\(digest)"), ("history", history)], "{}")
+        #expect(long.history.count == 1_000 && long.bytes > history.utf8.count && long.bytes < history.utf8.count + 4_096, "\(long.bytes)")
+        // What has no use here is not kept.
+        let idle = try revision([("id", "a"), ("rev", "1-aa"), ("x", String(repeating: "y", count: 90_000))], "{}")
+        #expect(idle.bytes < 2_048, "\(idle.bytes)")
+        // A body that is a part of something larger costs what it keeps alive.
+        var part = idle
+        part.body = try #require(ByteBuffer(repeating: 0x20, count: 1 << 20).getSlice(at: 0, length: 2))
+        #expect(part.bytes > 1 << 20)
+    }
+
+    @Test func aListThatIsLookedAtCountsToItsEnd() {
+        var pull = PullRun(passive: true)
+        #expect(pull.machine.bufferedBytes == 0)
+        pull.on(.listArrived(IncomingList(handle: AnswerHandle(number: 1), body: ByteBuffer(repeating: 0x20, count: 1 << 20))))
+        #expect(pull.last.contains { if case .readList = $0 { true } else { false } } && pull.machine.bufferedBytes >= 1 << 20)
+        let rows = (0..<100).map { RowResult.row(ProposedRow(id: doc("document-number-\($0)"), revision: rev("1-aa"), parent: nil, bodySize: 1)) }
+        pull.on(.listRead(.success(.proposed(rows))))
+        // The text is gone, the rows are here.
+        #expect((100 * 500..<1 << 18).contains(pull.machine.bufferedBytes), "\(pull.machine.bufferedBytes)")
+        pull.on(.proposalsChecked(rows.map { _ in .have }))
+        #expect(pull.machine.bufferedBytes == 0)
+    }
+
+    private func ids(_ count: Int) -> String {
+        "{\"docIDs\":[\((0..<count).map { "\"a-document-with-a-long-name-\($0)\"" }.joined(separator: ","))]}"
+    }
+
+    @Test func idsThatAPeerSubscribesToCountWhileItDoes() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 64 << 20)
+        let peer = try await Peer(MemoryHub(database: database, memory: memory).connect())
+        await peer.begin()
+        let idle = memory.used
+        #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true")], ids(20_000))?.error == nil)
+        #expect(await peer.isAlive())
+        #expect(memory.used - idle >= 20_000 * 48, "\(memory.used - idle)")
+        // Its values took many times the text while it was read.
+        #expect(memory.highestReserved > 20_000 * 128 && memory.reserved == 0)
+        #expect(await peer.ask("unsubChanges", [("collection", "0")])?.error == nil)
+        #expect(await peer.isAlive())
+        #expect(memory.used - idle < 200_000)
+        let small = try await Peer(MemoryHub(database: database, memory: MemoryBudget(limit: 3 << 20)).connect())
+        await small.begin()
+        let refusal = await small.ask("subChanges", [("collection", "0")], ids(20_000))?.error
+        #expect(refusal?.code == 503 && refusal?.message.contains("limits.memory") == true)
+    }
+
+    @Test func idsBeyondTheLimitAreCountedAndNotRead() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 64 << 20)
+        let peer = try await Peer(MemoryHub(database: database, memory: memory).connect())
+        await peer.begin()
+        for body in [ids(100_200), "{\"docIDs\":[\(String(repeating: "1,", count: 200_000))1]}"] {
+            let refusal = await peer.ask("subChanges", [("collection", "0")], body)?.error
+            #expect(refusal?.code == 413 && refusal?.message.contains("max_document_ids") == true)
+        }
+        #expect(await peer.isAlive())
+    }
+
+    /// Of a body with reserved keys all is read as values: a megabyte of numbers would be sixty.
+    @Test func aLargeBodyWithReservedKeysHasItsShareOfTheBudget() async throws {
+        func outcome(_ body: String, _ memory: MemoryBudget) async -> Int? {
+            var revision = received(1, "a")
+            revision.body = ByteBuffer(string: body)
+            switch await RevisionChecking.check([revision], unusualKeys: true, memory).first {
+            case .refused(_, let error)?: return error.code
+            case .checked(let checked)?: return checked.bytes > 0 ? nil : 0
+            case nil: return 0
+            }
+        }
+        let numbers = "[\(String(repeating: "1,", count: 100_000))1]"
+        let memory = MemoryBudget(limit: 64 << 20)
+        #expect(await outcome("{\"_id\":\"a\",\"n\":\(numbers)}", memory) == nil)
+        #expect(memory.highestReserved >= 100_000 * 100 && memory.reserved == 0)
+        #expect(await outcome("{\"_id\":\"a\",\"n\":\(numbers)}", MemoryBudget(limit: 4 << 20)) == 413)
+        // Without such keys nothing is made of it, however little memory there is; and blobs are found all the same.
+        #expect(await outcome("{\"n\":\(numbers)}", MemoryBudget(limit: 64 << 10)) == nil)
+        var revision = received(1, "a")
+        revision.body = ByteBuffer(string: "{\"n\":\(numbers),\"b\":{\"@type\":\"blob\",\"digest\":\"\(digest(7).text)\"}}")
+        guard case .checked(let checked)? = await RevisionChecking.check([revision], unusualKeys: true, MemoryBudget(limit: 64 << 10)).first else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(checked.blobs.map(\.digest) == [digest(7)])
+    }
+
+    /// It is read as values for it, which is not done where the connection runs.
+    @Test func aLargeDocumentTravelsWithTheNamesOfItsBlobs() async throws {
+        let database = try TestDatabase("hub")
+        let text = String(repeating: "x", count: 100_000)
+        try await database.insert("large", "1-aa", body: "{\"b\":{\"@type\":\"blob\",\"digest\":\"\(digest(7).text)\",\"length\":1},\"text\":\"\(text)\"}")
+        let memory = MemoryBudget(limit: 64 << 20)
+        let rows = OutgoingReply(body: ByteBuffer(string: "[[]]"))
+        let peer = try await Peer(MemoryHub(database: database, memory: memory).connect()) { $0.profile == "changes" ? rows : OutgoingReply() }
+        await peer.begin()
+        #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
+        for await request in peer.requests where request.profile == "rev" {
+            let body = try JSONValue(parsing: Array(request.body.readableBytesView))
+            #expect(body["_attachments"]?["blob_/b"]?["digest"] == .string(digest(7).text) && body["text"] == .string(text))
+            break
+        }
+        #expect(memory.highestReserved > 100_000)
+    }
+
+    /// Thousands of small messages, or a few that compress well, come with one read of the socket.
+    @Test(arguments: [false, true]) func aCrowdOfMessagesDoesNotHoldUpTheEventLoop(isClosedAfter: Bool) async throws {
+        let database = try TestDatabase("hub")
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let counters = ReplicationCounters()
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        configuration.limits.turnBytes = 16 << 10
+        let session = ReplicationSession(transport: server, role: .passive(configuration), counters: counters, logger: quietLogger())
+        await session.start()
+        var blip = BLIPConnection()
+        var made: [ByteBuffer] = []
+        for number in 0..<1_000 {
+            blip.send(
+                OutgoingRequest(
+                    profile: "rev", properties: ["id": "d\(number)", "rev": "1-aa"], body: ByteBuffer(string: "{\"text\":\"\(String(repeating: " ", count: 500))\"}"),
+                    isCompressed: true, isNoReply: true))
+            while let frame = blip.nextFrame() { made.append(frame) }
+        }
+        let frames = made
+        // All in one turn of the event loop, and what others have to do there right behind it.
+        let (first, seen) = AsyncStream.makeStream(of: (left: Int, turns: Int).self)
+        session.context.execute {
+            session.received(frames)
+            @Sendable func look(_ turns: Int) {
+                let left = session.assumeIsolated { $0.intake.isEmpty ? 0 : 1 }
+                if turns == 1 || left == 0 { seen.yield((left, turns)) }
+                if left > 0 { session.context.execute { look(turns + 1) } } else { seen.finish() }
+            }
+            look(1)
+            if isClosedAfter { session.closed(ConnectionEnd(code: 1000, reason: "", initiatedLocally: false)) }
+        }
+        var looks: [(left: Int, turns: Int)] = []
+        for await look in first { looks.append(look) }
+        // 800 bytes or so each, and twenty in a turn.
+        #expect(looks.first?.left == 1 && looks.last.map { $0.turns >= 30 } == true, "\(looks)")
+        if isClosedAfter { return }
+        let collection = try database.collection()
+        while try await database.database.read({ try $0.lastSequence(collection) }) < 1_000 { try await Task.sleep(for: .milliseconds(5)) }
+        client.drop()
+    }
+}
