@@ -149,7 +149,7 @@ public actor Agent {
         plugins?.beginShutdown()
     }
 
-    private func goesOn() throws(StartAbandoned) { if isStopping { throw StartAbandoned() } }
+    func goesOn() throws(StartAbandoned) { if isStopping { throw StartAbandoned() } }
 
     /// Stops everything within about five seconds: peers are asked to come back later (4001), databases are closed.
     public func stop() async {
@@ -194,22 +194,6 @@ public actor Agent {
 
     /// Ends the event loops; the last call, after everything that uses them has stopped.
     public nonisolated func shutDownEventLoops() async { try? await group.shutdownGracefully() }
-
-    /// A command that works on the database is waited for, up to ten seconds: a start must not fail because somebody looks at a document.
-    private func openWhenFree(_ wanted: DatabaseSettings, _ settings: AgentSettings) async throws {
-        let pauses = 40
-        for attempt in 0..<pauses {
-            do { return try open(wanted, settings) } catch let error as StoreError {
-                guard case .locked(_, let process) = error else { throw error }
-                if attempt == 0 {
-                    log.notice("database \(wanted.name.value) is in use by \(process.map { "process \($0)" } ?? "another process"); waiting for its end")
-                }
-            }
-            try await environment.time.sleep(nanoseconds: 250_000_000)
-            try goesOn()
-        }
-        try open(wanted, settings)
-    }
 
     func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {
         let database = try makeDatabase(wanted, settings)

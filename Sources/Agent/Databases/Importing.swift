@@ -101,7 +101,7 @@ extension DocumentAccess {
         for _ in 1...Self.judgings where !left.isEmpty { left = try await storeOnce(left, &counts) }
         for line in left {
             counts.conflicts += 1
-            counts.note(line.number, "document \"\(line.id)\" changed each of \(Self.judgings) times (import_judgings) while the plugin was asked")
+            counts.note(line.number, "document \"\(line.id)\" changed \(Plural.count(Self.judgings, "time")) (import_judgings), each time while the plugin was asked")
         }
     }
 

@@ -3,10 +3,13 @@ extension Explanation {
     static let ofLimits = [
         Explanation(
             "limits.memory", "What is held in memory for all peers together has reached limits: { memory } (64 MiB).",
-            "Connections are slowed down first; then the one that owes most for longest ends with 4001 (come back later), a request with 503. Raise it where the machine has room."),
+            "Connections are slowed down first; then the connection that has held the most for the longest is closed with 4001 (come back later), a request with 503. Raise it where the machine has room."),
         Explanation(
             "max_blob_bytes", "A blob is larger than limits: { max_blob_bytes } (256 MiB).",
             "Raise it and nightjar reload: what is held for it is tried again."),
+        Explanation(
+            "couch_tree_bytes", "An answer of a CouchDB server would take more than 256 MiB as values. Documents are asked for fewer at a time first.",
+            "Check what answers at the target; a document with millions of values has to be split."),
         Explanation("max_body_bytes", "A document is larger than 20 MiB.", "Store what is large as a blob: nightjar blob put."),
         Explanation(
             "max_sequence_bytes", "A peer's feed has a sequence longer than 8 KiB. No known server has such; the run ends, because its position could not be recorded.",
