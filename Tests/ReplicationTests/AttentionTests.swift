@@ -1,11 +1,32 @@
 import Documents
 import Interfaces
 import Replication
+import Synchronization
 import Testing
 
 /// A replicator that is connected and idle, and still needs somebody.
 @Suite(.timeLimit(.minutes(10)))
 struct AttentionTests {
+    /// Data flows each time, so no attempt fails; and still nothing gets done.
+    @Test func connectionsThatBreakAreCountedUntilBothSidesAreInStep() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<300)
+        let made = Mutex<Replicator?>(nil)
+        let seen = Mutex<[Int]>([])
+        let hub = Hub(b) { number in
+            let count = made.withLock { $0?.interruptions?.count ?? 0 }
+            seen.withLock { $0.append(count) }
+            return number < 3 ? (.init(cutsAt: 20), .init()) : (.init(), .init())
+        }
+        let replicator = Replicator(ReplicatorConfiguration(a, .push, continuous: true), hub, environment: JumpingTime().environment)
+        made.withLock { $0 = replicator }
+        await replicator.start()
+        await replicator.wait { $0.activity == .idle }
+        #expect(seen.withLock { $0 } == [0, 1, 2, 3] && replicator.interruptions == nil)
+        await replicator.stop()
+        made.withLock { $0 = nil }
+    }
+
     @Test func documentsThatTheHubCannotTakeAreNamedUntilItTakesThem() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let filter = TestFilter { document, _ in document.id.text == "bad" ? .failed(PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "broken")) : .pass }

@@ -20,6 +20,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case replicatorStopped = "replicator_stopped"
     case replicatorFailing = "replicator_failing"
     case replicatorOffline = "replicator_offline"
+    case replicatorInterrupted = "replicator_interrupted"
     case breakerOpen = "breaker_open"
     case authenticatorFailing = "authenticator_failing"
     case pluginUnavailable = "plugin_unavailable"
@@ -46,7 +47,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted:
             .attention
         }
     }
@@ -54,7 +55,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     /// No other line of the log tells of it.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .documentsPending, .replicatorOffline, .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails: true
+        case .diskNearlyFull, .documentsPending, .replicatorOffline, .replicatorInterrupted, .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails: true
         default: false
         }
     }

@@ -79,7 +79,7 @@ extension Agent {
     /// Stopped by an error, getting no further, or without a connection for long.
     private static func state(of replicator: Replicator, now: Int64) -> [Attention] {
         let status = replicator.status
-        guard let error = status.error else { return [] }
+        guard let error = status.error else { return interruptions(of: replicator, now: now) }
         let name = replicator.configuration.name
         let subject = "replicator \(name)"
         let remedy = error.remedy.map { "\($0); then" } ?? "once this is mended:"
@@ -94,12 +94,23 @@ extension Agent {
                     .replicatorFailing, subject, since: since, "gets no further: \(error.cause)", remedy: "\(remedy) it goes on by itself, at once with \(start)")
             ]
         }
-        guard now - since >= offlineSeconds else { return [] }
+        guard now - since >= offlineSeconds else { return interruptions(of: replicator, now: now) }
         let ever = status.lastSuccess == nil ? "has never been connected" : "is not connected"
         return [
             Attention(
                 .replicatorOffline, subject, since: since, "\(ever): \(error)",
                 remedy: "look whether \(replicator.configuration.target) can be reached from here; it goes on trying")
+        ]
+    }
+
+    /// It gets connections, and each breaks before the work is done: a line that is up and of no use.
+    private static func interruptions(of replicator: Replicator, now: Int64) -> [Attention] {
+        guard replicator.status.activity != .stopped, let broken = replicator.interruptions, now - broken.since >= offlineSeconds else { return [] }
+        return [
+            Attention(
+                .replicatorInterrupted, "replicator \(replicator.configuration.name)", since: broken.since,
+                "\(Plural.count(broken.count, "connection")) broke before both sides were in step",
+                remedy: "look at the line to \(replicator.configuration.target), and in the log why they end; it goes on trying")
         ]
     }
 

@@ -70,6 +70,7 @@ public actor Replicator {
 
     /// When the first of the attempts failed that have failed since data flowed (seconds since 1970).
     private nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
+    private nonisolated let brokenOff = Mutex<Interruptions?>(nil)
 
     public init(
         configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment = .system,
@@ -101,6 +102,7 @@ public actor Replicator {
         (isStopping, isSuspended) = (false, false)
         retry = RetryMachine(settings: configuration.retry, isContinuous: configuration.isContinuous)
         failingSince.withLock { $0 = nil }
+        brokenOff.withLock { $0 = nil }
         pause.forget()
         let now = environment.time.wallSeconds()
         shared.withLock {
@@ -168,6 +170,9 @@ public actor Replicator {
 
     /// When the first of the attempts failed that have failed since data flowed (seconds since 1970); nil while all is well.
     public nonisolated var failing: Int64? { failingSince.withLock { $0?.time } }
+
+    /// Nil where the present connection has come to its end of the work, or none has broken before.
+    public nonisolated var interruptions: Interruptions? { brokenOff.withLock { $0 } }
 
     /// What was counted in all runs, those before a restart included.
     public nonisolated var lifetime: ReplicationCounts { shared.withLock { $0.past + $0.counters.snapshot } }
@@ -242,6 +247,7 @@ public actor Replicator {
             guard !isStopping else { break }
             if wasSuspended { continue }
             guard let error = end.error else {
+                brokenOff.withLock { $0 = nil }
                 update {
                     $0.error = nil
                     if $0.refusals.push == nil { $0.lastSuccess = environment.time.wallSeconds() }
@@ -256,6 +262,7 @@ public actor Replicator {
             resets = false
             let (now, chance) = (environment.time.wallSeconds(), environment.random.next())
             failingSince.withLock { $0 = ($0?.time ?? now, ($0?.attempts ?? 0) + 1) }
+            brokenOff.withLock { $0 = Interruptions(since: $0?.since ?? now, count: ($0?.count ?? 0) + 1) }
             switch retry.failed(error, chance: chance) {
             case .stop:
                 runLogger.error("stopped: \(error.sentence)")
@@ -326,6 +333,7 @@ public actor Replicator {
             guard level != .stopped else { return }
             if level == .idle {
                 self?.noteFlow()
+                self?.brokenOff.withLock { $0 = nil }
                 self?.waiting.lookedAtAll()
             }
             self?.update {

@@ -193,3 +193,10 @@ public struct ReplicatorStatus: Sendable {
         self.since = since
     }
 }
+
+/// Attempts and connections of a replicator that ended with an error since both sides were last known to hold the same.
+public struct Interruptions: Sendable, Equatable {
+    /// When the first of them ended (seconds since 1970).
+    public var since: Int64
+    public var count = 0
+}

@@ -60,6 +60,9 @@ extension Explanation {
             "replicator_failing", "A replicator gets no further until somebody acts: a login, a certificate, a wrong address.",
             "Do what the remedy says, here or at the peer. It tries on its own now and then; nightjar replicator NAME start tries at once."),
         Explanation(
+            "replicator_interrupted", "A replicator gets connections, but for ten minutes each has broken before both sides were in step.",
+            "Look at the line and at what stands between (a proxy that cuts long connections, a weak radio link); the log says why each ended. What was exchanged is kept, and it goes on trying."),
+        Explanation(
             "replicator_offline", "A replicator has had no connection for ten minutes.",
             "nightjar doctor tries each step from here: name, address, TLS, login. It goes on trying by itself."),
         Explanation(
