@@ -23,6 +23,21 @@ struct RetryTests {
         #expect(machine.failed(refused) == .stop)
     }
 
+    /// What a peer cannot send is asked for again on another connection.
+    @Test func whoComesBackInVainWaitsLonger() {
+        let delay = RetryDelay(first: 30, longest: 300)
+        #expect([0, 1, 2, 3, 4, 1_000].map { delay.seconds(after: $0) } == [30, 60, 120, 240, 300, 300])
+    }
+
+    /// Whatever is spoken with the peer, a full disk may be emptied.
+    @Test func aFullDiskIsWaitedFor() {
+        let full = StoreError.diskFull(path: "db", detail: "no space left")
+        for error in [ReplicationError(store: full), ReplicationError(couch: full)] {
+            #expect(error.isTransient && error.domain == .store && error.code == 507)
+        }
+        #expect(!ReplicationError(couch: StoreError.notADatabase(path: "db", detail: "text")).isTransient)
+    }
+
     @Test func aContinuousReplicatorNeverGivesUp() {
         var machine = RetryMachine(settings: .init(), isContinuous: true)
         let all = delays(&machine, refused, 500)

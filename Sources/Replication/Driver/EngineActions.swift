@@ -212,8 +212,8 @@ extension ReplicationSession {
             // What is not continuous ends anyway, and its checkpoint stays behind the document.
             guard case .active(let active) = role, active.replicator.isContinuous else { return }
             comesBack = true
-            let seconds = min(limits.deferralSeconds << min(active.comebacks, 8), limits.maximumDeferralSeconds)
-            later(milliseconds: seconds * 1_000) {
+            let delay = RetryDelay(first: limits.deferralSeconds, longest: limits.maximumDeferralSeconds)
+            later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
                 let message = "documents that could not be had or stored are asked for again, on a new connection"
                 $0.fail(ReplicationError(domain: .http, code: 503, message: message))
             }

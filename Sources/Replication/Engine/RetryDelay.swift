@@ -18,6 +18,9 @@ struct RetryDelay {
         return current
     }
 
+    /// Seconds to wait after so many attempts that came to nothing, for who counts them himself.
+    func seconds(after attempts: Int) -> Int { min(first << min(attempts, 16), longest) }
+
     mutating func elapsed() { isRunning = false }
 
     /// Nothing waits any more: the next trouble starts with the shortest delay.

@@ -304,6 +304,19 @@ import Testing
 
         func isDone(_ id: DocumentID, _ version: Version) -> Bool { peer[id] == version || settled.contains(version) }
 
+        /// So many things happen by themselves, each with this chance in a hundred before the next step.
+        mutating func live(through events: Int, chance percent: Int) {
+            var events = events
+            while events > 0, failure == nil {
+                if due.isEmpty || chance(percent) {
+                    happen()
+                    events -= 1
+                } else {
+                    step()
+                }
+            }
+        }
+
         /// Nothing new happens; what is under way comes to its end.
         mutating func settle() {
             due.append(.push(.throttled(false)))
@@ -329,15 +342,7 @@ import Testing
         let first = UInt64.random(in: 0..<1 << 32)
         for seed in first..<first + 200 {
             var world = World(seed: seed, isContinuous: false)
-            var events = 0
-            while events < 60, world.failure == nil {
-                if world.due.isEmpty || world.chance(40) {
-                    world.happen()
-                    events += 1
-                } else {
-                    world.step()
-                }
-            }
+            world.live(through: 60, chance: 40)
             world.settle()
             let ledger = world.push.ledger
             #expect(world.failure == nil && world.push.isFinished && world.pull.isComplete, "seed \(seed)")
@@ -350,15 +355,7 @@ import Testing
         let first = UInt64.random(in: 0..<1 << 32)
         for seed in first..<first + 60 {
             var world = World(seed: seed)
-            var events = 0
-            while events < 200, world.failure == nil {
-                if world.due.isEmpty || world.chance(25) {
-                    world.happen()
-                    events += 1
-                } else {
-                    world.step()
-                }
-            }
+            world.live(through: 200, chance: 25)
             world.settle()
             let (push, pull) = (world.push, world.pull)
             let ledger = push.ledger
