@@ -62,6 +62,10 @@ import Testing
         }
         let document = try #require(page.documents.first)
         #expect(document.version == rev("2-bb") && document.peersEnd?.version == rev("2-aa") && document.peersEnd?.history == [rev("1-aa")])
+
+        // Once the peer has come to what is current here, by whichever way, the end of what it left says nothing to it.
+        let compared = try await database.database.read { [source] in try source.compare($0, doc("x"), rev("2-aa"), with: rev("2-bb")) }
+        guard case .same(rev("2-bb")) = compared else { Issue.record("\(compared)"); return }
     }
 
     @Test func onlyTheCurrentRevisionIsComparedWithWhatThePeerHolds() async throws {
