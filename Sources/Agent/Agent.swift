@@ -99,7 +99,7 @@ public actor Agent {
         disks = DiskGuard(time: environment.time, logger: logs.logger(.database))
         audit = AuditLog(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.http))
         shared = Mutex(Shared(settings: settings))
-        memory = MemoryBudget(limit: settings.limits.memory, time: environment.time)
+        memory = MemoryBudget(limit: settings.limits.memory, time: environment.time, resident: { System.residentBytes })
         log = logs.logger(.database)
     }
 

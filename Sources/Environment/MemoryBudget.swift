@@ -57,6 +57,8 @@ public final class MemoryBudget: Sendable {
         var reserved = 0
         var highestReserved = 0
         var waiters: [Waiter] = []
+        /// What the process really takes, against what is counted.
+        var observation = Observation()
     }
 
     typealias Call = (@Sendable (Standing) -> Void, Standing)
@@ -64,11 +66,14 @@ public final class MemoryBudget: Sendable {
     /// `limits.memory`: bytes.
     public let limit: Int
     private let time: any TimeSource
+    let resident: (@Sendable () -> Int)?
     let state = Mutex(State())
 
-    public init(limit: Int, time: any TimeSource = SystemTime()) {
+    /// - Parameter resident: what the process has in memory, in bytes; nil to trust what is counted alone (see ``Observation``).
+    public init(limit: Int, time: any TimeSource = SystemTime(), resident: (@Sendable () -> Int)? = nil) {
         self.limit = limit
         self.time = time
+        self.resident = resident
     }
 
     /// For tools that serve one connection of their own.
@@ -84,9 +89,6 @@ public final class MemoryBudget: Sendable {
             return max(state.highest, state.used)
         }
     }
-
-    /// Everything up to this is nobody's business.
-    var calm: Int { limit / 4 * 3 }
 
     /// Even with many connections each may hold this: less carries no message.
     private static let smallestShare = 16 << 10
@@ -114,6 +116,8 @@ public final class MemoryBudget: Sendable {
             guard var holding = state.holdings[number], !holding.isEvicted else { return (.evicted, [], []) }
             state.used += bytes - holding.bytes
             state.highest = max(state.highest, state.used)
+            observe(&state)
+            let (most, calm) = (most(state), calm(state))
             if holding.wasAsked { state.promised += spare - holding.spare }
             holding.spare = spare
             if spare == 0 { holding.wasAsked = false }
@@ -122,13 +126,13 @@ public final class MemoryBudget: Sendable {
             if holding.owedByPeer < Self.smallDebt || owedByPeer < Self.smallDebt { holding.owesSince = now }
             (holding.bytes, holding.owedByPeer) = (bytes, owedByPeer)
             if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
-            let fair = max(Self.smallestShare, limit / max(1, state.holders))
+            let fair = max(Self.smallestShare, most / max(1, state.holders))
             holding.isCrowded = state.used > calm && bytes > fair
             if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
             state.holdings[number] = holding
             var calls: [Call] = []
             let trims = state.used > calm ? askForSpares(&state) : []
-            if state.used - state.promised > limit { evict(&state, now, &calls) }
+            if state.used - state.promised > most { evict(&state, now, &calls) }
             if state.used <= calm { relieve(&state, except: number, &calls) }
             let after = state.holdings[number]
             return (after?.isEvicted ?? true ? .evicted : after?.isCrowded == true ? .crowded : .free, calls, trims)
@@ -163,7 +167,7 @@ public final class MemoryBudget: Sendable {
 
     /// Takes back what peers owe the most of, until the budget holds.
     private func evict(_ state: inout State, _ now: UInt64, _ calls: inout [Call]) {
-        while state.used - state.promised > limit {
+        while state.used - state.promised > most(state) {
             // Only debtors are looked at: a budget that many honest connections use up would else cost each of them a look at all.
             let weights = state.debtors.map { (number: $0, weight: state.holdings[$0]?.weight(now) ?? 0) }
             let most = weights.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
@@ -192,7 +196,7 @@ public final class MemoryBudget: Sendable {
             guard let holding = state.holdings.removeValue(forKey: number) else { return [] }
             state.forget(holding, number)
             var calls: [Call] = []
-            if state.used <= calm { relieve(&state, except: number, &calls) }
+            if state.used <= calm(state) { relieve(&state, except: number, &calls) }
             return calls
         }
         for (call, standing) in calls { call(standing) }

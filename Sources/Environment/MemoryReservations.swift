@@ -44,14 +44,14 @@ extension MemoryBudget {
     }
 
     /// So much more would leave everybody undisturbed.
-    public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm } }
+    public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm($0) } }
 
     /// Bytes that are reserved for work.
     public var reserved: Int { state.withLock { $0.reserved } }
     /// The most that was reserved at a time.
     public var highestReserved: Int { state.withLock { $0.highestReserved } }
 
-    private func fits(_ bytes: Int, _ state: State) -> Bool { state.reserved + bytes <= workLimit && state.used + bytes <= limit }
+    private func fits(_ bytes: Int, _ state: State) -> Bool { state.reserved + bytes <= workLimit && state.used + bytes <= most(state) }
 
     private func take(_ bytes: Int, _ state: inout State) {
         state.reserved += bytes
@@ -72,7 +72,7 @@ extension MemoryBudget {
                 answers.append((state.waiters.removeFirst(), isGranted))
             }
             var calls: [Call] = []
-            if state.used <= calm { relieve(&state, &calls) }
+            if state.used <= calm(state) { relieve(&state, &calls) }
             return (answers, calls)
         }
         for (waiter, isGranted) in answers { waiter.continuation.resume(returning: isGranted) }

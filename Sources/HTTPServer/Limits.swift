@@ -62,6 +62,9 @@ public struct HTTPLimits: Sendable {
     /// `read_buffer`: the most that is read from a socket at once. A connection that was busy keeps a buffer of this size.
     public var readBuffer = 64 * 1024
 
+    /// `read_buffers`: what the buffers of all connections may come to. Each further connection has a smaller one, down to 4 KiB.
+    public var readBuffers = 4 << 20
+
     /// `linger_time`: how long a refused connection may go on sending, so that it can read the refusal.
     public var lingerTime: TimeAmount = .seconds(2)
 
@@ -69,6 +72,9 @@ public struct HTTPLimits: Sendable {
 }
 
 extension HTTPLimits {
+    /// The largest buffer for reading of a connection that is one of so many.
+    func readBuffer(among connections: Int) -> Int { min(readBuffer, max(4_096, readBuffers / max(1, connections))) }
+
     /// What a decoder of requests or answers keeps to.
     package var decoder: NIOHTTPDecoderLimitConfiguration {
         var limits = NIOHTTPDecoderLimitConfiguration()

@@ -12,6 +12,9 @@ public protocol MessageTransport: AnyObject, Sendable {
     /// False while the peer or the network takes less than we write. Context only.
     var isWritable: Bool { get }
 
+    /// Bytes written that the peer or the network has not taken, as far as they lie here. Context only.
+    var waitingBytes: Int { get }
+
     /// Begins delivery. Context only, once; messages that arrived before are kept and delivered first.
     func start(_ receiver: any MessageReceiver)
 
@@ -36,6 +39,9 @@ public protocol MessageTransport: AnyObject, Sendable {
 
 extension MessageTransport {
     public var correlationID: String? { nil }
+
+    /// For transports whose bytes lie elsewhere, or are counted there.
+    public var waitingBytes: Int { 0 }
 }
 
 /// What a transport tells the session that uses it, always in the transport's context.

@@ -208,7 +208,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
             guard phase == .open else { return }
         }
         pump()
-        let waiting = waitingBytes
+        let waiting = unsentBytes
         if waiting > limits.writeHighWatermark { writable = false }
         settleAccounts()
         if waiting > limits.outboundBytes {
@@ -263,8 +263,8 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         guard phase != .over, let share else { return }
         let held = link?.heldBytes ?? 0
         // While reading is off, what came waits for us.
-        let owedByPeer = waitingBytes + (isReading ? held : 0)
-        let bytes = held + waitingBytes + inboxBytes
+        let owedByPeer = unsentBytes + (isReading ? held : 0)
+        let bytes = held + unsentBytes + inboxBytes
         guard abs(bytes - toldHeld.bytes) >= Self.notableBytes || abs(owedByPeer - toldHeld.owedByPeer) >= Self.notableBytes else { return }
         toldHeld = (bytes, owedByPeer)
         stand(share.hold(bytes, owedByPeer: owedByPeer))
@@ -285,7 +285,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     // MARK: - Sending
 
-    private var waitingBytes: Int { link.map { $0.waitingBytes + outstanding } ?? outstanding }
+    private var unsentBytes: Int { link.map { $0.waitingBytes + outstanding } ?? outstanding }
 
     /// Gives the stream what it takes: little at a time, so that what is to be sent again does not queue behind itself.
     private func pump() {
@@ -317,7 +317,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     }
 
     private func becomeWritable() {
-        guard !writable, phase == .open, waitingBytes < limits.writeLowWatermark else { return }
+        guard !writable, phase == .open, unsentBytes < limits.writeLowWatermark else { return }
         writable = true
         receiver?.writabilityChanged(true)
     }

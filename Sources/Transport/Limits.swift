@@ -26,10 +26,10 @@ public struct TransportLimits: Sendable {
     public var outboundBytes = 16 * 1024 * 1024
 
     /// `write_high_watermark`: waiting bytes from which a connection calls itself not writable.
-    public var writeHighWatermark = 256 * 1024
+    public var writeHighWatermark = 64 * 1024
 
     /// `write_low_watermark`: waiting bytes below which it is writable again.
-    public var writeLowWatermark = 64 * 1024
+    public var writeLowWatermark = 16 * 1024
 
     /// `close_time`: how long the peer may take to answer a CLOSE frame before the socket is dropped. LiteCore's value.
     public var closeTime: TimeAmount = .seconds(5)

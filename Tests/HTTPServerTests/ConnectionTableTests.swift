@@ -24,6 +24,13 @@ import Testing
         return (entry, evicted?.entry)
     }
 
+    @Test("the buffers for reading of a thousand connections come to little, and those of a few are large")
+    func readBuffers() {
+        let limits = HTTPLimits()
+        #expect(limits.readBuffer(among: 1) == limits.readBuffer && limits.readBuffer(among: 60) == limits.readBuffer)
+        #expect((1...1_000).reduce(0) { $0 + limits.readBuffer(among: $1) } < 16 << 20)
+    }
+
     @Test("two addresses that hold all places make room for a third, the oldest of them first, and not again for themselves")
     func twoAddresses() throws {
         let loop = EmbeddedEventLoop()

@@ -6,6 +6,7 @@ import Interfaces
 import NIOCore
 import Synchronization
 import Testing
+import TestSupport
 import Transport
 
 @testable import Replication
@@ -194,6 +195,30 @@ struct MemoryTests {
         let other = try await Peer(MemoryHub(database: b, memory: memory).connect())
         for _ in 0..<50 { #expect(await other.ask("getCheckpoint", [("client", "cp")])?.error == nil) }
         #expect(memory.used < 12 << 20)
+        transport.drop()
+    }
+
+    @Test func whatASocketDoesNotTakeIsHeldForItsPeer() async throws {
+        let b = try TestDatabase("b")
+        let large = Array("{\"text\":\"\(String(repeating: "x", count: 110_000))\"}".utf8)
+        try await b.database.write {
+            try $0.setPeerCheckpoint(
+                CheckpointOwner(user: nil, listener: "hub"), id: "cp", body: large, expectedRevision: nil,
+                within: CheckpointBounds(count: 1, bytes: 2 << 20))
+        }
+        let memory = MemoryBudget(limit: 64 << 20)
+        let transport = await connect(b, memory, Hostile())
+        var blip = BLIPConnection(compressionLevel: 0)
+        blip.send(OutgoingRequest(profile: "getCheckpoint", properties: ["client": "cp"]))
+        guard let frame = blip.nextFrame() else { throw SupportError("no frame to send") }
+        transport.executionContext.execute {
+            transport.setReading(false)
+            transport.write([frame])
+        }
+        // The whole reply is within BLIP's window: it lies at the socket, and nowhere else.
+        try await eventually("the reply is counted") { memory.used > 120_000 }
+        transport.executionContext.execute { transport.setReading(true) }
+        try await eventually("and is not any more when it is read") { memory.used < 100_000 }
         transport.drop()
     }
 }

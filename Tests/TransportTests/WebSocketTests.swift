@@ -201,12 +201,12 @@ import Testing
             let (socket, accepted) = try await upgraded(listener, delegate, reads: false)
             let waiting = try await accepted.transport.onLoop { transport in
                 while transport.isWritable { transport.write([ByteBuffer(repeating: 1, count: 16_000)]) }
-                return (transport as? WebSocketConnection)?.waitingBytes() ?? 0
+                return (transport as? WebSocketConnection)?.waitingBytes ?? 0
             }
             for _ in 0..<50 { try await socket.send((0..<100).flatMap { _ in frame(0x89, [UInt8](repeating: 1, count: 125)) }) }
             try await socket.send(frame(0x82, [1]))
             _ = await accepted.receiver.messages(1)
-            let now = try await accepted.transport.onLoop { ($0 as? WebSocketConnection)?.waitingBytes() ?? 0 }
+            let now = try await accepted.transport.onLoop { ($0 as? WebSocketConnection)?.waitingBytes ?? 0 }
             #expect(now <= waiting)
             await socket.close()
         }

@@ -11,9 +11,13 @@ struct MemoryReturning: Service {
     func run() async throws {
         await cancelWhenGracefulShutdown {
             var peak = MemoryPeak(limit: agent.memory.limit)
+            agent.memory.noteRest()
             while !Task.isCancelled {
                 try? await agent.environment.time.sleep(seconds: Self.interval)
-                if peak.isOver(highest: agent.memory.takeHighest(), used: agent.memory.used) { System.returnFreeMemory() }
+                let highest = agent.memory.takeHighest()
+                if peak.isOver(highest: highest, used: agent.memory.used) { System.returnFreeMemory() }
+                // What was held lately and is not given back yet is no rest.
+                if highest <= agent.memory.limit / 16 { agent.memory.noteRest() }
             }
         }
     }

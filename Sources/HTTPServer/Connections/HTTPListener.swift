@@ -177,10 +177,6 @@ package final class HTTPListener: Sendable {
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 512)
             .childChannelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
-            // NIO keeps a connection's buffer for its next read, also while nothing comes: most of what an idle peer costs.
-            .childChannelOption(
-                .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: limits.readBuffer))
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try makePipeline(channel, core) }
             }
@@ -209,6 +205,11 @@ package final class HTTPListener: Sendable {
             }
         }
         channel.closeFuture.whenComplete { _ in core.table.remove(entry) }
+        // NIO keeps a connection's buffer for its next read, also while nothing comes: most of what an idle peer costs. NIO rounds the largest up.
+        let largest = core.table.limits.readBuffer(among: core.table.socketCount)
+        try channel.syncOptions?.setOption(
+            .recvAllocator,
+            value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: 1 << (Int.bitWidth - 1 - largest.leadingZeroBitCount)))
         let pipeline = channel.pipeline.syncOperations
         try pipeline.addHandlers(core.configuration.makeLowerHandlers())
         let decoder = HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: core.table.limits.decoder)

@@ -264,7 +264,7 @@ public actor ReplicationSession: MessageReceiver {
         while !hasEnded, transport.isWritable {
             var frames: [ByteBuffer] = []
             var bytes = 0
-            while bytes < 128 << 10, let frame = dialect.nextFrame(into: &events) {
+            while bytes < 64 << 10, let frame = dialect.nextFrame(into: &events) {
                 bytes += frame.readableBytes
                 frames.append(frame)
             }

@@ -14,7 +14,10 @@ extension ReplicationSession {
         // Half as much again goes to buffers that grew and were left behind; measured likewise. What compression takes is held too, and no
         // debt of the peer: one that is idle must not go for it in place of one that makes us hold messages.
         // A revision whose blobs are not here waits for the peer, and so does a row of its feed that is open.
-        let owedByPeer = (dialect.messageBytes + unfinishedBytes) / 2 * 3 + blobs.bytes + awaitedBytes + (blobs.isFetching ? bufferedBytes : 0)
+        // What a socket does not take is its peer's to read. Below the transport's watermark nobody would say that it has gone.
+        let unread = transport.isWritable ? 0 : transport.waitingBytes
+        let owedByPeer =
+            (dialect.messageBytes + unfinishedBytes) / 2 * 3 + unread + blobs.bytes + awaitedBytes + (blobs.isFetching ? bufferedBytes : 0)
         let tools = dialect.bufferedBytes - dialect.messageBytes
         let held = passiveRequests.bytes + outgoingBytes + intake.bytes + bytesElsewhere + subscribedBytes
         // A quarter more is lost between pieces that come and go.

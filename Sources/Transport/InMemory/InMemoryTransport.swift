@@ -75,6 +75,11 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         return writable && end == nil
     }
 
+    public var waitingBytes: Int {
+        eventLoop.preconditionInEventLoop()
+        return outstanding
+    }
+
     public func start(_ receiver: any MessageReceiver) {
         eventLoop.preconditionInEventLoop()
         precondition(self.receiver == nil, "a transport is started once")

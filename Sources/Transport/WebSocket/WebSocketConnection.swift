@@ -111,7 +111,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         encoder.encode(messages, allocator: context.channel.allocator) { context.write(wrapOutboundOut($0), promise: nil) }
         context.flush()
         guard phase == .open, !context.channel.isWritable else { return }
-        let waiting = waitingBytes()
+        let waiting = waitingBytes
         if waiting > limits.outboundBytes {
             // Not 1008, for which Couchbase Lite stops for good.
             close(4001, "\(waiting) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
@@ -119,7 +119,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     }
 
     /// Bytes that the socket has not taken yet. Event loop only.
-    func waitingBytes() -> Int {
+    public var waitingBytes: Int {
         eventLoop.preconditionInEventLoop()
         return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }

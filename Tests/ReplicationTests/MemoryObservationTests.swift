@@ -1,0 +1,81 @@
+import Environment
+import Synchronization
+import Testing
+
+/// What the process takes beside what is counted makes the budget smaller.
+@Suite struct MemoryObservationTests {
+    /// What the process takes, as a test has it.
+    private final class Process: Sendable {
+        private let megabytes: Mutex<Int>
+        init(_ megabytes: Int) { self.megabytes = Mutex(megabytes) }
+        var resident: Int { megabytes.withLock { $0 } << 20 }
+        func takes(_ megabytes: Int) { self.megabytes.withLock { $0 = megabytes } }
+    }
+
+    private let process = Process(30)
+    private let clock = MemoryBudgetTests.HandClock()
+    private let megabyte = 1 << 20
+
+    private func budget(_ megabytes: Int = 64) -> MemoryBudget {
+        MemoryBudget(limit: megabytes * megabyte, time: clock, resident: { [process] in process.resident })
+    }
+
+    /// How many megabytes a peer may make the agent hold while the process takes `overhead` more than that.
+    private func room(_ budget: MemoryBudget, overhead: Int) -> Int {
+        let share = budget.share { _ in }
+        for held in 1...64 {
+            process.takes(30 + held + overhead)
+            if share.hold(held * megabyte, owedByPeer: held * megabyte) == .evicted { return held - 1 }
+        }
+        return 64
+    }
+
+    @Test func whatIsNotCountedLeavesLessForPeers() {
+        let budget = budget()
+        budget.noteRest()
+        #expect(room(budget, overhead: 0) == 56)
+        process.takes(30)
+        #expect(room(budget, overhead: 10) == 46)
+    }
+
+    @Test func peersThatHoldLittleStayWhateverTheProcessTakesForOtherReasons() {
+        let budget = budget()
+        budget.noteRest()
+        #expect(room(budget, overhead: 500) == 40)
+    }
+
+    @Test func whatTheProcessTakesAtRestIsNotHeldForPeers() {
+        let budget = budget()
+        budget.noteRest()
+        // A database more, say.
+        process.takes(90)
+        budget.noteRest()
+        let share = budget.share { _ in }
+        process.takes(140)
+        #expect(share.hold(50 * megabyte, owedByPeer: 50 * megabyte) != .evicted)
+    }
+
+    @Test func whatPeersMakeTheProcessHoldIsNoRest() {
+        let budget = budget()
+        budget.noteRest()
+        let (share, other) = (budget.share { _ in }, budget.share { _ in })
+        _ = other.hold(1, owedByPeer: 0)
+        process.takes(80)
+        _ = share.hold(30 * megabyte, owedByPeer: 30 * megabyte)
+        // 20 MiB are not counted, and stay so.
+        budget.noteRest()
+        #expect(share.hold(37 * megabyte, owedByPeer: 37 * megabyte) == .crowded)
+    }
+
+    @Test func lookingCostsNothingWhileLittleChanges() {
+        let looks = Mutex(0)
+        let budget = MemoryBudget(limit: 64 * megabyte, time: clock, resident: {
+            looks.withLock { $0 += 1 }
+            return 30 << 20
+        })
+        budget.noteRest()
+        let share = budget.share { _ in }
+        for round in 0..<10_000 { _ = share.hold(round % 1_000, owedByPeer: 0) }
+        #expect(looks.withLock { $0 } == 1)
+    }
+}
