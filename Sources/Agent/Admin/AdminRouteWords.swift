@@ -28,6 +28,7 @@ enum AdminRouteWords {
         "PUT api/databases/:db/documents/:id": "saves a document; _rev in it, or ?rev=, names the revision that it follows",
         "DELETE api/databases/:db/documents/:id": "deletes a document, which leaves a tombstone; ?rev=",
         "POST api/databases/:db/purge/:id": "removes a document without a tombstone; peers do not hear of it",
+        "GET api/databases/:db/why/:id": "where a document stands with each replicator and each connected peer, and what to do",
         "GET api/databases/:db/find": "documents by the beginning of their ids; ?prefix=",
         "GET api/databases/:db/export": "all documents, one a line",
         "POST api/databases/:db/import": "saves documents, one a line",

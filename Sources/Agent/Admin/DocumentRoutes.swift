@@ -34,6 +34,10 @@ struct DocumentRoutes: Sendable {
                 try await access(request).purge(id)
                 return Answer.json(JSONOutput.object(["ok": .bool(true), "id": .string(id)]))
             },
+            .get("api/databases/:db/why/:id") { request in
+                let (name, collection) = try DocumentAccess.parse(try request.parameters.require("db"))
+                return Answer.json(try await agent.whereabouts(of: try request.parameters.require("id"), in: collection, database: name))
+            },
             .get("api/databases/:db/find", find),
             .get("api/databases/:db/export") { request in export(try access(request), includesDeleted: try includesDeleted(request)) },
             .get("api/databases/:db/last") { request in

@@ -13,25 +13,6 @@ import Transport
 
 /// One configured listener: who may come in, and the peers that are in.
 public final class PeerListener: ListenerDelegate {
-    /// A connected peer, as status shows it.
-    public struct Peer: Sendable {
-        public var address: String
-        public var user: String?
-        public var since: Int64
-        public var database: String
-        public var subprotocol: String
-        public var counts: ReplicationCounts
-        public var isActive: Bool
-        /// Documents at which the peer's feed stands still until the push filter is mended.
-        public var standstills: [Standstill] = []
-        /// What both sides call the connection in their logs.
-        public var correlationID: String?
-        /// Protocol version and cipher; nil in clear text.
-        public var tls: String?
-        /// What the peer showed.
-        public var certificate: Certificate?
-    }
-
     private struct Connection {
         var peer: Peer
         var session: ReplicationSession
@@ -212,6 +193,16 @@ public final class PeerListener: ListenerDelegate {
                 return peer
             }
         }
+    }
+
+    /// The peers of a database, each with where a document stands for it.
+    func standings(of id: DocumentID, in collection: CollectionName, database: String) async throws -> [(peer: Peer, standing: PeerStanding)] {
+        let found = state.withLock { $0.connections.sorted { $0.key < $1.key }.map(\.value) }
+        var standings: [(peer: Peer, standing: PeerStanding)] = []
+        for each in found where each.peer.database.utf8.elementsEqual(database.utf8) {
+            standings.append((each.peer, try await each.session.standing(of: id, in: collection)))
+        }
+        return standings
     }
 
     /// Documents that peers could not take.

@@ -85,6 +85,16 @@ extension ReadTransaction {
         return found
     }
 
+    /// Why the document could not be assigned; nil where it was.
+    public final func unassigned(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> DocumentRoute? {
+        let statement = try active().cached("SELECT plugin, version, error FROM routes WHERE collection = ?1 AND id = ?2 AND error <> ''")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return nil }
+        return DocumentRoute(plugin: statement.text(0), version: statement.text(1), error: statement.text(2))
+    }
+
     // MARK: rows
 
     struct ChannelRow {

@@ -10,7 +10,7 @@ struct DocCommand: AsyncParsableCommand {
             DB is DATABASE or DATABASE.SCOPE.COLLECTION. Works on a running agent, or on the data folder if none runs there. \
             Documents are JSON as CouchDB writes it: _id, _rev, _deleted, then the body.
             """,
-        subcommands: [Get.self, Put.self, Remove.self, PurgeCommand.self, List.self, Unrouted.self])
+        subcommands: [Get.self, Put.self, Remove.self, PurgeCommand.self, List.self, Unrouted.self, DocWhyCommand.self])
 
     /// `max_input`: bytes of a document on standard input; the store's own limit is lower and says more.
     static let maximumInput = 64 << 20

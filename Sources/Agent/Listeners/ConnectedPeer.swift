@@ -1,0 +1,23 @@
+import Replication
+import TLS
+
+extension PeerListener {
+    /// A connected peer, as status shows it.
+    public struct Peer: Sendable {
+        public var address: String
+        public var user: String?
+        public var since: Int64
+        public var database: String
+        public var subprotocol: String
+        public var counts: ReplicationCounts
+        public var isActive: Bool
+        /// Documents at which the peer's feed stands still until the push filter is mended.
+        public var standstills: [Standstill] = []
+        /// What both sides call the connection in their logs.
+        public var correlationID: String?
+        /// Protocol version and cipher; nil in clear text.
+        public var tls: String?
+        /// What the peer showed.
+        public var certificate: Certificate?
+    }
+}

@@ -1,0 +1,51 @@
+import AgentConfiguration
+import Documents
+import LuaRuntime
+import PluginHost
+
+/// The parameters that a configuration gives a plugin, for whoever tries it out.
+package struct ConfiguredParameters: Sendable {
+    package var params: LuaValue
+    /// `replicator hub push_filter`.
+    package var usedBy: String
+    /// Places that give it other ones.
+    package var others: [String]
+
+    /// The parameters of the first place that uses the plugin for a hook; nil where none does.
+    ///
+    /// - Parameter database: places of that database come first.
+    package static func of(_ plugin: String, hook: LuaHook, in settings: AgentSettings, database: String? = nil) -> ConfiguredParameters? {
+        let certificates: Set<LuaHook> = [.authenticatePassword, .authenticateCertificate]
+        let uses = ConfigurationCheck.uses(settings, []).filter { reference, wanted, _ in
+            // Which of its two hooks an authenticator is asked by makes no difference to its parameters.
+            reference.plugin.value.utf8.elementsEqual(plugin.utf8) && (wanted == hook || certificates.contains(wanted) && certificates.contains(hook))
+        }.map { (params: LuaValue($0.params), usedBy: $2) }
+        let near = database.flatMap { name in uses.first { isOf(name, $0.usedBy, settings) } }
+        guard let found = near ?? uses.first else { return nil }
+        let others = uses.filter { $0.params != found.params }.map(\.usedBy)
+        return ConfiguredParameters(params: found.params, usedBy: found.usedBy, others: others)
+    }
+
+    private static func isOf(_ database: String, _ usedBy: String, _ settings: AgentSettings) -> Bool {
+        let words = usedBy.split(separator: " ").map(String.init)
+        guard words.count > 1 else { return false }
+        switch words[0] {
+        case "database": return words[1] == database
+        case "replicator": return settings.replicators.contains { $0.name.value == words[1] && $0.database.value == database }
+        default: return settings.listeners.contains { $0.name.value == words[1] && $0.databases.contains { $0.value == database } }
+        }
+    }
+
+    /// The parameters of a database's resolver, whatever its name: what a candidate that is to take its place would get.
+    package static func ofResolver(database: String, in settings: AgentSettings) -> ConfiguredParameters? {
+        guard let reference = settings.database(named: database)?.conflictResolver else { return nil }
+        return ConfiguredParameters(params: LuaValue(reference.params), usedBy: "database \(database) conflict_resolver", others: [])
+    }
+
+    /// What is told of them.
+    package var sentence: String {
+        let shown = params == .missing ? "none" : params.json.text
+        let rest = others.isEmpty ? "" : "; \(others.joined(separator: ", ")) gives it others: --params chooses"
+        return "parameters of \(usedBy): \(shown)\(rest)"
+    }
+}

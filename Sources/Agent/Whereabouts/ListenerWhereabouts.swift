@@ -1,0 +1,90 @@
+import Documents
+import DocumentStore
+import Encodings
+import Interfaces
+import Replication
+
+/// Where a document stands with the peers of a listener, in words.
+struct ListenerWhereabouts: Sendable {
+    let listener: PeerListener
+    let collection: CollectionName
+    let database: String
+
+    private var name: String { listener.settings.name.value }
+
+    /// What the listener's own state says to all documents; nil where peers can come.
+    var condition: WhereaboutsStatement? {
+        guard listener.serves(database) else {
+            return WhereaboutsStatement("other_database", "it serves other databases", remedy: "name \(database) in its databases")
+        }
+        switch listener.binding.condition {
+        case .listening: return nil
+        case .stopped: return WhereaboutsStatement("stopped", "stopped by an operator", remedy: "nightjar listener \(name) start")
+        case .waiting(let error, _, let next):
+            return WhereaboutsStatement(
+                "waiting", "it does not listen: \(error.message); next attempt at \(Timestamp.format(next))", remedy: "free what it waits for")
+        }
+    }
+
+    func statement(_ standing: PeerStanding) -> WhereaboutsStatement {
+        switch standing {
+        case .otherCollection:
+            WhereaboutsStatement("other_collection", "the peer has not asked for \(collection)", remedy: "name the collection in the peer's configuration")
+        case .doesNotPull:
+            WhereaboutsStatement("not_pulled", "the peer has not asked for documents: it only pushes, or has just come")
+        case .notChosen:
+            WhereaboutsStatement("excluded", "it is none of the documents that the peer asked for", remedy: "add it to the peer's document ids")
+        case .nothingHere: WhereaboutsStatement("nothing_here", "there is nothing here to pull")
+        case .unrouted(let route?):
+            WhereaboutsStatement(
+                "unrouted", "sync function \(route.plugin) could not put it into channels: \(route.error)",
+                remedy: "mend the plugin; it is tried again by itself"
+            ).with(["plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error)])
+        case .unrouted(nil):
+            WhereaboutsStatement("unrouted", "the sync function has not put its current revision into channels", remedy: "nightjar plugin retry asks it again")
+        case .notInChannels(let document, let peer):
+            WhereaboutsStatement(
+                "not_in_channels", "it is in \(Self.listed(document)), and the peer gets \(Self.listed(peer))",
+                remedy: "have the sync function put it into a channel of this user, or give the user one of its channels"
+            ).with(["document_channels": .array(document.map { .string($0) }), "peer_channels": .array(peer.map { .string($0) })])
+        case .rejected(let plugin):
+            WhereaboutsStatement("rejected", "push_filter \(plugin) of the listener says no", remedy: "change the document or the filter")
+                .with(["plugin": .string(plugin)])
+        case .held(let failure):
+            WhereaboutsStatement(
+                "held", "push_filter \(failure.plugin) of the listener fails on it: \(failure.message)",
+                remedy: "mend the plugin; it is tried again by itself"
+            ).with(["plugin": .string(failure.plugin), "error": .string(failure.message)])
+        case .deletionSkipped:
+            WhereaboutsStatement("deletion_skipped", "it was deleted before the peer's first visit, and the peer wants no such deletions")
+        case .underWay: WhereaboutsStatement("under_way", "it was offered or sent, and the peer has not answered", remedy: "if it stays, look at the line and at the peer")
+        case .told: WhereaboutsStatement("sent", "the peer was told of its current revision, and took it, had it, or did not want it")
+        case .pending(let sequence):
+            WhereaboutsStatement(
+                "pending", "the peer's feed is at sequence \(sequence) and has not come to it", remedy: "if it stays, look at what the feed stands still at: held"
+            ).with(["feed_sequence": JSONOutput.number(sequence)])
+        case .askedBefore: WhereaboutsStatement("pending", "the peer asked once, before it came; it gets it with its next visit")
+        }
+    }
+
+    /// Where the peer itself said that it cannot take the document.
+    func refusal(by peer: PeerListener.Peer, _ id: DocumentID) -> WhereaboutsStatement? {
+        let who = peer.user ?? String(peer.address[..<(peer.address.lastIndex(of: ":") ?? peer.address.endIndex)])
+        let key = RefusedByPeers.Key(peer: who, database: database, collection: collection, id: id)
+        return listener.refusedByPeers.refusals[key].map { Self.statement($0) }
+    }
+
+    static func statement(_ refusal: RefusedByPeers.Refusal) -> WhereaboutsStatement {
+        WhereaboutsStatement(
+            "refused", "the peer refused it: \(refusal.error)", remedy: "mend the reason there, or change the document; then let the peer connect anew"
+        ).with([
+            "domain": .string(refusal.error.domain.rawValue), "code": JSONOutput.number(refusal.error.code), "reason": .string(refusal.error.message),
+            "since": .string(Timestamp.format(refusal.since)),
+        ])
+    }
+
+    private static func listed(_ channels: [String]) -> String {
+        guard !channels.isEmpty else { return "no channel" }
+        return (channels.count == 1 ? "channel " : "channels ") + channels.prefix(10).joined(separator: ", ") + (channels.count > 10 ? ", ..." : "")
+    }
+}

@@ -1,0 +1,183 @@
+import Documents
+import DocumentStore
+import Encodings
+import Interfaces
+import Replication
+
+/// Where a document stands with a replicator, in words.
+struct ReplicatorWhereabouts: Sendable {
+    let replicator: Replicator
+    let collection: CollectionName
+    let isKeptStopped: Bool
+
+    private var name: String { replicator.configuration.name }
+    private var start: String { "nightjar replicator \(name) start" }
+    private var config: ReplicatorConfiguration { replicator.configuration }
+
+    /// What the connection says to all documents; nil while it is up.
+    var connection: WhereaboutsStatement? {
+        let status = replicator.status
+        let last = status.error.map { ": \($0.cause)" } ?? ""
+        switch status.activity {
+        case .idle, .busy: return nil
+        case .stopped:
+            let how = isKeptStopped ? "stopped by an operator, also for later starts of the agent" : "stopped\(last)"
+            if status.error == nil, !isKeptStopped, !config.isContinuous, status.lastSuccess != nil {
+                return WhereaboutsStatement("stopped", "it is not continuous, and its last run is over", remedy: "run it again: \(start)")
+            }
+            return WhereaboutsStatement("stopped", how, remedy: (status.error?.remedy.map { "\($0); then " } ?? "") + start)
+        case .offline where status.isSuspended:
+            return WhereaboutsStatement("suspended", "suspended by an operator", remedy: "nightjar replicator \(name) resume")
+        case .offline:
+            let next = status.retryInSeconds.map { "; next attempt at \(Timestamp.format(status.since + Int64($0)))" } ?? ""
+            return WhereaboutsStatement(
+                "offline", "offline since \(Timestamp.format(status.since))\(last)\(next)",
+                remedy: status.error?.remedy ?? "look whether \(config.target) can be reached from here; at once with \(start)")
+        case .connecting: return WhereaboutsStatement("connecting", "connecting\(last)")
+        }
+    }
+
+    // MARK: - To the remote
+
+    func statement(_ push: DocumentStanding.Push) -> WhereaboutsStatement {
+        switch push {
+        case .onlyPulls: WhereaboutsStatement("not_pushed", "it pushes nothing (type: pull)", remedy: "set type: push_and_pull if it should")
+        case .otherCollection: otherCollection
+        case .notChosen: notChosen
+        case .nothingHere: WhereaboutsStatement("nothing_here", "there is nothing here to push")
+        case .there(let revision):
+            WhereaboutsStatement("sent", "the remote has the current revision, \(revision.text)").with(["rev": .string(revision.text)])
+        case .rejected(let noted):
+            WhereaboutsStatement(
+                "rejected", "push filter \(noted.plugin) (version \(noted.version)) said no",
+                remedy: "change the document or the filter; both are looked at again by themselves"
+            ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version)])
+        case .held(let noted): held(noted, "pushed")
+        case .refused(let noted):
+            WhereaboutsStatement(
+                "refused", "the peer refused it with \(noted.plugin)/\(noted.version): \(noted.error)",
+                remedy: "mend the reason there, or change the document; then nightjar replicator \(name) retry-refused"
+            ).with(noted).with(["domain": .string(noted.plugin), "code": Int64(noted.version).map { .int($0) }, "reason": .string(noted.error)])
+        case .waiting(let waiting): self.waiting(waiting, "take")
+        case .blobUnderWay(let blob): underWay(blob, "to the peer")
+        case .deletionSkipped:
+            WhereaboutsStatement(
+                "deletion_skipped", "it is deleted, and the remote was never known to have it: skip_deletions leaves such deletions out",
+                remedy: "set skip_deletions: false if the deletion should go there")
+        case .inConflict(let conflict): self.conflict(conflict)
+        case .blobsMissing(let blobs):
+            WhereaboutsStatement(
+                "waiting_for_blobs", "it names \(Plural.count(blobs.count, "blob")) that this database does not have, such as \(blobs[0])",
+                remedy: "nightjar blob put brings a blob here; else save the document without it"
+            ).with(["blobs": .array(blobs.map { .string("\($0)") })])
+        case .willBeRejected(let plugin):
+            WhereaboutsStatement("rejected", "push filter \(plugin), asked just now, says no", remedy: "change the document or the filter")
+                .with(["plugin": .string(plugin)])
+        case .willBeHeld(let failure):
+            WhereaboutsStatement(
+                "held", "push filter \(failure.plugin), asked just now, fails: \(failure.message)", remedy: "mend the plugin; it is tried again by itself"
+            ).with(["plugin": .string(failure.plugin), "error": .string(failure.message)])
+        case .pending: pending("it waits to be pushed")
+        case .lookedAt(let checkpoint):
+            pending("it was looked at (the checkpoint is at sequence \(checkpoint)), and the remote is not known to have its current revision")
+        }
+    }
+
+    private func pending(_ text: String) -> WhereaboutsStatement {
+        if let refusal = replicator.status.refusals.push {
+            return WhereaboutsStatement(
+                "pending", "\(text): the peer takes nothing of us: \(refusal.cause)", remedy: "let this login write there, or set type: pull")
+        }
+        if connection != nil { return WhereaboutsStatement("pending", "\(text), once the replicator is connected") }
+        return WhereaboutsStatement("pending", text, remedy: "if it stays: \(start) --reset looks at every document again")
+    }
+
+    // MARK: - From the remote
+
+    func statement(_ pull: DocumentStanding.Pull, isHere: Bool) -> WhereaboutsStatement {
+        switch pull {
+        case .onlyPushes: return WhereaboutsStatement("not_pulled", "it pulls nothing (type: push)", remedy: "set type: push_and_pull if it should")
+        case .otherCollection: return otherCollection
+        case .notChosen: return notChosen
+        case .rejected(let noted):
+            return WhereaboutsStatement(
+                "rejected", "pull filter \(noted.plugin) (version \(noted.version)) said no\(revision(noted))",
+                remedy: "change the filter; what it kept back is looked at again by itself"
+            ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version)])
+        case .held(let noted): return held(noted, "pulled")
+        case .orphaned(let noted):
+            return WhereaboutsStatement(
+                "orphaned", "the remote took it away, and it stayed here: \(noted.error.isEmpty ? "enable_auto_purge is off" : noted.error)",
+                remedy: "give this login access to it again there, or purge it here"
+            ).with(noted)
+        case .waiting(let waiting): return self.waiting(waiting, "give")
+        case .blobUnderWay(let blob): return underWay(blob, "from the peer")
+        case .inConflict(let conflict): return self.conflict(conflict)
+        case .known(let revision):
+            return WhereaboutsStatement("known", "the remote is known to have \(revision.text)").with(["rev": .string(revision.text)])
+        case .untold: return untold(isHere: isHere)
+        }
+    }
+
+    private func untold(isHere: Bool) -> WhereaboutsStatement {
+        let wanted = config.collections.first { $0.collection == collection }
+        var bounds: [String] = []
+        if let channels = wanted?.channels { bounds.append("channels: \(channels.joined(separator: ", "))") }
+        if case .selector? = wanted?.sourceFilter { bounds.append("its selector") }
+        if case .named(let filter, _)? = wanted?.sourceFilter { bounds.append("source_filter \(filter)") }
+        if wanted?.skipsDeletions == true { bounds.append("skip_deletions") }
+        let text = "the remote has not given it"
+        guard !isHere else { return WhereaboutsStatement("not_given", "\(text): it is known to be here only") }
+        guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far") }
+        return WhereaboutsStatement(
+            "not_given", bounds.isEmpty ? text : "\(text), which asks for less than everything (\(bounds.joined(separator: "; ")))",
+            remedy: "look whether it is there, and whether this login may read it; \(start) --reset asks for everything again")
+    }
+
+    // MARK: - Either way
+
+    private var otherCollection: WhereaboutsStatement {
+        let names = config.collections.map(\.collection.description).joined(separator: ", ")
+        return WhereaboutsStatement("other_collection", "it replicates \(names)", remedy: "name the collection in its collections")
+    }
+
+    private var notChosen: WhereaboutsStatement {
+        WhereaboutsStatement("excluded", "it is none of the document_ids", remedy: "add it to document_ids")
+    }
+
+    private func held(_ noted: Exclusion, _ way: String) -> WhereaboutsStatement {
+        let tries = Plural.count(noted.tries, "try", "tries")
+        guard !noted.plugin.isEmpty else {
+            return WhereaboutsStatement(
+                "waiting_for_blobs", "held after \(tries): a blob of it cannot be \(way): \(noted.error)",
+                remedy: "where a limit is named, raise it and nightjar reload; else mend the blob where it comes from"
+            ).with(noted).with(["error": .string(noted.error)])
+        }
+        return WhereaboutsStatement(
+            "held", "held after \(tries): the filter \(noted.plugin) fails on it: \(noted.error)", remedy: "mend the plugin; it is tried again by itself"
+        ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version), "error": .string(noted.error)])
+    }
+
+    private func waiting(_ waiting: WaitingDocument, _ verb: String) -> WhereaboutsStatement {
+        WhereaboutsStatement(
+            "waiting", "the peer cannot \(verb) it for the moment, after \(Plural.count(waiting.tries, "try", "tries")): \(waiting.error)",
+            remedy: waiting.error.remedy ?? "it is tried again by itself"
+        ).with(["tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since)), "error": Agent.report(waiting.error)])
+    }
+
+    private func underWay(_ blob: BlobUnderWay, _ way: String) -> WhereaboutsStatement {
+        WhereaboutsStatement(
+            "waiting_for_blobs", "its blob \(blob.name) is on its way \(way): \(blob.bytes)\(blob.size.map { " of \($0)" } ?? "") bytes"
+        ).with(["bytes": JSONOutput.number(blob.bytes), "size": blob.size.map { JSONOutput.number($0) }])
+    }
+
+    private func conflict(_ conflict: PendingConflict) -> WhereaboutsStatement {
+        let why = conflict.error.isEmpty ? "" : " The resolver \(conflict.plugin) failed: \(conflict.error)"
+        return WhereaboutsStatement(
+            "in_conflict", "\(conflict.local.text) here and \(conflict.remote.text) there are in conflict, which waits for its decision.\(why)",
+            remedy: "mend the resolver, or decide by hand: nightjar conflicts list, nightjar conflicts resolve"
+        ).with(["tries": JSONOutput.number(conflict.tries), "since": .string(Timestamp.format(conflict.since)), "error": .string(conflict.error)])
+    }
+
+    private func revision(_ noted: Exclusion) -> String { noted.revision.map { " to \($0.text)" } ?? "" }
+}

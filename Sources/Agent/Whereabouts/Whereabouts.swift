@@ -1,0 +1,118 @@
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import Interfaces
+import Replication
+
+/// "Why did this document not arrive?": where it stands here, with each replicator, and with each connected peer.
+extension Agent {
+    /// The answer as JSON.
+    ///
+    /// - Throws: ``AgentError`` where there is no such database or collection.
+    nonisolated func whereabouts(of text: String, in name: CollectionName, database: String) async throws -> JSONValue {
+        guard let found = self.database(database) else { throw AgentError(.notFound, "there is no database \"\(database)\"") }
+        let access = try DocumentAccess(found, collection: name)
+        let id = try access.documentID(text)
+        let row = try await found.read { [collection = access.collection] in try $0.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [id]).first }
+        var document = try Self.here(id, row, found, name)
+        if row == nil, let purged = lastPurge(of: id, in: name, database: database) { document = purged }
+        var replicators: [JSONValue] = []
+        for replicator in self.replicators { replicators.append(try await whereabouts(of: id, in: name, found, with: replicator, isHere: row != nil)) }
+        var listeners: [JSONValue] = []
+        for listener in self.listeners { listeners.append(try await whereabouts(of: id, in: name, database, with: listener)) }
+        return JSONOutput.object([
+            "database": .string(database), "collection": .string(name.description), "id": .string(id.text), "document": document.json,
+            "replicators": .array(replicators), "listeners": .array(listeners),
+        ])
+    }
+
+    // MARK: - Here
+
+    private static func here(_ id: DocumentID, _ row: ChangeRow?, _ database: Database, _ name: CollectionName) throws -> WhereaboutsStatement {
+        if let damage = database.damagedDocuments.first(where: { $0.id == id && $0.collection == name }) {
+            return WhereaboutsStatement(
+                "damaged", "what is stored of it cannot be read: \(damage.detail)", remedy: "save it anew on top of its current revision, delete it, or purge it")
+        }
+        guard let row else {
+            return WhereaboutsStatement(
+                "unknown", "there is no such document here: it never came, or it was purged, which leaves nothing behind",
+                remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand")
+        }
+        let what = row.isDeleted ? WhereaboutsStatement("deleted", "it is deleted") : WhereaboutsStatement("here", "it is here")
+        return what.with(["rev": .string(row.revision.text), "sequence": JSONOutput.number(row.sequence), "conflict": row.hasConflict ? .bool(true) : nil])
+    }
+
+    /// The last purge by hand, if it is not too long ago to be known.
+    private nonisolated func lastPurge(of id: DocumentID, in name: CollectionName, database: String) -> WhereaboutsStatement? {
+        let lines = (try? AuditLog.last(.max, dataFolder: settings.data.value)) ?? []
+        let names = [name.isDefault ? database : "\(database).\(name)", "\(database).\(name)"]
+        let actions = Set(names.flatMap { place in
+            [id.text, PercentEncoding.encode(id.text)].map { "POST /api/databases/\(place)/purge/\($0)" }
+        })
+        for line in lines.reversed() {
+            guard let entry = try? JSONValue(parsing: line), entry["outcome"]?.asString == "200", actions.contains(entry["action"]?.asString ?? "") else { continue }
+            let time = entry["time"]?.asString ?? "", who = entry["who"]?.asString ?? ""
+            return WhereaboutsStatement(
+                "purged", "it was purged at \(time) by \(who): it is gone here, and peers were not told",
+                remedy: "a replicator brings it back when it changes there; at once with nightjar replicator NAME start --reset"
+            ).with(["since": .string(time), "by": .string(who)])
+        }
+        return nil
+    }
+
+    // MARK: - Replicators and listeners
+
+    private nonisolated func whereabouts(
+        of id: DocumentID, in name: CollectionName, _ database: Database, with replicator: Replicator, isHere: Bool
+    ) async throws -> JSONValue {
+        let configuration = replicator.configuration
+        let words = ReplicatorWhereabouts(
+            replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped)
+        var members: [JSONObject.Member] = [
+            .init(key: "name", value: .string(configuration.name)), .init(key: "target", value: .string(configuration.target)),
+            .init(key: "type", value: .string(configuration.type.rawValue)), .init(key: "activity", value: .string(replicator.status.activity.rawValue)),
+        ]
+        guard configuration.database === database else {
+            let other = WhereaboutsStatement("other_database", "it replicates database \(configuration.database.name)")
+            return .object(JSONObject(members + [.init(key: "connection", value: .null)] + other.members))
+        }
+        let standing = try await replicator.standing(of: id, in: name)
+        members.append(.init(key: "connection", value: words.connection?.json ?? .null))
+        members.append(.init(key: "push", value: words.statement(standing.push).json))
+        members.append(.init(key: "pull", value: words.statement(standing.pull, isHere: isHere).json))
+        return .object(JSONObject(members))
+    }
+
+    private nonisolated func whereabouts(of id: DocumentID, in name: CollectionName, _ database: String, with listener: PeerListener) async throws -> JSONValue {
+        let words = ListenerWhereabouts(listener: listener, collection: name, database: database)
+        let peers = try await listener.standings(of: id, in: name, database: database)
+        let refusals = listener.refusedByPeers.refusals.filter { $0.key.database == database && $0.key.collection == name && $0.key.id == id }
+        let pushed = listener.waiting.find(name, id, .pull)
+        return JSONOutput.object([
+            "name": .string(listener.settings.name.value), "activity": .string(listener.binding.condition.word),
+            "condition": words.condition?.json ?? .null,
+            "peers": .array(
+                peers.map { peer, standing in
+                    let statement = words.refusal(by: peer, id) ?? words.statement(standing)
+                    return .object(
+                        JSONObject(
+                            [
+                                .init(key: "address", value: .string(peer.address)), .init(key: "user", value: JSONOutput.text(peer.user)),
+                                .init(key: "correlation_id", value: JSONOutput.text(peer.correlationID)),
+                            ] + statement.members))
+                }),
+            // Also of peers that are gone.
+            "refused_by_peers": .array(
+                refusals.sorted { $0.key < $1.key }.map { key, refusal in
+                    .object(JSONObject([.init(key: "peer", value: .string(key.peer))] + ListenerWhereabouts.statement(refusal).members))
+                }),
+            // What a peer pushes of it, and could not be taken.
+            "not_taken": pushed.map { waiting in
+                WhereaboutsStatement(
+                    "waiting", "a peer pushes it, and it cannot be taken: \(waiting.error)", remedy: "mend the cause that is named; the peer offers it again"
+                ).with(["tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since))]).json
+            } ?? .null,
+        ])
+    }
+}

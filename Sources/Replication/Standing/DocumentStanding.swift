@@ -1,0 +1,158 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Where one document stands on its ways between a database and the remote of a replicator.
+public struct DocumentStanding: Sendable {
+    /// The way to the remote.
+    public enum Push: Sendable {
+        case onlyPulls
+        /// The replicator has no such collection.
+        case otherCollection
+        /// It is none of `document_ids`.
+        case notChosen
+        /// There is no such document here.
+        case nothingHere
+        /// The remote has the current revision.
+        case there(RevisionID)
+        case rejected(Exclusion)
+        case held(Exclusion)
+        case refused(Exclusion)
+        /// The peer could not take it for the moment.
+        case waiting(WaitingDocument)
+        case blobUnderWay(BlobUnderWay)
+        /// A deletion of what the remote never had, with `skip_deletions`.
+        case deletionSkipped
+        /// It is in conflict, and waits for the decision.
+        case inConflict(PendingConflict)
+        /// It names blobs that are not here.
+        case blobsMissing([BlobDigest])
+        /// The filter, asked just now, will keep it back.
+        case willBeRejected(plugin: String)
+        case willBeHeld(PolicyFailure)
+        /// Newer than what has been looked at.
+        case pending
+        /// The checkpoint is past it, and what the remote has is not known.
+        case lookedAt(checkpoint: SequenceNumber)
+    }
+
+    /// The way from the remote.
+    public enum Pull: Sendable {
+        case onlyPushes
+        case otherCollection
+        case notChosen
+        case rejected(Exclusion)
+        case held(Exclusion)
+        /// The remote took it away, and it stayed here.
+        case orphaned(Exclusion)
+        /// The peer could not give it for the moment.
+        case waiting(WaitingDocument)
+        case blobUnderWay(BlobUnderWay)
+        case inConflict(PendingConflict)
+        /// The revision that the remote is known to have.
+        case known(RevisionID)
+        /// The remote has told of no such document.
+        case untold
+    }
+
+    public var push: Push
+    public var pull: Pull
+}
+
+extension Replicator {
+    /// What the store has noted of one document and this replicator's remote.
+    private struct Notes: Sendable {
+        var row: ChangeRow?
+        var push: Exclusion?
+        var pull: Exclusion?
+        var orphaned: Exclusion?
+        var conflict: PendingConflict?
+        var checkpoint: SequenceNumber = 0
+    }
+
+    /// Where a document stands, by what is stored and under way, whether the replicator runs or not.
+    ///
+    /// - Throws: ``StoreError``.
+    public nonisolated func standing(of id: DocumentID, in name: CollectionName) async throws -> DocumentStanding {
+        let type = configuration.type
+        guard let wanted = configuration.collections.first(where: { $0.collection == name }),
+            let collection = configuration.database.collection(name)
+        else {
+            return DocumentStanding(push: type.pushes ? .otherCollection : .onlyPulls, pull: type.pulls ? .otherCollection : .onlyPushes)
+        }
+        guard wanted.documentIDs?.contains(id) ?? true else {
+            return DocumentStanding(push: type.pushes ? .notChosen : .onlyPulls, pull: type.pulls ? .notChosen : .onlyPushes)
+        }
+        let notes = try await notes(id, wanted, collection)
+        return DocumentStanding(
+            push: type.pushes ? try await push(id, wanted, notes) : .onlyPulls, pull: type.pulls ? pull(id, name, notes) : .onlyPushes)
+    }
+
+    private nonisolated func notes(_ id: DocumentID, _ wanted: CollectionReplication, _ collection: Collection) async throws -> Notes {
+        let (database, key) = (configuration.database, configuration.remoteKey)
+        let checkpoint = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+        return try await database.read { transaction in
+            let remote = try transaction.existingRemote(for: key)
+            var notes = Notes(
+                row: try transaction.row(collection, id, withBody: true, remote: remote), conflict: try transaction.pendingConflict(collection, id))
+            let body = try transaction.checkpoint(id: checkpoint, collection: collection)?.body
+            notes.checkpoint = body.map { CheckpointBody(parsing: $0).local } ?? 0
+            guard let remote else { return notes }
+            notes.push = try transaction.exclusion(collection, remote: remote, direction: .push, id: id)
+            if let push = notes.push, try !transaction.isOwed(push, collection) { notes.push = nil }
+            notes.pull = try transaction.exclusion(collection, remote: remote, direction: .pull, id: id)
+            notes.orphaned = try transaction.exclusion(collection, remote: remote, direction: .access, id: id)
+            return notes
+        }
+    }
+
+    private nonisolated func push(_ id: DocumentID, _ wanted: CollectionReplication, _ notes: Notes) async throws -> DocumentStanding.Push {
+        guard let row = notes.row else { return .nothingHere }
+        if row.remoteRevision == row.revision { return .there(row.revision) }
+        if let blob = blobUnderWay(id, .push) { return .blobUnderWay(blob) }
+        // What was noted of an earlier revision says nothing of one that is still to be looked at.
+        if let noted = notes.push, noted.kind == .held || noted.revision.map({ $0 == row.revision }) ?? (row.sequence <= notes.checkpoint) {
+            switch noted.kind {
+            case .rejected: return .rejected(noted)
+            case .refused: return .refused(noted)
+            case .held, .orphaned: return .held(noted)
+            }
+        }
+        if let waiting = waiting.find(wanted.collection, id, .push) { return .waiting(waiting) }
+        if wanted.skipsDeletions, row.isDeleted, row.remoteRevision == nil { return .deletionSkipped }
+        if row.hasConflict, let conflict = notes.conflict { return .inConflict(conflict) }
+        let missing = try await missingBlobs(row)
+        if !missing.isEmpty { return .blobsMissing(missing) }
+        if let filter = wanted.pushFilter {
+            let context = PolicyContext(
+                database: configuration.database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
+                remote: configuration.target)
+            let document = PolicyDocument(id: id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [])
+            switch await filter.verdicts([document], context).first {
+            case .reject: return .willBeRejected(plugin: filter.pluginName)
+            case .failed(let failure): return .willBeHeld(failure)
+            case .pass, .replace, nil: break
+            }
+        }
+        return row.sequence > notes.checkpoint ? .pending : .lookedAt(checkpoint: notes.checkpoint)
+    }
+
+    private nonisolated func pull(_ id: DocumentID, _ collection: CollectionName, _ notes: Notes) -> DocumentStanding.Pull {
+        if let blob = blobUnderWay(id, .pull) { return .blobUnderWay(blob) }
+        if let noted = notes.pull { return noted.kind == .rejected ? .rejected(noted) : .held(noted) }
+        if let waiting = waiting.find(collection, id, .pull) { return .waiting(waiting) }
+        if let orphaned = notes.orphaned, notes.row?.isDeleted == false { return .orphaned(orphaned) }
+        if let conflict = notes.conflict { return .inConflict(conflict) }
+        return notes.row?.remoteRevision.map { .known($0) } ?? .untold
+    }
+
+    private nonisolated func blobUnderWay(_ id: DocumentID, _ direction: Direction) -> BlobUnderWay? {
+        status.blobs.first { $0.direction == direction && $0.document == id }
+    }
+
+    private nonisolated func missingBlobs(_ row: ChangeRow) async throws -> [BlobDigest] {
+        guard row.hasBlobs else { return [] }
+        let named = ((try? BlobReferences.find(in: row.body ?? [])) ?? []).map(\.digest)
+        return try await configuration.database.blobs.perform { blobs in named.filter { !blobs.contains($0) } }
+    }
+}

@@ -1,0 +1,71 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Where one document stands for a peer that is connected to a listener.
+public enum PeerStanding: Sendable {
+    /// The peer has not asked for the collection.
+    case otherCollection
+    /// It has not asked for documents: it only pushes.
+    case doesNotPull
+    /// It asked for other documents.
+    case notChosen
+    case nothingHere
+    /// The sync function did not put its current revision into channels; with its failure, where it has failed.
+    case unrouted(DocumentRoute?)
+    case notInChannels(document: [String], peer: [String])
+    case rejected(plugin: String)
+    case held(PolicyFailure)
+    /// The peer wants no deletions of the time before its first visit.
+    case deletionSkipped
+    /// It was offered or sent, and the peer has not answered.
+    case underWay
+    /// The peer was told of it, and took it, had it, or did not want it.
+    case told
+    /// The peer's feed has not come to it.
+    case pending(at: SequenceNumber)
+    /// The peer has asked once, and that was answered before the document came.
+    case askedBefore
+}
+
+extension ReplicationSession {
+    /// Where a document stands for the peer, on the listening side.
+    ///
+    /// - Throws: ``StoreError``.
+    public func standing(of id: DocumentID, in name: CollectionName) async throws -> PeerStanding {
+        guard let link = links.first(where: { $0.collection.name == name }) else { return .otherCollection }
+        guard link.push != nil else { return .doesNotPull }
+        if let wanted = link.source.documentIDs, !wanted.contains(id) { return .notChosen }
+        let (collection, peer, chosen) = (link.collection, channelPeer, link.source.channels?.channels)
+        let found = try await database.read { transaction -> (ChangeRow, PeerStanding?)? in
+            guard let row = try transaction.row(collection, id, withBody: true) else { return nil }
+            guard let peer else { return (row, nil) }
+            let access = try transaction.channelAccess(collection, of: peer)
+            if try transaction.isVisible(collection, id, row.revision, to: access) {
+                guard let chosen, !chosen.contains("*"), let assigned = try transaction.assignedChannels(collection, id),
+                    assigned.isDisjoint(with: chosen)
+                else { return (row, nil) }
+                return (row, .notInChannels(document: assigned.sorted(), peer: chosen.sorted()))
+            }
+            let failed = try transaction.unassigned(collection, id)
+            guard failed == nil, let assigned = try transaction.assignedChannels(collection, id) else { return (row, .unrouted(failed)) }
+            return (row, .notInChannels(document: assigned.sorted(), peer: access.channels.filter { $0 != "!" }))
+        }
+        guard let (row, obstacle) = found else { return .nothingHere }
+        if let obstacle { return obstacle }
+        if let filter = link.pushFilter {
+            let document = PolicyDocument(id: id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [])
+            switch await filter.verdicts([document], policyContext(name, .push)).first {
+            case .reject: return .rejected(plugin: filter.pluginName)
+            case .failed(let failure): return .held(failure)
+            case .pass, .replace, nil: break
+            }
+        }
+        // The peer may have gone meanwhile.
+        guard let push = link.push else { return .doesNotPull }
+        if push.ledger.phase(of: id) != nil { return .underWay }
+        let position = push.feed.position.sequence
+        if position < row.sequence { return push.isOver ? .askedBefore : .pending(at: position) }
+        return row.isDeleted && link.source.activeOnly ? .deletionSkipped : .told
+    }
+}

@@ -1,0 +1,131 @@
+import Documents
+import TestSupport
+import Testing
+
+/// `nightjar doc why`: one answer to "why did this document not arrive?"
+@Suite struct DocWhyTests {
+    private static let plugins = [
+        "fragile": "return {\n  push_filter = function(doc) if doc.odd then return doc.a.b end return not doc.private end\n}\n",
+        "strict": "return {\n  pull_filter = function(doc) return not doc.bad end\n}\n",
+    ]
+
+    private static func folder() throws -> TemporaryFolder {
+        let folder = try TemporaryFolder()
+        for (name, text) in plugins { try folder.write("plugins/\(name).lua", text) }
+        return folder
+    }
+
+    private static func why(_ agent: AgentProcess, _ id: String) async throws -> JSONValue {
+        try await agent.command("doc", "why", "main", id, "--json").json
+    }
+
+    /// One replicator of an answer.
+    private static func way(_ answer: JSONValue, _ name: String, _ way: String) -> JSONValue {
+        answer["replicators"]?.asArray?.first { $0["name"]?.asString == name }?[way] ?? .null
+    }
+
+    @Test func eachPlaceSaysWhereTheDocumentStands() async throws {
+        let hub = try await AgentProcess.start(
+            Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, pull_filter: strict"), in: Self.folder())
+        let target = "ws://127.0.0.1:\(try hub.port("edge"))/main"
+        let edge = try await AgentProcess.start(
+            Configuration.plain.replacing("plant.readings ] }\n", with: "plant.readings ] }\n  other: {}\n") + "replicators:\n"
+                + Configuration.replicator("hub", to: target, more: "collections: { _default: { push_filter: fragile } }")
+                + Configuration.replicator("away", to: "ws://127.0.0.1:1/main", more: "type: push")
+                + Configuration.replicator("few", to: "ws://127.0.0.1:1/few", more: "collections: { _default: { document_ids: [ chosen ] } }")
+                + Configuration.replicator("readings", to: "ws://127.0.0.1:1/readings", more: "collections: { plant.readings: {} }")
+                + Configuration.replicator("elsewhere", to: "ws://127.0.0.1:1/x").replacing("database: main", with: "database: other"),
+            in: Self.folder())
+        for (id, body) in [("fine", "{}"), ("private", #"{"private":true}"#), ("odd", #"{"odd":1}"#), ("bad", #"{"bad":true}"#)] {
+            #expect(try await edge.put("main", id, body).status == 201)
+        }
+        try await eventually("all is decided") {
+            let hub = try await edge.replicator("hub")
+            return hub["held"] == 1 && hub["refused"] == 1 && hub["pushed"] == 1 && hub["rejected"] == 1
+        }
+        try await eventually("the other one has failed") { try await edge.replicator("away")["activity"] == "offline" }
+
+        let fine = try await Self.why(edge, "fine")
+        #expect(fine["document"]?["state"] == "here" && Self.way(fine, "hub", "push")["state"] == "sent", "\(fine.text)")
+        let away = Self.way(fine, "away", "push"), connection = Self.way(fine, "away", "connection")
+        #expect(away["state"] == "pending" && connection["state"] == "offline", "\(fine.text)")
+        #expect(connection["text"]?.asString?.contains("network/") == true && connection["remedy"]?.asString?.isEmpty == false)
+        #expect(Self.way(fine, "away", "pull")["state"] == "not_pulled")
+        #expect(Self.way(fine, "few", "push")["state"] == "excluded" && Self.way(fine, "few", "pull")["state"] == "excluded")
+        #expect(Self.way(fine, "readings", "push")["state"] == "other_collection")
+        #expect(Self.way(fine, "elsewhere", "state") == "other_database")
+
+        let secret = Self.way(try await Self.why(edge, "private"), "hub", "push")
+        #expect(secret["state"] == "rejected" && secret["plugin"] == "fragile", "\(secret.text)")
+        let odd = Self.way(try await Self.why(edge, "odd"), "hub", "push")
+        #expect(odd["state"] == "held" && odd["text"]?.asString?.contains("fragile.lua:2:") == true && odd["tries"] == 1, "\(odd.text)")
+        let bad = Self.way(try await Self.why(edge, "bad"), "hub", "push")
+        #expect(bad["state"] == "refused" && bad["domain"] == "http" && bad["code"] == 403, "\(bad.text)")
+        #expect(bad["remedy"]?.asString?.contains("nightjar replicator hub retry-refused") == true)
+
+        // The same for people.
+        let text = try await edge.command("doc", "why", "main", "odd")
+        #expect(text.status == 0, "\(text)")
+        #expect(text.output.contains("  push: held: held after 1 try: the filter fragile fails on it: ") && text.output.contains("-> mend the plugin"), "\(text)")
+    }
+
+    @Test func whatIsNotHereIsSaidToo() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain + "replicators:\n" + Configuration.replicator("away", to: "ws://127.0.0.1:1/main"))
+        let unknown = try await Self.why(agent, "nobody")
+        #expect(unknown["document"]?["state"] == "unknown" && Self.way(unknown, "away", "push")["state"] == "nothing_here", "\(unknown.text)")
+        #expect(Self.way(unknown, "away", "pull")["state"] == "not_given")
+        #expect(try await agent.put("main", "gone", "{}").status == 201)
+        #expect(try await agent.command("doc", "purge", "main", "gone").status == 0)
+        let purged = try await agent.command("doc", "why", "main", "gone")
+        #expect(purged.status == 0 && purged.output.contains("purged: it was purged at 20"), "\(purged)")
+        // Its collection, in either way; and what does not exist.
+        #expect(try await agent.command("doc", "why", "main", "a", "--collection", "plant.readings").output.contains("collection plant.readings"))
+        #expect(try await agent.command("doc", "why", "main.plant.readings", "a").output.contains("other_collection"))
+        let wrong = try await agent.command("doc", "why", "main", "a", "--collection", "nowhere")
+        #expect(wrong.status == 1 && wrong.errors.contains("has no collection"), "\(wrong)")
+        #expect(try await agent.command("doc", "why", "none", "a").status == 1)
+    }
+
+    @Test func aPulledDocumentAndThePeersOfAListener() async throws {
+        let hubFolder = try Self.folder()
+        try hubFolder.write(
+            "plugins/place.lua", "return {\n  sync = function(doc)\n    if doc.broken then error('no') end\n    channel(doc.channels or {})\n  end\n}\n")
+        try hubFolder.write(
+            "plugins/door.lua",
+            "return {\n  authenticate_password = function(name, password) return { name = name, channels = { 'north' } } end\n}\n")
+        let hub = try await AgentProcess.start(
+            Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, sync: place, authenticator: door"), in: hubFolder)
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n"
+                + Configuration.replicator(
+                    "hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main",
+                    more: "collections: { _default: { pull_filter: strict } }\n    authenticator: { username: ada, password: p }"),
+            in: Self.folder())
+        for (id, body) in [
+            ("ours", #"{"channels":["north"]}"#), ("theirs", #"{"channels":["south"]}"#), ("lost", #"{"broken":true}"#),
+            ("bad", #"{"channels":["north"],"bad":true}"#),
+        ] {
+            #expect(try await hub.put("main", id, body).status == 201)
+        }
+        try await eventually("what may come has come") {
+            guard try await edge.get("main", "ours").status == 200 else { return false }
+            return try await edge.replicator("hub")["rejected"] == 1
+        }
+        let bad = Self.way(try await Self.why(edge, "bad"), "hub", "pull")
+        #expect(bad["state"] == "rejected" && bad["plugin"] == "strict" && bad["rev"]?.isNull == false, "\(bad.text)")
+        #expect(Self.way(try await Self.why(edge, "theirs"), "hub", "pull")["state"] == "not_given")
+        #expect(Self.way(try await Self.why(edge, "ours"), "hub", "pull")["state"] == "known")
+
+        func peer(_ id: String) async throws -> JSONValue {
+            try await Self.why(hub, id)["listeners"]?.asArray?.first?["peers"]?.asArray?.first ?? .null
+        }
+        let sent = try await peer("ours")
+        #expect(sent["state"] == "sent" && sent["user"] == "ada", "\(sent.text)")
+        let theirs = try await peer("theirs")
+        #expect(theirs["state"] == "not_in_channels" && theirs["document_channels"] == ["south"] && theirs["peer_channels"] == ["north"], "\(theirs.text)")
+        let lost = try await peer("lost")
+        #expect(lost["state"] == "unrouted" && lost["text"]?.asString?.contains("place.lua:3:") == true, "\(lost.text)")
+        let text = try await hub.command("doc", "why", "main", "theirs")
+        #expect(text.output.contains("(ada): not_in_channels: it is in channel south, and the peer gets channel north"), "\(text)")
+    }
+}
