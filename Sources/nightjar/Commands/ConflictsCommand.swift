@@ -80,7 +80,7 @@ struct ConflictsCommand: AsyncParsableCommand {
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION; all if absent.") var db: String?
         @Option(help: ArgumentHelp("The candidate: NAME.lua or NAME/init.lua.", valueName: "file")) var plugin: String
-        @Option(help: ArgumentHelp("The candidate's parameters.", valueName: "json")) var params: String?
+        @Option(help: ArgumentHelp("The candidate's parameters (default: those of the configuration, where it uses a plugin of that name).", valueName: "json")) var params: String?
         @Option(help: ArgumentHelp("Only the last n conflicts of each database.", valueName: "n")) var last: Int?
         @Flag(help: "Print JSON.") var json = false
 
@@ -97,7 +97,14 @@ struct ConflictsCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 try await ConflictsCommand.with(location, db) { source, scope, settings in
-                    let rehearsal = try await Rehearsal(file: plugin, params: try ParametersText.value(params), settings: settings)
+                    var parameters = try ParametersText.value(params)
+                    if params == nil, let configured = ConfiguredParameters.of(
+                        try Rehearsal.parts(of: plugin).name, hook: .resolve, in: settings, database: try db.map { try DocumentAccess.parse($0).database })
+                    {
+                        parameters = configured.params
+                        Output.errorLine("nightjar: \(configured.sentence)")
+                    }
+                    let rehearsal = try await Rehearsal(file: plugin, params: parameters, settings: settings)
                     var counts = Counts()
                     var outcomes: [JSONValue] = []
                     do {

@@ -34,7 +34,7 @@ struct PluginRunCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("For sync: a role of the writer; may be repeated.", valueName: "name")) var role: [String] = []
     @Option(help: ArgumentHelp("For sync: a channel that the writer may pull; may be repeated.", valueName: "name")) var channel: [String] = []
     @Flag(help: "For sync: the agent itself writes, every require_ function passes.") var admin = false
-    @Option(help: ArgumentHelp("The plugin's parameters.", valueName: "json")) var params: String?
+    @Option(help: ArgumentHelp("The plugin's parameters (default: those of the configuration, where it uses the plugin).", valueName: "json")) var params: String?
     @Option(help: ArgumentHelp("Call it so often, in one state; without --json equal results are one line, and times are summed up.", valueName: "n"))
     var times = 1
     @Flag(help: "Print JSON, an object a call.") var json = false
@@ -71,8 +71,15 @@ struct PluginRunCommand: AsyncParsableCommand {
                 try await DocumentPlace.find(database, settings: settings, group: MultiThreadedEventLoopGroup.singleton)
             } else { nil }
             defer { place?.close() }
+            var parameters = try ParametersText.value(params)
+            if params == nil, let configured = ConfiguredParameters.of(
+                name, hook: hook, in: settings, database: try database.map { try DocumentAccess.parse($0).database })
+            {
+                parameters = configured.params
+                Output.errorLine("nightjar: \(configured.sentence)")
+            }
             var request = PluginRunner.Request(
-                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(place), params: try ParametersText.value(params),
+                folder: try PluginCommand.folder(settings), plugin: name, hook: hook, input: try await input(place), params: parameters,
                 times: times, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits), environment: .system)
             request.user = username
             (request.roles, request.channels, request.isAdmin) = (role, channel, admin)

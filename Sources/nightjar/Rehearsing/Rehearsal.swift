@@ -51,7 +51,7 @@ struct Rehearsal: Sendable {
 
     func end() async { await host.shutdown() }
 
-    private static func parts(of file: String) throws(AgentError) -> (folder: String, name: String) {
+    static func parts(of file: String) throws(AgentError) -> (folder: String, name: String) {
         var parts = file.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
         let start = file.utf8.first == UInt8(ascii: "/") ? "/" : ""
         guard let last = parts.popLast(), last.hasSuffix(".lua"), last != ".lua" else {
