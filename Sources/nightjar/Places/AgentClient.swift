@@ -124,7 +124,21 @@ struct AgentClient: Sendable {
 
     // MARK: - Errors
 
+    /// `agent_answer`: seconds for which a sign of life is waited. A request may take longer, as a backup does; an agent that lives answers at once.
+    private static let answerSeconds: Int64 = 5
+
     private func reaching<T>(_ work: () async throws -> T) async throws -> T {
+        do { _ = try await client.request("GET", "/live", timeout: .seconds(Self.answerSeconds)) } catch let error as ReplicationError
+            where error.domain == .network && error.code == ReplicationError.NetworkCode.timeout.rawValue
+        {
+            throw AgentError(
+                .failed,
+                "the agent on \(socket) took the connection and did not answer within \(Self.answerSeconds) s: it hangs, was stopped by a signal, or its "
+                    + "machine is overloaded. Look at its process (systemctl status nightjar, ps -o pid,stat,time,args -C nightjar; T is stopped: kill -CONT PID) "
+                    + "and at the end of its log; if it stays, restart it")
+        } catch is ReplicationError {
+            // The request itself says it better.
+        }
         do { return try await work() } catch let error as ReplicationError {
             throw AgentError(.failed, "the agent on \(socket) does not answer as it should: \(error.message)")
         }
