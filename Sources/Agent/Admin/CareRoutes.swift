@@ -38,6 +38,11 @@ package enum DatabaseCare {
     package static func report(_ report: CompactionReport) -> JSONValue {
         JSONOutput.object([
             "blobs_removed": JSONOutput.number(report.blobsRemoved),
+            "blob_bytes_freed": JSONOutput.number(report.blobBytesFreed),
+            // Nothing refers to them, and they are too new to go.
+            "blobs_waiting": JSONOutput.number(report.blobsWaiting),
+            "blob_bytes_waiting": JSONOutput.number(report.blobBytesWaiting),
+            "blobs_wait_until": JSONOutput.text(report.blobsWaitUntil.map { Timestamp.format($0) }),
             "bodies_removed": JSONOutput.number(report.bodiesRemoved),
             "bytes_freed": JSONOutput.number(report.fileBytesFreed),
         ])

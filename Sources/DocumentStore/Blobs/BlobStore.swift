@@ -164,16 +164,17 @@ public final class BlobStore: Sendable {
 
     // MARK: compaction
 
-    /// Blobs older than the grace time.
-    func old() throws(StoreError) -> [BlobDigest] {
+    /// Blobs older than the grace time, and the others with the time from which they are.
+    func byAge() throws(StoreError) -> (old: [BlobDigest], young: [(digest: BlobDigest, until: Int64)]) {
         let now = environment.time.wallSeconds()
         let names = try StoreError.ofFiles { () throws(FileError) in try files.names(in: folder) }
-        var found: [BlobDigest] = []
+        var (old, young) = ([BlobDigest](), [(digest: BlobDigest, until: Int64)]())
         for name in names {
             guard name.utf8.count == 40, let bytes = Hex.decode(name), let digest = BlobDigest(bytes: bytes) else { continue }
-            if age(digest, now) >= graceSeconds { found.append(digest) }
+            let age = age(digest, now)
+            if age >= graceSeconds { old.append(digest) } else { young.append((digest, now - age + graceSeconds)) }
         }
-        return found
+        return (old, young)
     }
 
     private func age(_ digest: BlobDigest, _ now: Int64) -> Int64 {

@@ -6,7 +6,7 @@ enum Compaction {
         var report = CompactionReport()
         let before = database.sizeBytes()
         let blobs = database.blobs
-        let candidates = try await blobs.perform { try $0.old() }
+        let (candidates, young) = try await blobs.perform { try $0.byAge() }
         for start in stride(from: 0, to: candidates.count, by: 200) {
             let some = candidates[start..<min(start + 200, candidates.count)]
             // On the writer: no revision can begin to refer to a blob in the meantime.
@@ -18,6 +18,15 @@ enum Compaction {
             for bytes in freed.compactMap({ $0 }) {
                 report.blobsRemoved += 1
                 report.blobBytesFreed += bytes
+            }
+        }
+        for start in stride(from: 0, to: young.count, by: 200) {
+            let some = young[start..<min(start + 200, young.count)]
+            let waiting = try await database.read { transaction in try some.filter { try !transaction.isBlobReferenced($0.digest) } }
+            for each in waiting {
+                report.blobsWaiting += 1
+                report.blobBytesWaiting += blobs.size(each.digest) ?? 0
+                report.blobsWaitUntil = max(report.blobsWaitUntil ?? 0, each.until)
             }
         }
         for collection in database.collections {

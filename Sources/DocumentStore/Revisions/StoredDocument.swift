@@ -77,6 +77,11 @@ public struct CollectionStatistics: Sendable, Equatable {
 public struct CompactionReport: Sendable, Equatable {
     public var blobsRemoved = 0
     public var blobBytesFreed: UInt64 = 0
+    /// Blobs that nothing refers to, and that are kept for a while: whoever brought one may be about to save its document.
+    public var blobsWaiting = 0
+    public var blobBytesWaiting: UInt64 = 0
+    /// When the last of those may go (seconds since 1970).
+    public var blobsWaitUntil: Int64?
     /// Bodies of old revisions that nothing needed any more.
     public var bodiesRemoved = 0
     /// Bytes by which the database file shrank.

@@ -27,7 +27,15 @@ struct CompactCommand: AsyncParsableCommand {
                 }
             }
             if json { return Output.json(report) }
-            Output.line("\(StatusText.bytes(report["bytes_freed"])) freed in the file, \(Plural.count(report["blobs_removed"]?.asInt64 ?? 0, "blob")) removed")
+            let removed = report["blobs_removed"]?.asInt64 ?? 0, waiting = report["blobs_waiting"]?.asInt64 ?? 0
+            Output.line(
+                "\(StatusText.bytes(report["bytes_freed"])) freed in the file, \(Plural.count(removed, "blob")) removed"
+                    + (removed > 0 ? " (\(StatusText.bytes(report["blob_bytes_freed"])))" : ""))
+            if waiting > 0 {
+                Output.line(
+                    "\(Plural.count(waiting, "blob")) (\(StatusText.bytes(report["blob_bytes_waiting"]))) that nothing names \(waiting == 1 ? "is" : "are") kept until "
+                        + "\(report["blobs_wait_until"]?.asString ?? "?") for documents that may be on their way; compact again after that")
+            }
         }
     }
 }
