@@ -103,7 +103,18 @@ package struct Doctor: Sendable {
         guard stat(data, &facts) == 0 else {
             let reason = String(cString: strerror(errno))
             if errno == ENOENT {
-                return [Finding("disk", isRunning ? .wrong : .skipped, "the data folder \(data) is not there yet; nightjar run makes it")]
+                guard !isRunning else {
+                    return [
+                        Finding(
+                            "disk", .wrong, "the data folder \(data) is gone under the running agent",
+                            mend: "mount its disk again, or put it back; then restart the agent")
+                    ]
+                }
+                return [
+                    Finding(
+                        "disk", .warning, "the data folder \(data) is not there",
+                        mend: "before the first start that is right, nightjar run makes it; else mount its disk, or correct data or --data: a start makes an empty one")
+                ]
             }
             return [Finding("disk", .wrong, "the data folder \(data): \(reason)", mend: "let the agent's user into it")]
         }
