@@ -35,11 +35,26 @@ struct CheckCommand: AsyncParsableCommand {
                 ]))
         } else if problems.isEmpty {
             for line in advice { Output.errorLine("warning: \(line)") }
+            if let settings { about(settings) }
             Output.line("configuration is right\(plugins.isEmpty ? "" : "; plugins: \(plugins.joined(separator: ", "))")")
         } else {
             for problem in problems { Output.errorLine(problem) }
             for line in advice { Output.errorLine("warning: \(line)") }
         }
         if !problems.isEmpty { throw ExitCode(Failure.configuration) }
+    }
+
+    /// What is used where nothing is said.
+    private func about(_ settings: AgentSettings) {
+        guard let file = settings.file else {
+            return Output.line(
+                "no file was named: this is the built-in default, database main in \(settings.data.value), "
+                    + (settings.plugins.map { "plugins in \($0.value), " } ?? "no plugins, ")
+                    + "a listener on 127.0.0.1:4984. --config FILE looks at a file")
+        }
+        guard settings.databases.isEmpty, settings.listeners.isEmpty, settings.replicators.isEmpty else { return }
+        Output.line(
+            "\(file) names no database, no listener and no replicator: an agent with it stores nothing and talks to nobody. Begin with databases: "
+                + "{ main: {} } and listeners; README has an example, nightjar config schema all keys")
     }
 }
