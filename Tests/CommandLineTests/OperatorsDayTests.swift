@@ -1,0 +1,74 @@
+import Documents
+import Glibc
+import TestSupport
+import Testing
+
+/// What an operator's day found: words where there were none.
+@Suite struct OperatorsDayTests {
+    @Test func aPluginIsTriedWithTheParametersThatItIsUsedWith() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(
+            "plugins/above.lua",
+            "return {\n  params = { minimum = { type = 'number', default = 90 } },\n  push_filter = function(doc, ctx) return doc.value >= ctx.params.minimum end\n}\n")
+        try folder.write("doc.json", #"{"value": 50}"#)
+        try folder.write(
+            "nightjar.yaml",
+            Configuration.plain + "plugins: plugins\nreplicators:\n"
+                + Configuration.replicator(
+                    "hub", to: "ws://127.0.0.1:1/main", more: "collections: { _default: { push_filter: { plugin: above, params: { minimum: 20 } } } }"))
+        func run(_ more: String...) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(
+                try NightjarExecutable.path(), ["plugin", "run", "above", "push_filter", "--doc", folder.path("doc.json"), "--json"] + more, folder: folder.path)
+        }
+        let configured = try await run("--config", folder.path("nightjar.yaml"))
+        #expect(try configured.json["result"] == true, "\(configured)")
+        #expect(configured.errors.contains("parameters of replicator hub push_filter: {\"minimum\":20}"), "\(configured)")
+        let given = try await run("--config", folder.path("nightjar.yaml"), "--params", #"{"minimum":60}"#)
+        #expect(try given.json["result"] == false && given.errors.isEmpty, "\(given)")
+        let alone = try await run("--plugins", folder.path("plugins"))
+        #expect(try alone.json["result"] == false && alone.errors.isEmpty, "\(alone)")
+    }
+
+    @Test func anAgentThatHangsIsNamedAsSuch() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        agent.process.send(SIGSTOP)
+        defer { agent.process.send(SIGCONT) }
+        for arguments in [["status"], ["replicator", "list"], ["compact", "main"]] {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), arguments + ["--config", agent.configuration], folder: agent.folder.path)
+            #expect(outcome.status == 1 && outcome.errors.contains("did not answer within 5 s") && outcome.errors.contains("kill -CONT"), "\(outcome)")
+        }
+    }
+
+    @Test(arguments: Place.allCases) func compactTellsWhatWaits(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        try documents.folder.write("blob.bin", "the bytes of a blob")
+        #expect(try await documents.run("doc", "put", "main", "a", "{}").status == 0)
+        #expect(try await documents.run("blob", "put", "main", "blob.bin").status == 0)
+        let text = try await documents.run("compact", "main")
+        #expect(text.status == 0 && text.output.contains("1 blob (") && text.output.contains("is kept until 20"), "\(text)")
+        let json = try await documents.run("compact", "main", "--json").json
+        #expect(json["blobs_removed"] == 0 && json["blobs_waiting"] == 1 && json["blob_bytes_waiting"] == 19, "\(json.text)")
+        #expect(json["blobs_wait_until"]?.asString?.hasPrefix("20") == true)
+    }
+
+    @Test func aMissingDataFolderIsToldByDoctor() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", Configuration.plain)
+        let outcome = try await Subprocess.run(
+            try NightjarExecutable.path(), ["doctor", "--quick", "--offline", "--json", "--config", "nightjar.yaml"], folder: folder.path)
+        let disk = try outcome.json["findings"]?.asArray?.first { $0["area"]?.asString == "disk" }
+        #expect(disk?["verdict"] == "warning" && disk?["mend"]?.asString?.contains("mount its disk") == true, "\(outcome)")
+    }
+
+    @Test func checkSaysWhatIsUsedWhereNothingIsSaid() async throws {
+        let folder = try TemporaryFolder()
+        let none = try await Subprocess.run(try NightjarExecutable.path(), ["check"], folder: folder.path)
+        #expect(none.status == 0 && none.output.contains("no file was named: this is the built-in default, database main in "), "\(none)")
+        for text in ["", "# nothing yet\n"] {
+            try folder.write("nightjar.yaml", text)
+            let empty = try await Subprocess.run(try NightjarExecutable.path(), ["check", "--config", "nightjar.yaml"], folder: folder.path)
+            #expect(empty.output.contains("names no database, no listener and no replicator"), "\(empty)")
+        }
+    }
+}
