@@ -28,6 +28,15 @@ public struct PeerRequest: Sendable {
         case bytes(ByteBuffer)
         /// Pieces in order, made as they are sent; `length` bytes together.
         case pieces(length: Int, @Sendable (_ write: (ByteBuffer) async throws -> Void) async throws -> Void)
+
+        /// In bytes.
+        public var length: Int {
+            switch self {
+            case .none: 0
+            case .bytes(let bytes): bytes.readableBytes
+            case .pieces(let length, _): length
+            }
+        }
     }
 
     public var method: String

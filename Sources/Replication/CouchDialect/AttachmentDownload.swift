@@ -19,6 +19,8 @@ struct AttachmentDownload: Sendable {
     var length: UInt64?
     /// The MD5 of what travels, if the document says it.
     var md5: [UInt8]?
+    /// Told how many bytes came on the wire, those that come twice included.
+    var received: @Sendable (Int) -> Void = { _ in }
     /// Throws away what was taken.
     var restart: @Sendable () async throws -> Void
     /// Takes the next piece; `total` are all bytes with it.
@@ -77,6 +79,7 @@ struct AttachmentDownload: Sendable {
         }
         progress.open()
         let answer = try await peer.download(request) { head, piece in
+            received(piece.readableBytes)
             if try progress.begins(head, asked: start) { try await restart() }
             guard let new = progress.advance(piece) else { return }
             try await take(new, progress.count)

@@ -96,7 +96,7 @@ extension CouchDialect {
         defer { counters.blobs.end(ticket) }
         let writers = Mutex(writer)
         let counted = CountedOnce()
-        let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64, md5: Self.md5(entry)) {
+        let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64, md5: Self.md5(entry), received: { self.counters.exchanged(sent: 0, received: $0) }) {
             let fresh = try await blobs.perform { try $0.writer() }
             let old = writers.withLock { writer in
                 defer { writer = fresh }

@@ -174,6 +174,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         var attempt = 1
         while true {
             let answer = try await peer.exchange(request)
+            counters.exchanged(sent: request.body.length, received: answer.body.readableBytes)
             guard answer.status == 429 || answer.status == 503, attempt < Portions.attempts else { return answer }
             let seconds = answer.header("retry-after").flatMap { Int($0) } ?? 1 << attempt
             guard seconds <= Portions.pause else { return answer }

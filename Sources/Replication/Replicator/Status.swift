@@ -53,7 +53,7 @@ public struct ReplicationCounts: Sendable, Equatable {
     /// Documents known to need a look.
     public var total: UInt64 = 0
     public var deltas = DeltaCounts()
-    /// Of the protocol's frames, without WebSocket's and TLS'.
+    /// Of the protocol's frames, without WebSocket's and TLS'; with a database that is spoken to in requests, of their bodies.
     public var bytesSent: UInt64 = 0
     public var bytesReceived: UInt64 = 0
     /// Bytes of blobs, as they are stored, those of unfinished ones included.
@@ -142,6 +142,15 @@ public final class ReplicationCounters: Sendable {
         let bytes = messages.reduce(0) { $0 + UInt64($1.readableBytes) }
         update { $0.bytesReceived += bytes }
         return messages
+    }
+
+    /// Of a request and its answer.
+    func exchanged(sent: Int, received: Int) {
+        guard sent > 0 || received > 0 else { return }
+        update { counts in
+            counts.bytesSent += UInt64(sent)
+            counts.bytesReceived += UInt64(received)
+        }
     }
 
     func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0) } }
