@@ -14,6 +14,7 @@ struct Explanation: Sendable, Equatable {
     /// Where it is met, for the list of all.
     enum Group: String, CaseIterable, Sendable {
         case attention = "What needs attention"
+        case status = "Words of status"
         case replication = "Errors of replicators and documents"
         case plugin = "Failures of plugins"
         case answer = "Answers over HTTP"
@@ -23,6 +24,7 @@ struct Explanation: Sendable, Equatable {
         var explanations: [Explanation] {
             switch self {
             case .attention: Explanation.ofAttention
+            case .status: Explanation.ofStatus
             case .replication: Explanation.ofReplication
             case .plugin: Explanation.ofPlugins
             case .answer: Explanation.ofAnswers

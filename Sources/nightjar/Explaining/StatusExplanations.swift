@@ -1,0 +1,19 @@
+extension Explanation {
+    /// What a replicator or listener is doing, as `nightjar status` says it.
+    static let ofStatus = [
+        Explanation(
+            "stopped", "A replicator or listener does nothing: an operator stopped it, an error did that trying again does not mend, or a replicator that is not continuous is done.",
+            "status shows the error, where there was one. nightjar replicator NAME start, nightjar listener NAME start."),
+        Explanation(
+            "offline", "A replicator has no connection and waits for its next attempt.",
+            "status shows the last error and when the next attempt is; nightjar replicator NAME start makes it now. Where it lasts: nightjar doctor."),
+        Explanation("suspended", "An operator has the replicator make no connection for now.", "nightjar replicator NAME resume."),
+        Explanation("connecting", "A replicator makes its connection.", "Nothing; where it lasts, look at the line: nightjar doctor."),
+        Explanation("idle", "A replicator is connected, and nothing is left to do: both sides are in step, but for what is held, refused or rejected.", "Nothing."),
+        Explanation("busy", "A replicator is connected and at work; progress says how far it is.", "Nothing."),
+        Explanation("listening", "A listener takes peers.", "Nothing."),
+        Explanation(
+            "waiting", "A listener cannot have its port or interface yet and tries again; or a document waits, because the peer cannot take or give it for the moment.",
+            "The text beside it names the reason. nightjar listener NAME start tries now; nightjar doc why DB ID says it of a document."),
+    ]
+}
