@@ -65,10 +65,27 @@ import Testing
         let folder = try TemporaryFolder()
         let none = try await Subprocess.run(try NightjarExecutable.path(), ["check"], folder: folder.path)
         #expect(none.status == 0 && none.output.contains("no file was named: this is the built-in default, database main in "), "\(none)")
-        for text in ["", "# nothing yet\n"] {
-            try folder.write("nightjar.yaml", text)
-            let empty = try await Subprocess.run(try NightjarExecutable.path(), ["check", "--config", "nightjar.yaml"], folder: folder.path)
-            #expect(empty.output.contains("names no database, no listener and no replicator"), "\(empty)")
+    }
+
+    @Test func theWordsOfStatusAreExplained() async throws {
+        for word in ["stopped", "offline", "connecting", "idle", "busy", "suspended", "waiting", "listening"] {
+            let outcome = try await NightjarExecutable.run("explain", word)
+            #expect(outcome.status == 0 && outcome.output.hasPrefix("\(word)\n  cause: "), "\(outcome)")
         }
+    }
+
+    @Test func bytesOfADatabaseThatIsAskedOverHTTPAreCounted() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n" + Configuration.replicator("hub", to: "http://127.0.0.1:\(try hub.port("edge"))/main"))
+        let text = String(repeating: "x", count: 3_000)
+        #expect(try await edge.put("main", "ours", "{\"text\":\"\(text)\"}").status == 201)
+        #expect(try await hub.put("main", "theirs", "{\"text\":\"\(text)\"}").status == 201)
+        try await eventually("both have both") {
+            let (there, here) = (try await hub.get("main", "ours").status, try await edge.get("main", "theirs").status)
+            return there == 200 && here == 200
+        }
+        let hubStatus = try await edge.replicator("hub")
+        #expect((hubStatus["bytes_sent"]?.asInt64 ?? 0) >= 3_000 && (hubStatus["bytes_received"]?.asInt64 ?? 0) >= 3_000, "\(hubStatus.text)")
     }
 }

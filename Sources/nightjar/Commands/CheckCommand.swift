@@ -44,17 +44,11 @@ struct CheckCommand: AsyncParsableCommand {
         if !problems.isEmpty { throw ExitCode(Failure.configuration) }
     }
 
-    /// What is used where nothing is said.
+    /// What is looked at where no file was named.
     private func about(_ settings: AgentSettings) {
-        guard let file = settings.file else {
-            return Output.line(
-                "no file was named: this is the built-in default, database main in \(settings.data.value), "
-                    + (settings.plugins.map { "plugins in \($0.value), " } ?? "no plugins, ")
-                    + "a listener on 127.0.0.1:4984. --config FILE looks at a file")
-        }
-        guard settings.databases.isEmpty, settings.listeners.isEmpty, settings.replicators.isEmpty else { return }
+        guard settings.file == nil else { return }
         Output.line(
-            "\(file) names no database, no listener and no replicator: an agent with it stores nothing and talks to nobody. Begin with databases: "
-                + "{ main: {} } and listeners; README has an example, nightjar config schema all keys")
+            "no file was named: this is the built-in default, database main in \(settings.data.value), "
+                + (settings.plugins.map { "plugins in \($0.value), " } ?? "no plugins, ") + "a listener on 127.0.0.1:4984. --config FILE looks at a file")
     }
 }
