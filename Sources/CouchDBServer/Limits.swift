@@ -2,8 +2,9 @@
 /// rooms beneath.
 enum CouchLimits {
     /// `couchdb_request_bytes`: the JSON body of one request; HTTP 413. Drawn from `limits.memory`. Clients send batches of a hundred or
-    /// more documents with attachments in them.
-    static let requestBytes = 64 << 20
+    /// more documents with attachments in them. No more than half of what `limits.memory` is by default, so that a batch is not told to
+    /// come again later when there will never be room for it.
+    static let requestBytes = 32 << 20
     /// `couchdb_list_bytes`: the JSON body of a request that asks: lists of ids, keys and revisions; HTTP 413. It is read as a tree of values,
     /// which draws on `limits.memory` and has half of it at most: some 100,000 ids.
     static let listBytes = 4 << 20

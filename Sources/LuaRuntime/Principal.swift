@@ -16,8 +16,14 @@ func principalFault(_ principal: LuaValue) -> String? {
                 return "whose '\(member.key)' is not an array of texts"
             }
         default:
-            return "with the unknown key '\(member.key)' (known: name, read_only, channels, roles, collections)"
+            return "with the unknown key '\(shown(member.key))' (known: name, read_only, channels, roles, collections)"
         }
     }
     return nil
+}
+
+/// The beginning of a key, in one line: a plugin may have made it of anything.
+private func shown(_ key: String) -> String {
+    let beginning = String(String.UnicodeScalarView(key.unicodeScalars.prefix(60)))
+    return String(beginning.debugDescription.dropFirst().dropLast()) + (beginning.unicodeScalars.count < key.unicodeScalars.count ? "…" : "")
 }

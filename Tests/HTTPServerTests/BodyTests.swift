@@ -177,15 +177,29 @@ struct BodyTests {
         let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
         try await withRoutes(routes, memory: MemoryBudget(limit: 100_000)) { listener, port in
             let greedy = try await RawClient.connect(port)
-            try await greedy.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 99000\r\n\r\n" + String(repeating: "g", count: 98_000))
-            try await until { listener.bodyBytes == 98_000 }
+            try await greedy.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n" + String(repeating: "g", count: 49_900))
+            try await until { listener.bodyBytes == 49_900 }
+            let modest = try await RawClient.connect(port)
+            try await modest.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 49000\r\n\r\n" + String(repeating: "m", count: 48_000))
+            try await until { listener.bodyBytes == 97_900 }
             let small = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3000\r\n\r\n" + String(repeating: "s", count: 3_000))
             #expect(small.hasPrefix("HTTP/1.1 200"), "\(small)")
             let answer = await greedy.readToEnd()
             #expect(answer.hasPrefix("HTTP/1.1 503"))
             #expect(answer.contains("limits.memory (100000)"))
-            try await until { listener.bodyBytes == 0 }
+            try await until { listener.bodyBytes == 48_000 }
             await greedy.close()
+            await modest.close()
+        }
+    }
+
+    @Test("a body that is more than half of the agent's memory for its peers is too large, and is not told to come again")
+    func largerThanThereWillBeRoomFor() async throws {
+        let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
+        try await withRoutes(routes, memory: MemoryBudget(limit: 100_000)) { _, port in
+            let request = "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n" + String(repeating: "l", count: 50_001)
+            let answer = try await exchange(port, request)
+            #expect(answer.hasPrefix("HTTP/1.1 413") && answer.contains("half of limits.memory (100000)") && !answer.contains("Retry-After"), "\(answer)")
         }
     }
 

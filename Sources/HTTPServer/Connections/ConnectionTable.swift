@@ -176,6 +176,8 @@ final class ConnectionTable: Sendable {
         return body.share.hold(body.bytes, owedByPeer: body.bytes) != .evicted
     }
 
+    func bodyBytes(of entry: Entry) -> Int { counts.withLock { $0.bodies[ObjectIdentifier(entry.channel)]?.bytes ?? 0 } }
+
     /// The body is collected: what it holds is ours to make go away.
     func bodyIsCollected(_ entry: Entry) {
         let body = counts.withLock { $0.bodies[ObjectIdentifier(entry.channel)] }

@@ -92,6 +92,10 @@ package final class HTTPListener: Sendable {
         }
 
         func takeBodyBytes(_ count: Int, for entry: ConnectionTable.Entry) throws(HTTPError) {
+            guard table.bodyBytes(of: entry) + count <= table.memory.workLimit else {
+                throw HTTPError(
+                    413, "the request's body is more than half of limits.memory (\(table.memory.limit)): send less at once", headers: ["Connection": "close"])
+            }
             let isTaken = table.takeBodyBytes(count, for: entry) { [logger] in
                 logger.warning(
                     "a request that is not complete gives way: limits.memory is used up",
