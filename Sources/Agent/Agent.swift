@@ -24,6 +24,7 @@ public actor Agent {
     private nonisolated let uptimeStart: UInt64
     nonisolated let shared: Mutex<Shared>
     nonisolated let meters = PluginMeters()
+    nonisolated let stopProgress = StopProgress()
 
     /// What status and requests read without waiting for the actor.
     struct Shared {
@@ -154,6 +155,7 @@ public actor Agent {
     /// Stops everything within about five seconds: peers are asked to come back later (4001), databases are closed.
     public func stop() async {
         isStopping = true
+        stopProgress.begin("conflicts that are still to be decided")
         let state = shared.withLock { state in
             state.isReady = false
             return state
@@ -171,12 +173,14 @@ public actor Agent {
         defer { logs.reportFolded(all: true) }
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
+        stopProgress.begin("listeners and replicators")
         await Deadline.run(seconds: 4, environment.time) {
             await withTaskGroup(of: Void.self) { tasks in
                 for replicator in state.replicators { tasks.addTask { await replicator.stop() } }
                 for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }
             }
         }
+        stopProgress.begin("plugins")
         remember(state.replicators)
         for shadow in state.conflictPolicies.values.map(\.shadow) + state.replicators.flatMap({ $0.configuration.collections.map(\.shadow) }) {
             shadow?.stop()
@@ -184,7 +188,10 @@ public actor Agent {
         for keeper in keepers { keeper.stopShadow() }
         await state.plugins?.shutdown()
         pluginStates?.flush()
-        for database in state.databases.values { database.close() }
+        for (name, database) in state.databases {
+            stopProgress.begin("database \(name)")
+            database.close()
+        }
         shared.withLock {
             $0.databases = [:]
             $0.listeners = []
@@ -193,7 +200,10 @@ public actor Agent {
     }
 
     /// Ends the event loops; the last call, after everything that uses them has stopped.
-    public nonisolated func shutDownEventLoops() async { try? await group.shutdownGracefully() }
+    public nonisolated func shutDownEventLoops() async {
+        stopProgress.begin("event loops")
+        try? await group.shutdownGracefully()
+    }
 
     func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {
         let database = try makeDatabase(wanted, settings)

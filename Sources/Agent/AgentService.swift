@@ -28,6 +28,7 @@ public struct AgentService: Sendable {
         self.ready = ready
         agent = Agent(settings: settings, logs: logs, environment: environment)
         agent.nextStart.reads(load)
+        signals.tells(of: agent.stopProgress)
     }
 
     /// Returns after an orderly stop.

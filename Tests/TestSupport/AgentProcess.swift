@@ -106,9 +106,14 @@ public struct AgentProcess: Sendable {
     }
 
     /// Stops it with SIGTERM and gives its outcome.
+    ///
+    /// - Throws: ``SupportError`` with what the agent said where it could not stop in time.
     @discardableResult
     public func stop() async throws -> Subprocess.Outcome {
         process.send(SIGTERM)
-        return try await process.wait()
+        let outcome = try await process.wait()
+        // It ended itself: what held it up is in the last line.
+        if outcome.status == 75 { throw SupportError("the agent could not stop in time: \(outcome.errors.suffix(2_000))") }
+        return outcome
     }
 }

@@ -17,6 +17,7 @@ public final class StopGuard: Sendable {
     private struct State {
         var isStopping = false
         var stops: [AsyncStream<Void>.Continuation] = []
+        var progress: StopProgress?
     }
 
     private let state = Mutex(State())
@@ -59,6 +60,9 @@ public final class StopGuard: Sendable {
     /// Whether a stop was asked for.
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
+    /// What the line about a stop that is cut short tells of.
+    func tells(of progress: StopProgress) { state.withLock { $0.progress = progress } }
+
     /// Returns when a stop is asked for, at once if that was before, and when the task is cancelled.
     func stop() async {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
@@ -100,7 +104,7 @@ public final class StopGuard: Sendable {
     /// Ends the process as it is. Nobody may be waited for, not even a reader of the log.
     private func end() {
         let line = "\(Timestamp.format(wallNanoseconds: time.wallNanoseconds())) error database: the agent has not stopped within "
-            + "longest_stop (\(Self.longestStop) s) and is ended with status \(Self.exitStatus)\n"
+            + "longest_stop (\(Self.longestStop) s) and is ended with status \(Self.exitStatus); \(state.withLock { $0.progress }?.description ?? "it was starting")\n"
         var log = pollfd(fd: 2, events: Int16(POLLOUT), revents: 0)
         if poll(&log, 1, 0) > 0 { _ = Glibc.write(2, line, line.utf8.count) }
         _exit(Self.exitStatus)
