@@ -18,6 +18,8 @@ public enum DocumentLimits {
     public static let treeRevisions = 10_000
     /// Most ancestors accepted with one revision. Peers send what `maxHistory` asks for, 50 by default.
     public static let historyRevisions = 1_000
+    /// Most versions and revisions accepted with one version vector. `VersionVector.keptVersions` are kept of them.
+    public static let vectorVersions = 1_000
 }
 
 /// Bounds on JSON text.

@@ -91,7 +91,7 @@ public enum ReservedKeys {
 public enum LegacyAttachments {
     static let prefix = "blob_"
 
-    /// The body with a top-level `_attachments` that mirrors each inline blob, as a stub of the given generation.
+    /// The body with a top-level `_attachments` that mirrors each inline blob, as a stub of the given generation; 0: without one.
     /// Other entries of `_attachments` stay. The body itself if it has no inline blob.
     /// - Parameter whereListed: only if there are `_attachments` already: then Couchbase Lite wants all blobs in it, else none.
     public static func add(
@@ -106,7 +106,7 @@ public enum LegacyAttachments {
             var entry = blob
             entry["@type"] = nil
             entry["stub"] = true
-            entry["revpos"] = .int(generation)
+            if generation > 0 { entry["revpos"] = .int(generation) }
             entries.append(JSONObject.Member(key: prefix + pointer, value: .object(entry)))
         }
         guard !entries.isEmpty else { return body }

@@ -1,5 +1,5 @@
-/// The identifier of a revision, kept as the text it came as. Two kinds exist: `generation-digest` in revision
-/// trees, and `time@source` in version vectors, which this version recognises and refuses.
+/// The identifier of a revision, kept as the text it came as. Two kinds exist: `generation-digest` in revision trees, and `time@source` in
+/// version vectors. Databases store the first kind; the second names the same revisions to peers that have version vectors.
 public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertible {
     public enum Kind: Sendable { case tree, version }
 
@@ -30,6 +30,21 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         }
         self.text = owned
     }
+
+    /// The name of a revision for peers that have version vectors.
+    public init(_ version: VectorVersion) { (text, generation) = (version.description, 0) }
+
+    /// What a peer that has version vectors sends: a version, or the id of a revision that has none.
+    public init(named text: some StringProtocol) throws(VersionError) {
+        if text.utf8.contains(UInt8(ascii: "@")) {
+            self.init(try VectorVersion(text))
+        } else {
+            do throws(RevisionIDError) { try self.init(text) } catch { throw .badRevision(error) }
+        }
+    }
+
+    /// Nil for a tree revision.
+    public var version: VectorVersion? { kind == .version ? try? VectorVersion(text) : nil }
 
     /// As `init(_:)`, from bytes.
     public init(utf8 bytes: UnsafeRawBufferPointer) throws(RevisionIDError) {
@@ -112,13 +127,13 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         while at < bytes.count, bytes[at] >= 0x30, bytes[at] <= 0x39 {
             if at == 0, bytes[0] == 0x30 { break }
             guard append(bytes[at], to: &generation, largest: largest) else {
-                if isVersion(bytes) { return .failure(.versionVectorsUnsupported(value: quoted(bytes))) }
+                if isVersion(bytes) { return .failure(.isVersion(value: quoted(bytes))) }
                 return .failure(.badGeneration(value: quoted(bytes)))
             }
             at += 1
         }
         guard at > 0, at < bytes.count, bytes[at] == 0x2D else {
-            if isVersion(bytes) { return .failure(.versionVectorsUnsupported(value: quoted(bytes))) }
+            if isVersion(bytes) { return .failure(.isVersion(value: quoted(bytes))) }
             return .failure(.badGeneration(value: quoted(bytes)))
         }
         let digits = bytes.count - at - 1
@@ -148,8 +163,8 @@ public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible
     case badGeneration(value: String)
     case badDigestLength(digits: Int, value: String)
     case badDigest(value: String)
-    /// A version of a version vector (Couchbase Lite 4): known, not supported yet.
-    case versionVectorsUnsupported(value: String)
+    /// A version of a version vector (Couchbase Lite 4), where revisions of trees are spoken of.
+    case isVersion(value: String)
 
     public var description: String {
         switch self {
@@ -159,8 +174,8 @@ public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible
             "the digest of revision id \(value) has \(digits) digits: it must have an even number, "
                 + "2 to revisionDigestDigits = \(DocumentLimits.revisionDigestDigits)"
         case .badDigest(let value): "the digest of revision id \(value) is not lowercase hexadecimal"
-        case .versionVectorsUnsupported(let value):
-            "the revision id \(value) belongs to a version vector (Couchbase Lite 4), which is not supported: use a peer that speaks CBLite_3"
+        case .isVersion(let value):
+            "the revision id \(value) is a version of a version vector (CBMobile_4), and this is no connection of that protocol"
         }
     }
 }

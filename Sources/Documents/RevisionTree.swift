@@ -39,6 +39,8 @@ public struct RevisionTree: Sendable, Equatable {
     var nodes: [Node] = []
     /// The digests' bytes, one after the other in any order.
     var digests: [UInt8] = []
+    /// What peers of version vectors compare revisions by; for those that have been given one, see `RevisionTreeVectors`.
+    var vectors: [RevisionID: VersionVector] = [:]
 
     public init() {}
 
@@ -218,7 +220,7 @@ public struct RevisionTree: Sendable, Equatable {
     }
 
     public static func == (a: RevisionTree, b: RevisionTree) -> Bool {
-        guard a.nodes.count == b.nodes.count else { return false }
+        guard a.nodes.count == b.nodes.count, a.vectors == b.vectors else { return false }
         return a.digests.withUnsafeBytes { all in
             zip(a.nodes, b.nodes).allSatisfy { x, y in
                 x.parent == y.parent && x.isDeleted == y.isDeleted && x.isLeaf == y.isLeaf

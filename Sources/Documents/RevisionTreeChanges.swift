@@ -185,6 +185,7 @@ extension RevisionTree {
         let removed = nodes.count - kept.count
         nodes = kept
         digests = keptDigests
+        if !vectors.isEmpty { vectors = vectors.filter { contains($0.key) } }
         return removed
     }
 }

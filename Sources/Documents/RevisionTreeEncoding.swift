@@ -3,13 +3,18 @@ import Encodings
 /// The stored form: a version byte, the number of nodes, then for each node, in descending order, its flags (1:
 /// deleted), the distance to its parent's node (0: none), its generation, the length of its digest, and the digest.
 /// Numbers are little-endian base-128 varints.
+///
+/// Version 2 goes on with version vectors: the number of authors, 16 bytes for each, the number of vectors, and for each the index of its
+/// node, how many versions were merged into it and how many are older, and its versions, the current one first: the author's index, then
+/// eight bytes of time, the lowest first. Of ancestors only the current version is kept.
 extension RevisionTree {
     static let encodingVersion: UInt8 = 1
+    static let encodingVersionWithVectors: UInt8 = 2
 
     public func encode() -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(4 + digests.count + nodes.count * 6)
-        out.append(Self.encodingVersion)
+        out.append(vectors.isEmpty ? Self.encodingVersion : Self.encodingVersionWithVectors)
         Self.appendVarint(UInt64(nodes.count), to: &out)
         for (index, node) in nodes.enumerated() {
             out.append(node.isDeleted ? 1 : 0)
@@ -20,14 +25,41 @@ extension RevisionTree {
                 out.append(contentsOf: UnsafeRawBufferPointer(rebasing: all[Int(node.digestStart)..<Int(node.digestStart + node.digestCount)]))
             }
         }
+        if !vectors.isEmpty { encodeVectors(&out) }
         return out
+    }
+
+    private func encodeVectors(_ out: inout [UInt8]) {
+        // In the order of the nodes, so that the same tree has the same bytes.
+        let kept = nodes.indices.compactMap { index -> (index: Int, vector: VersionVector)? in
+            guard let vector = vectors[revision(at: index)] else { return nil }
+            return (index, nodes[index].isLeaf ? vector : vector.bare)
+        }
+        var authors: [SourceID: UInt64] = [:]
+        var order: [SourceID] = []
+        for version in kept.lazy.flatMap({ [$0.vector.current] + $0.vector.others }) where authors[version.source] == nil {
+            authors[version.source] = UInt64(order.count)
+            order.append(version.source)
+        }
+        Self.appendVarint(UInt64(order.count), to: &out)
+        for author in order { out.append(contentsOf: author.bytes) }
+        Self.appendVarint(UInt64(kept.count), to: &out)
+        for (index, vector) in kept {
+            Self.appendVarint(UInt64(index), to: &out)
+            Self.appendVarint(UInt64(vector.merged.count), to: &out)
+            Self.appendVarint(UInt64(vector.older.count), to: &out)
+            for version in [vector.current] + vector.others {
+                Self.appendVarint(authors[version.source] ?? 0, to: &out)
+                for shift in stride(from: UInt64(0), to: 64, by: 8) { out.append(UInt8(truncatingIfNeeded: version.time >> shift)) }
+            }
+        }
     }
 
     /// Reads the stored form. Throws `.malformedEncoding`, `.unsupportedEncoding`, `.tooManyRevisions`.
     public init(decoding bytes: UnsafeRawBufferPointer) throws(RevisionTreeError) {
         var reader = Reader(bytes: bytes)
         let version = try reader.byte()
-        guard version == Self.encodingVersion else { throw .unsupportedEncoding(version: version) }
+        guard version == Self.encodingVersion || version == Self.encodingVersionWithVectors else { throw .unsupportedEncoding(version: version) }
         let count = try reader.varint()
         guard count <= UInt64(DocumentLimits.treeRevisions) else {
             throw .tooManyRevisions(count: Int(clamping: count), limit: DocumentLimits.treeRevisions)
@@ -53,10 +85,39 @@ extension RevisionTree {
                     parent: distance == 0 ? -1 : Int32(index) + Int32(distance), isDeleted: flags & 1 != 0, isLeaf: true))
             digests.append(contentsOf: digest)
         }
+        if version == Self.encodingVersionWithVectors { try readVectors(&reader) }
         guard reader.at == bytes.count else { throw reader.malformed("bytes after the last revision") }
         for node in nodes where node.parent >= 0 {
             guard nodes[Int(node.parent)].generation < node.generation else { throw reader.malformed("a parent not older than its child") }
             nodes[Int(node.parent)].isLeaf = false
+        }
+    }
+
+    private mutating func readVectors(_ reader: inout Reader) throws(RevisionTreeError) {
+        func count(_ value: UInt64) throws(RevisionTreeError) -> Int {
+            // Each of what is counted takes eight bytes or more, but for the vectors of few versions.
+            guard value <= UInt64(reader.bytes.count) else { throw reader.malformed("a count of \(value)") }
+            return Int(value)
+        }
+        var authors: [SourceID] = []
+        for _ in 0..<(try count(reader.varint())) {
+            guard let author = SourceID(try reader.take(16)) else { throw reader.malformed("an author") }
+            authors.append(author)
+        }
+        for _ in 0..<(try count(reader.varint())) {
+            let index = try count(reader.varint())
+            guard index < nodes.count else { throw reader.malformed("a version vector of no revision") }
+            let (merged, older) = (try count(reader.varint()), try count(reader.varint()))
+            var versions: [VectorVersion] = []
+            for _ in 0..<(1 + merged + older) {
+                let author = try count(reader.varint())
+                guard author < authors.count else { throw reader.malformed("a version of no author") }
+                let time = try reader.take(8).enumerated().reduce(UInt64(0)) { $0 | UInt64($1.element) << (8 * UInt64($1.offset)) }
+                versions.append(VectorVersion(time: time, source: authors[author]))
+            }
+            do throws(VersionError) {
+                vectors[revision(at: index)] = try VersionVector(versions[0], merged: Array(versions[1..<(1 + merged)]), older: Array(versions[(1 + merged)...]))
+            } catch { throw reader.malformed("\(error)") }
         }
     }
 

@@ -1,7 +1,23 @@
-/// The WebSocket subprotocols that are spoken here, newest first.
+/// The WebSocket subprotocols that are spoken here, in our order of preference.
 public enum Subprotocol: String, CaseIterable, Sendable {
     /// Couchbase Lite 3 and Sync Gateway 3.
     case generation3 = "BLIP_3+CBMobile_3"
     /// Couchbase Lite 2 and Sync Gateway 2.
     case generation2 = "BLIP_3+CBMobile_2"
+    /// Couchbase Lite 4 and Sync Gateway 4: revisions are named by version vectors.
+    case generation4 = "BLIP_3+CBMobile_4"
+
+    public static let names = allCases.map(\.rawValue)
+
+    /// Which of the protocols that a peer offers is spoken with it. Its order decides, but for generation 4: a peer that offers others as well
+    /// may have a database with revision trees, and is spoken to by versions only where it says that it prefers that.
+    public static func choose(of offered: [String], spoken: [String] = names, prefersVersions: Bool = false) -> String? {
+        let common = offered.filter { token in spoken.contains { $0.utf8.elementsEqual(token.utf8) } }
+        let versions = common.first { $0 == generation4.rawValue }
+        if prefersVersions, let versions { return versions }
+        return common.first { $0 != generation4.rawValue } ?? versions
+    }
+
+    /// The header of an upgrade request by which one of our own replicators says that its database has both kinds of revisions.
+    public static let preferenceHeader = "X-Version-Vectors"
 }

@@ -42,7 +42,7 @@ struct HandshakeTests {
     }
 
     @Test("a subprotocol that is not spoken is refused, and not as a missing database or login", arguments: [
-        nil, "BLIP_3", "BLIP_3+CBMobile_4", "BLIP_3+CBMobile_1,mqtt", "blip_3+cbmobile_3", "\u{1}",
+        nil, "BLIP_3", "BLIP_3+CBMobile_5", "BLIP_3+CBMobile_1,mqtt", "blip_3+cbmobile_3", "\u{1}",
     ])
     func subprotocol(_ offered: String?) async throws {
         let answer = try await refusal("edge", "/main/_blipsync", protocols: offered)
@@ -54,12 +54,12 @@ struct HandshakeTests {
 
     @Test("a peer of another generation is no riddle for the operator")
     func anotherGeneration() async throws {
-        let answer = try await refusal("edge", "/main/_blipsync", protocols: "BLIP_3+CBMobile_4")
+        let answer = try await refusal("edge", "/main/_blipsync", protocols: "BLIP_3+CBMobile_5")
         #expect(answer.status == 400)
         let agent = try sharedAgent()
         try await eventually("the log tells of it") {
             agent.process.errors.split(separator: "\n").contains {
-                $0.contains("turned away") && $0.contains("Couchbase Lite 4") && $0.contains("127.0.0.1") && $0.contains("offered=BLIP_3+CBMobile_4")
+                $0.contains("turned away") && $0.contains("127.0.0.1") && $0.contains("offered=BLIP_3+CBMobile_5")
             }
         }
     }
@@ -67,6 +67,7 @@ struct HandshakeTests {
     @Test("the client's order decides among several", arguments: [
         ("BLIP_3+CBMobile_4,BLIP_3+CBMobile_3", "BLIP_3+CBMobile_3"),
         ("BLIP_3+CBMobile_2, BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"),
+        ("BLIP_3+CBMobile_4", "BLIP_3+CBMobile_4"),
     ])
     func order(_ offered: String, _ chosen: String) async throws {
         let socket = try await WebSocketProbe.connect(port: try sharedAgent().port("edge"), path: "/main/_blipsync", protocols: offered)

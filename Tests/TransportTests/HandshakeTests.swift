@@ -22,13 +22,14 @@ import Testing
     @Test(arguments: [
         (["BLIP_3+CBMobile_3,BLIP_3+CBMobile_2"], "BLIP_3+CBMobile_3"), (["BLIP_3+CBMobile_2 , BLIP_3+CBMobile_3"], "BLIP_3+CBMobile_2"),
         (["BLIP_3+CBMobile_4,BLIP_3+CBMobile_3"], "BLIP_3+CBMobile_3"), (["BLIP_3+CBMobile_4", "BLIP_3+CBMobile_2"], "BLIP_3+CBMobile_2"),
+        (["BLIP_3+CBMobile_4"], "BLIP_3+CBMobile_4"),
         (["SyncGatewaySession_x, BLIP_3+CBMobile_2"], "BLIP_3+CBMobile_2"),
     ])
     func theClientsOrderDecides(lines: [String], chosen: String) throws {
         #expect(try check(headers(lines)).get().selectedProtocol == chosen)
     }
 
-    @Test(arguments: [[], ["BLIP_3+CBMobile_4"], ["BLIP_3"], ["blip_3+cbmobile_3"], [""]])
+    @Test(arguments: [[], ["BLIP_3+CBMobile_5"], ["BLIP_3"], ["blip_3+cbmobile_3"], [""]])
     func noCommonProtocolSaysWhatIsSpoken(lines: [String]) {
         guard case .failure(let refusal) = check(headers(lines)) else { return #expect(Bool(false), "accepted") }
         #expect(refusal.status == 400)

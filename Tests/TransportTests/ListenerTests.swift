@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (upgradeRequest(protocols: "BLIP_3+CBMobile_4"), 400), (upgradeRequest(protocols: nil), 400), (upgradeRequest(connection: "close"), 426), (upgradeRequest(upgrade: "h2c"), 426),
+        (upgradeRequest(protocols: "BLIP_3+CBMobile_5"), 400), (upgradeRequest(protocols: nil), 400), (upgradeRequest(connection: "close"), 426), (upgradeRequest(upgrade: "h2c"), 426),
         (upgradeRequest(version: "12"), 426), (upgradeRequest(key: "x"), 400), (upgradeRequest(path: "/%ff/_blipsync"), 400), (upgradeRequest(path: "//_blipsync"), 400),
         ("GET /db/_blipsync HTTP/1.1\r\nHost: h\r\n\r\n", 426), ("POST /db/_blipsync HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 405), ("nonsense\r\n\r\n", 400),
         ("GET / HTTP/2.0\r\n\r\n", 400),

@@ -53,6 +53,7 @@ enum Copying {
                 BEGIN;
                 UPDATE properties SET value = '\(Hex.encode(random.bytes(16)))' WHERE key = 'private_uuid';
                 UPDATE properties SET value = '\(Hex.encode(random.bytes(16)))' WHERE key = 'public_uuid';
+                DELETE FROM properties WHERE key = '\(VersionProperty.source)';
                 DELETE FROM checkpoints;
                 DELETE FROM peer_checkpoints;
                 DELETE FROM checkpoint_owners;

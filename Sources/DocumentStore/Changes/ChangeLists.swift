@@ -110,9 +110,10 @@ extension ReadTransaction {
     ///   - peer: who offers them, if it is remembered.
     ///   - hasOne: the peer has one revision of each document: what it offers is what it has now.
     ///   - isBounded: the peer is not to learn which revisions we hold beside those that it is known to have.
+    ///   - naming: what it calls revisions.
     public final func missing(
         _ collection: Collection, _ offers: [RevisionOffer], maxAncestors: Int = 10, skipsDeletions: Bool = false,
-        from peer: RemoteID? = nil, hasOne: Bool = true, onlyKnown isBounded: Bool = false
+        from peer: RemoteID? = nil, hasOne: Bool = true, onlyKnown isBounded: Bool = false, naming: RevisionNaming = .trees
     ) throws(StoreError) -> [RevisionNeed] {
         let tables = try tables(collection)
         let find = try tables.find()
@@ -125,8 +126,15 @@ extension ReadTransaction {
                 continue
             }
             defer { find.reset() }
-            needs.append(
-                columnEquals(find, 1, offer.revision) ? .have : try need(collection, offer, row(find, place, offer.id), maxAncestors, peer, hasOne, isBounded))
+            if columnEquals(find, 1, offer.revision) {
+                needs.append(.have)
+                continue
+            }
+            let row = try row(find, place, offer.id)
+            switch naming {
+            case .trees: needs.append(try need(collection, offer, row, maxAncestors, peer, hasOne, isBounded))
+            case .vectors: needs.append(try need(collection, offer, row, peer, isBounded))
+            }
         }
         return needs
     }
@@ -166,22 +174,47 @@ extension ReadTransaction {
         return .need(ancestors: ancestors, known: state)
     }
 
+    /// For a peer of version vectors. It is named one revision at most: the current one, the best base.
+    private func need(
+        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ peer: RemoteID?, _ isBounded: Bool
+    ) throws(StoreError) -> RevisionNeed {
+        let known = peer.flatMap { row.remotes.revision($0, current: row.revision) }
+        let state = peer == nil ? PeerRevision.unknown : PeerRevision(known)
+        let namesCurrent = !isBounded || known == row.revision
+        let tree: RevisionTree
+        do throws(StoreError) { tree = try self.tree(collection, of: row, offer.id) } catch {
+            guard case .documentDamaged = error else { throw error }
+            return .need(ancestors: [], known: state)
+        }
+        if let version = offer.revision.version {
+            if tree.leaves.contains(where: { tree.vector(of: $0.revision)?.knows(version) == true }) { return .have }
+        } else {
+            let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == offer.revision }
+            if tree.contains(offer.revision) || isKnown && tree.mayHavePruned(offer.revision) { return .have }
+        }
+        return .need(ancestors: namesCurrent ? [tree.name(of: row.revision)] : [], known: state)
+    }
+
     /// For a peer's `proposeChanges` (replication.md section 5): which revisions may come.
     /// A document that is absent here accepts any proposal, as Sync Gateway does.
     public final func checkProposals(
-        _ collection: Collection, _ rows: [Proposal]
+        _ collection: Collection, _ rows: [Proposal], naming: RevisionNaming = .trees
     ) throws(StoreError) -> [ProposalVerdict] {
         let tables = try tables(collection)
         let find = try tables.find()
         var verdicts: [ProposalVerdict] = []
         verdicts.reserveCapacity(rows.count)
         for row in rows {
-            guard try tables.index.seek(row.id, find).sequence > 0 else {
+            let place = try tables.index.seek(row.id, find)
+            guard place.sequence > 0 else {
                 verdicts.append(.accept)
                 continue
             }
             defer { find.reset() }
-            verdicts.append(verdict(row, find))
+            switch naming {
+            case .trees: verdicts.append(verdict(row, find))
+            case .vectors: verdicts.append(try verdict(row, self.row(find, place, row.id), collection))
+            }
         }
         return verdicts
     }
@@ -194,6 +227,31 @@ extension ReadTransaction {
             return .accept
         }
         return .conflict(current: RevisionID(stored: find.text(1)))
+    }
+
+    /// As Sync Gateway's `CheckProposedVersion` (replication.md section 7).
+    private func verdict(_ proposal: Proposal, _ row: Row, _ collection: Collection) throws(StoreError) -> ProposalVerdict {
+        let tree: RevisionTree
+        do throws(StoreError) { tree = try self.tree(collection, of: row, proposal.id) } catch {
+            // What comes may repair it.
+            guard case .documentDamaged = error else { throw error }
+            return .accept
+        }
+        let current = tree.name(of: row.revision)
+        if proposal.revision == current || proposal.revision == row.revision { return .have }
+        if let parent = proposal.parent {
+            if parent == current || parent == row.revision { return .accept }
+        } else if row.isDeleted {
+            return .accept
+        }
+        if let version = proposal.revision.version {
+            if let vector = tree.vector(of: row.revision) {
+                if vector.knows(version) { return .have }
+                if vector.current.source == version.source { return .accept }
+            }
+            if let vector = proposal.vector, tree.place(of: vector, current: row.revision) == .below(row.revision) { return .accept }
+        }
+        return .conflict(current: current)
     }
 
     @inline(__always)

@@ -33,14 +33,34 @@ extension WriteTransaction {
         } else {
             new = try resolved(collection, id, row, sides, survivor, resolution)
         }
+        let loser = isLocalKept ? sides.remote : sides.local
+        let vectors = (survivor: tree.nearestVector(of: survivor.revision), loser: tree.nearestVector(of: loser.revision))
         // Where the branches had grown on, what is between fork and leaf goes with the leaf.
-        tree.removeBranch(isLocalKept ? sides.remote.revision : sides.local.revision)
+        tree.removeBranch(loser.revision)
         if let new { try add(new, history: [survivor.revision], to: &tree, id) }
+        try noteDecision(new?.revision ?? survivor.revision, survivor, vectors.survivor, over: loser, vectors.loser, in: &tree)
         let rest = record.next(tree, result: new?.revision ?? survivor.revision)
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: rest, previous: record)
         guard let winner = tree.winner else { throw session.damaged("document \(id) has no revisions") }
         return SavedRevision(revision: winner.revision, sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+
+    /// The result of a decision stands for both sides: peers of version vectors that have either take it for newer.
+    private func noteDecision(
+        _ result: RevisionID, _ survivor: RevisionTree.Leaf, _ survivors: VersionVector?, over loser: RevisionTree.Leaf, _ losers: VersionVector?,
+        in tree: inout RevisionTree
+    ) throws(StoreError) {
+        let standing = (survivor: VectorVersion(standingFor: survivor.revision), loser: VectorVersion(standingFor: loser.revision))
+        // Of revisions of trees alone these peers take the one with the higher generation for newer.
+        if survivors == nil, losers == nil, VectorVersion(standingFor: result) > standing.loser { return }
+        let sides = (survivor: survivors ?? VersionVector(standing.survivor), loser: losers ?? VersionVector(standing.loser))
+        if result == survivor.revision, var vector = survivors {
+            vector.absorb(sides.loser)
+            tree.setVector(vector, of: result)
+        } else {
+            tree.setVector(.merge(try nextVersion(), [sides.survivor, sides.loser]), of: result)
+        }
     }
 
     /// The revision to be added on top of the surviving one; `nil` if that one stays as it is.

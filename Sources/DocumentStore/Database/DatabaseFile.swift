@@ -6,6 +6,8 @@ import Glibc
 final class DatabaseFile: Sendable {
     private let path: String
     private let identity: UInt64
+    /// Tells the file from its copies.
+    var home: String { String(identity) }
     private let files: any FileSystem
     private let problems: DatabaseProblems
 

@@ -21,6 +21,8 @@ final class DatabaseProblems: Sendable {
         var blobs: [BlobDigest: StoreError] = [:]
         var file: StoreError?
         var writes: (error: StoreError, since: Int64)?
+        /// The version of a peer that was furthest ahead of our clock.
+        var clock: (version: VectorVersion, ahead: UInt64)?
         /// There was no room for all of them.
         var isCapped = false
     }
@@ -60,6 +62,19 @@ final class DatabaseProblems: Sendable {
 
     /// More documents or blobs are damaged than are noted.
     var isCapped: Bool { met.withLock { $0.isCapped } }
+
+    // MARK: Clocks
+
+    /// A peer's version is of a time that is still to come, by this machine's clock.
+    func noteClock(_ version: VectorVersion, ahead: UInt64) {
+        met.withLock { met in
+            if ahead >= met.clock?.ahead ?? 0 { met.clock = (version, ahead) }
+        }
+    }
+
+    /// The version that was furthest ahead, and by how many nanoseconds, when it came; nil while all were within
+    /// `StoreLimits.clockDriftNanoseconds`.
+    var clock: (version: VectorVersion, ahead: UInt64)? { met.withLock { $0.clock } }
 
     // MARK: Files
 

@@ -72,6 +72,9 @@ public enum StoreLimits {
     static let membersPerEvent = 2000
     /// Departures of documents from channels that one page of a peer's feed looks at.
     static let departuresPerRead = 1000
+    /// `max_clock_drift`: how far a peer's version may be ahead of this machine's clock before our clock does not follow it any more and health
+    /// says so: a day.
+    public static let clockDriftNanoseconds: UInt64 = 86_400_000_000_000
     /// Expired documents that one transaction deletes.
     public static let expiriesPerCommit = 500
     /// Pages of write-ahead log after which the writer moves them into the database.

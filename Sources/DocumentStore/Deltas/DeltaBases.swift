@@ -14,14 +14,14 @@ public struct DeltaBaseBounds: Sendable, Equatable {
 
 extension ReadTransaction {
     /// A revision's body as the base of a delta: one that ``body(_:_:_:)`` knows, or one that was replaced not long ago.
-    public final func deltaBase(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID) throws(StoreError) -> [UInt8]? {
-        guard let row = try row(collection, id) else { return nil }
+    public final func deltaBase(_ collection: Collection, _ id: DocumentID, _ name: RevisionID) throws(StoreError) -> [UInt8]? {
+        guard let row = try row(collection, id), let revision = try revision(named: name, collection, id, row) else { return nil }
         return try deltaBase(collection, id, revision, row: row)
     }
 
     /// The size of what ``deltaBase(_:_:_:)`` gives, which is not read for it.
-    public final func deltaBaseSize(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID) throws(StoreError) -> Int? {
-        guard let row = try row(collection, id) else { return nil }
+    public final func deltaBaseSize(_ collection: Collection, _ id: DocumentID, _ name: RevisionID) throws(StoreError) -> Int? {
+        guard let row = try row(collection, id), let revision = try revision(named: name, collection, id, row) else { return nil }
         if revision == row.revision {
             let statement = try session.cached("SELECT length(body) FROM documents_\(collection.id) WHERE sequence = ?1")
             statement.bind(1, row.sequence)

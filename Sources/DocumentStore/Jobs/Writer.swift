@@ -15,7 +15,7 @@ final class Writer: @unchecked Sendable {
     /// Of a planted fault.
     private var forgotten: [WriteJob] = []
     #endif
-    private let state = WriterState()
+    private let state: WriterState
     private let problems: DatabaseProblems
     /// The disk failed for a job of this transaction.
     private var diskFailure: StoreError?
@@ -32,6 +32,7 @@ final class Writer: @unchecked Sendable {
         self.environment = environment
         self.problems = problems
         self.onCommit = onCommit
+        state = WriterState(random: environment.random, home: file.home)
         state.counters = try Self.readCounters(session)
     }
 
@@ -67,6 +68,7 @@ final class Writer: @unchecked Sendable {
         var done: [WriteJob] = []
         let atBegin = state.counters
         state.rows = 0
+        state.wallNanoseconds = environment.time.wallNanoseconds()
         state.now = environment.time.wallSeconds()
         session.failure = nil
         diskFailure = nil
@@ -98,6 +100,7 @@ final class Writer: @unchecked Sendable {
             if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
             state.counters = atBegin
             state.indexes = [:]
+            state.clock.forgetWritten()
             session.forgetIndexes()
             for job in done { job.refuse(error) }
             if done.isEmpty {
@@ -132,6 +135,7 @@ final class Writer: @unchecked Sendable {
         }
         state.counters = before
         state.indexes = [:]
+        state.clock.forgetWritten()
         try session.forEachIndex { $0.putBack() }
         let failure = session.failure
         if let failure, failure.isOfDisk { diskFailure = failure }

@@ -6,6 +6,8 @@ public struct IncomingRevision: Sendable {
     public var revision: RevisionID
     /// Ancestors, newest first, `revision` itself not included.
     public var history: RevisionHistory
+    /// Of a peer with version vectors. `revision` is the vector's version then, until the revision has its place in the tree.
+    public var vector: VectorHistory?
     public var isDeleted: Bool
     /// JSON object without reserved keys; empty means `{}`.
     public var body: [UInt8]
@@ -85,6 +87,14 @@ public enum PeerRevision: Sendable, Equatable {
     init(_ known: RevisionID?) { self = known.map { .had($0) } ?? .none }
 }
 
+/// What a peer calls revisions.
+public enum RevisionNaming: Sendable {
+    /// By their ids.
+    case trees
+    /// By the versions of their vectors, and by their ids where they have none.
+    case vectors
+}
+
 extension IncomingRevision {
     /// The peer had that revision, and no later one as far as is known here, when it offered this one.
     func wasOffered(after known: RevisionID?) -> Bool {
@@ -126,10 +136,13 @@ public struct Proposal: Sendable {
     public var revision: RevisionID
     /// The revision the peer believes to be ours.
     public var parent: RevisionID?
+    /// With the revision's version vector, as far as the peer names it.
+    public var vector: VectorHistory?
 
-    public init(id: DocumentID, revision: RevisionID, parent: RevisionID?) {
+    public init(id: DocumentID, revision: RevisionID, parent: RevisionID?, vector: VectorHistory? = nil) {
         self.id = id
         self.revision = revision
         self.parent = parent
+        self.vector = vector
     }
 }

@@ -17,6 +17,10 @@ extension WriteTransaction {
     public func insert(
         _ incoming: IncomingRevision, into collection: Collection, conflicts: ConflictHandling
     ) throws(StoreError) -> InsertOutcome {
+        if incoming.revision.kind == .version {
+            guard let located = try locate(incoming, in: collection) else { return .alreadyPresent }
+            return try insert(located, into: collection, conflicts: conflicts)
+        }
         if !incoming.isDeleted { try checkAdmission(.peers) }
         let tables = try tables(collection)
         let id = incoming.id
@@ -36,7 +40,8 @@ extension WriteTransaction {
         }
         let digests = mayHoldBlobs ? try blobs(in: body, id) : []
         let new = NewRevision(
-            revision: incoming.revision, isDeleted: incoming.isDeleted, body: body, hasBlobs: !digests.isEmpty)
+            revision: incoming.revision, isDeleted: incoming.isDeleted, body: body, hasBlobs: !digests.isEmpty, vector: incoming.vector?.vector)
+        if let vector = incoming.vector?.vector { try observe(vector) }
 
         switch try lookUp(tables, id) {
         case .present(let row):
@@ -64,7 +69,7 @@ extension WriteTransaction {
     }
 
     private func newTree(_ new: NewRevision, _ history: RevisionHistory, _ id: DocumentID) throws(StoreError) -> [UInt8]? {
-        if history.isEmpty { return nil }
+        if history.isEmpty, new.vector == nil { return nil }
         var tree = RevisionTree()
         try add(new, history: history, to: &tree, id)
         tree.prune(depth: session.options.historyDepth)

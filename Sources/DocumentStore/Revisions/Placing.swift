@@ -44,6 +44,8 @@ extension WriteTransaction {
         var isDeleted: Bool
         var body: [UInt8]
         var hasBlobs: Bool
+        /// What peers of version vectors compare it by, where that is known; else it follows from its ancestors.
+        var vector: VersionVector?
     }
 
     /// Writes an existing document after its tree has changed: the row, bodies of other leaves, kept bases,

@@ -1,6 +1,6 @@
 import Documents
 
-/// Revision trees as the `tree` column holds them: NULL while there is one revision only.
+/// Revision trees as the `tree` column holds them: NULL while there is one revision only, without a version vector.
 enum StoredTree {
     static func decode(_ bytes: [UInt8]?, _ id: DocumentID, only: RevisionID, deleted: Bool) throws(StoreError) -> RevisionTree {
         do {
@@ -18,6 +18,6 @@ enum StoredTree {
     }
 
     static func encode(_ tree: RevisionTree) -> [UInt8]? {
-        tree.count > 1 ? tree.encode() : nil
+        tree.count > 1 || tree.hasVectors ? tree.encode() : nil
     }
 }

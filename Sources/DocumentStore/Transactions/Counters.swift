@@ -1,3 +1,5 @@
+import Environment
+
 /// What the writer knows of each collection without asking the database. Changed by the
 /// running job, put back if the job fails, written at the end of each transaction.
 struct Counters {
@@ -17,6 +19,14 @@ final class WriterState {
     var rows = 0
     /// Unix seconds, read once per transaction.
     var now: Int64 = 0
+    /// The same in nanoseconds.
+    var wallNanoseconds: Int64 = 0
+    var clock = VersionClock()
+    let random: any RandomSource
+    /// The file that is written, as far as the file system tells it from its copies.
+    let home: String
+
+    init(random: any RandomSource, home: String) { (self.random, self.home) = (random, home) }
     /// After the commit the log is to be moved and its file cut to nothing.
     var wantsShortLog = false
 }

@@ -41,8 +41,8 @@ public final class WriteTransaction: ReadTransaction {
         _ remote: RemoteID, _ collection: Collection, _ revisions: [(DocumentID, RevisionID)]
     ) throws(StoreError) {
         let tables = try tables(collection)
-        for (id, revision) in revisions {
-            guard let row = try row(collection, id) else { continue }
+        for (id, name) in revisions {
+            guard let row = try row(collection, id), let revision = try self.revision(named: name, collection, id, row) else { continue }
             // A late note must not take back what is known since: the remote has moved on from this revision.
             if let known = row.remotes.revision(remote, current: row.revision), known.generation > revision.generation,
                 try tree(collection, of: row, id).isAncestor(revision, of: known)

@@ -4,7 +4,7 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// Couchbase's replication protocol over BLIP, versions 2 and 3, on one connection: the engine's actions become messages, and
+/// Couchbase's replication protocol over BLIP, versions 2 to 4, on one connection: the engine's actions become messages, and
 /// messages become the engine's events. It knows message names, property names, status numbers and how collections are
 /// numbered, and decides nothing.
 struct BLIPDialect: ~Copyable {
@@ -42,6 +42,8 @@ struct BLIPDialect: ~Copyable {
     let isPassive: Bool
     /// Deltas are made and taken here.
     let takesDeltas: Bool
+    /// What the peer calls revisions.
+    let naming: RevisionNaming
     var blip: BLIPConnection
     var mode = Mode.unknown
     var slots: [Slot] = []
@@ -53,7 +55,8 @@ struct BLIPDialect: ~Copyable {
 
     let wire: WireLog?
 
-    init(isPassive: Bool, takesDeltas: Bool, limits: ReplicationLimits, wire: WireLog? = nil) {
+    init(isPassive: Bool, takesDeltas: Bool, naming: RevisionNaming = .trees, limits: ReplicationLimits, wire: WireLog? = nil) {
+        self.naming = naming
         self.isPassive = isPassive
         self.takesDeltas = takesDeltas
         self.wire = wire
@@ -162,9 +165,9 @@ struct BLIPDialect: ~Copyable {
                 return events.append(.push(slot: slot, .forbidden(list, [], refusal)))
             }
             note(slot, reply.properties)
-            let body = reply.body
+            let (body, naming) = (reply.body, naming)
             readInline(body, &events) {
-                let statuses = ChangeRows.readProposalReply([UInt8](body.readableBytesView), rows: rows)
+                let statuses = ChangeRows.readProposalReply([UInt8](body.readableBytesView), rows: rows, naming: naming)
                 return .push(slot: slot, .answered(list, statuses.map(\.answer)))
             }
         case .changes(let slot, let list, let rows):
@@ -173,9 +176,9 @@ struct BLIPDialect: ~Copyable {
                 return events.append(.push(slot: slot, .listRefused(list)))
             }
             note(slot, reply.properties)
-            let body = reply.body
+            let (body, naming) = (reply.body, naming)
             readInline(body, &events) {
-                let wishes = ChangeRows.readChangesReply([UInt8](body.readableBytesView), rows: rows)
+                let wishes = ChangeRows.readChangesReply([UInt8](body.readableBytesView), rows: rows, naming: naming)
                 return .push(slot: slot, .answered(list, wishes.map { $0.map { .wanted(known: $0) } ?? .declined }))
             }
         case .revision(let trip):
@@ -276,9 +279,8 @@ struct BLIPDialect: ~Copyable {
         message.properties.append(Property.rev, document.version.text)
         if document.isDeleted { message.properties.append(Property.deleted, "1") }
         message.properties.append(Property.sequence, document.sequenceJSON)
-        if !document.history.isEmpty {
-            message.properties.append(Property.history, document.history.map(\.text).joined(separator: ","))
-        }
+        let history = document.vectorHistory ?? document.history.map(\.text).joined(separator: ",")
+        if !history.isEmpty { message.properties.append(Property.history, history) }
         if slots[slot].style == .propose { message.properties.append(Property.noConflicts, "1") }
         if let delta, let base = document.base {
             message.properties.append(Property.deltaSource, base.text)

@@ -1,9 +1,12 @@
 import Documents
+import DocumentStore
 import Interfaces
 
 enum ChangeRows {
     /// Reads the rows of `changes`. `null` and `[]` are the caught-up marker.
-    static func readChanges(_ bytes: [UInt8], limits: ReplicationLimits) throws(MessageError) -> [RowResult<OfferedRow>] {
+    static func readChanges(
+        _ bytes: [UInt8], naming: RevisionNaming = .trees, limits: ReplicationLimits
+    ) throws(MessageError) -> [RowResult<OfferedRow>] {
         try readArray(bytes, limits, "changes").map { value throws(MessageError) in
             guard case .array(let items) = value, items.count >= 3 else {
                 return .bad("a row of changes is [sequence, docID, revID, …]", sequence: nil)
@@ -14,7 +17,7 @@ enum ChangeRows {
             // Of the whole list: were the row alone refused, the feed would be taken for pulled without it.
             try sequence.check(limits)
             do throws(MessageError) {
-                let (id, revision) = try identity(items[1], items[2])
+                let (id, name) = try identity(items[1], items[2], naming)
                 var flags = 0
                 if items.count > 3 {
                     switch items[3] {
@@ -25,7 +28,7 @@ enum ChangeRows {
                 }
                 return .row(
                     OfferedRow(
-                        sequence: sequence, id: id, revision: revision, flags: flags,
+                        sequence: sequence, id: id, revision: name.revision, flags: flags,
                         bodySize: items.count > 4 ? size(items[4]) : 0))
             } catch {
                 return .bad(error.message, sequence: sequence)
@@ -34,24 +37,26 @@ enum ChangeRows {
     }
 
     /// Reads the rows of `proposeChanges`.
-    static func readProposals(_ bytes: [UInt8], limits: ReplicationLimits) throws(MessageError) -> [RowResult<ProposedRow>] {
+    static func readProposals(
+        _ bytes: [UInt8], naming: RevisionNaming = .trees, limits: ReplicationLimits
+    ) throws(MessageError) -> [RowResult<ProposedRow>] {
         try readArray(bytes, limits, "proposeChanges").map { value in
             guard case .array(let items) = value, items.count >= 2 else {
                 return .bad("a row of proposeChanges is [docID, revID, serverRevID, …]", sequence: nil)
             }
             do throws(MessageError) {
-                let (id, revision) = try identity(items[0], items[1])
+                let (id, name) = try identity(items[0], items[1], naming)
                 var parent: RevisionID?
                 if items.count > 2 {
                     switch items[2] {
-                    case .string(let text) where !text.isEmpty: parent = try revisionID(text)
+                    case .string(let text) where !text.isEmpty: parent = try PeersRevision(text, naming).revision
                     case .string, .null: break
                     default: throw MessageError.bad("the server revision of a proposal is a string")
                     }
                 }
                 return .row(
                     ProposedRow(
-                        id: id, revision: revision, parent: parent, bodySize: items.count > 3 ? size(items[3]) : 0))
+                        id: id, revision: name.revision, vector: name.vector, parent: parent, bodySize: items.count > 3 ? size(items[3]) : 0))
             } catch {
                 return .bad(error.message, sequence: nil)
             }
@@ -59,7 +64,7 @@ enum ChangeRows {
     }
 
     /// Reads the reply to `proposeChanges`: a status a row, trailing zeros omitted.
-    static func readProposalReply(_ bytes: [UInt8], rows: Int) -> [ProposalStatus] {
+    static func readProposalReply(_ bytes: [UInt8], rows: Int, naming: RevisionNaming = .trees) -> [ProposalStatus] {
         guard case .array(let items)? = answers(bytes, rows: rows) else {
             return Array(repeating: ProposalStatus(status: 500, current: nil), count: rows)
         }
@@ -70,7 +75,7 @@ enum ChangeRows {
             case .object(let object):
                 var status = ProposalStatus(status: 409, current: nil)
                 if case .number(let number)? = object["status"] { status.status = Int(clamping: number.asInt64 ?? 500) }
-                if case .string(let text)? = object["rev"] { status.current = try? RevisionID(text) }
+                if case .string(let text)? = object["rev"] { status.current = try? PeersRevision(text, naming).revision }
                 return status
             default: return ProposalStatus(status: 0, current: nil)
             }
@@ -78,7 +83,7 @@ enum ChangeRows {
     }
 
     /// Reads the reply to `changes`: for each wanted row the ancestors that the peer holds, nil for "not wanted".
-    static func readChangesReply(_ bytes: [UInt8], rows: Int) -> [[RevisionID]?] {
+    static func readChangesReply(_ bytes: [UInt8], rows: Int, naming: RevisionNaming = .trees) -> [[RevisionID]?] {
         guard case .array(let items)? = answers(bytes, rows: rows) else {
             return Array(repeating: nil, count: rows)
         }
@@ -86,7 +91,7 @@ enum ChangeRows {
             guard index < items.count, case .array(let ancestors) = items[index] else { return nil }
             return ancestors.compactMap { value in
                 guard case .string(let text) = value else { return nil }
-                return try? RevisionID(text)
+                return try? PeersRevision(text, naming).revision
             }
         }
     }
@@ -132,17 +137,15 @@ enum ChangeRows {
         }
     }
 
-    private static func identity(_ id: JSONValue, _ revision: JSONValue) throws(MessageError) -> (DocumentID, RevisionID) {
+    private static func identity(
+        _ id: JSONValue, _ revision: JSONValue, _ naming: RevisionNaming
+    ) throws(MessageError) -> (DocumentID, PeersRevision) {
         guard case .string(let idText) = id, case .string(let revisionText) = revision else {
             throw .bad("document and revision ids are strings")
         }
         let document: DocumentID
         do { document = try DocumentID(idText) } catch { throw .bad("\(error)") }
-        return (document, try revisionID(revisionText))
-    }
-
-    private static func revisionID(_ text: String) throws(MessageError) -> RevisionID {
-        do { return try RevisionID(text) } catch { throw .bad("\(error)") }
+        return (document, try PeersRevision(revisionText, naming))
     }
 
     private static func size(_ value: JSONValue) -> Int {
@@ -157,6 +160,24 @@ enum ChangeRows {
         case .string: RemoteSequence(json: String(decoding: value.serialize(), as: UTF8.self))
         default: nil
         }
+    }
+}
+
+/// A revision as a peer names it: by its id, or by its version, with more of its version vector where the peer says more.
+struct PeersRevision {
+    var revision: RevisionID
+    var vector: VectorHistory?
+
+    init(_ text: String, _ naming: RevisionNaming) throws(MessageError) {
+        guard naming == .vectors, text.utf8.contains(UInt8(ascii: "@")) else {
+            do { revision = try RevisionID(text) } catch { throw .bad("\(error)") }
+            return
+        }
+        do throws(VersionError) {
+            let history = try VectorHistory(text, history: "")
+            revision = RevisionID(history.vector.current)
+            if text.utf8.count > revision.text.utf8.count { vector = history }
+        } catch { throw .bad("\(error)") }
     }
 }
 

@@ -67,7 +67,7 @@ extension BLIPDialect {
             if isPassive {
                 if handle == nil { return }
                 if request.body.readableBytes <= limits.inlineListBytes,
-                    try ChangeRows.readChanges([UInt8](request.body.readableBytesView), limits: limits).isEmpty
+                    try ChangeRows.readChanges([UInt8](request.body.readableBytesView), naming: naming, limits: limits).isEmpty
                 {
                     return reply(handle)
                 }
@@ -131,10 +131,10 @@ extension BLIPDialect {
             let expected = properties[Property.rev].flatMap { $0.isEmpty ? nil : $0 }
             events.append(.passive(slot: slot, handle, .setCheckpoint(id: id, body: body, expectedRevision: expected)))
         case Profile.subChanges:
-            let limits = limits
+            let (limits, naming) = (limits, naming)
             readInline(request.body, &events) {
                 do throws(MessageError) {
-                    return .passive(slot: slot, handle, .subscribe(try PeerSubscription(request, limits: limits)))
+                    return .passive(slot: slot, handle, .subscribe(try PeerSubscription(request, naming: naming, limits: limits)))
                 } catch {
                     return .refuse(handle, error)
                 }
@@ -164,7 +164,7 @@ extension BLIPDialect {
     ) {
         do throws(MessageError) {
             if request.properties[Property.error] != nil { throw MessageError(code: 502, message: "the peer could not read the document") }
-            let revision = try ReceivedRevision(request, takesDeltas: takesDeltas, limits: limits)
+            let revision = try ReceivedRevision(request, takesDeltas: takesDeltas, naming: naming, limits: limits)
             if !isPassive, revision.sequence == nil { throw .bad("a rev message needs the property sequence") }
             events.append(.pull(slot: slot, .arrived(revision)))
         } catch {

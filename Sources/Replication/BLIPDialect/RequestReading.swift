@@ -8,22 +8,19 @@ extension ReceivedRevision {
     /// Reads the properties of a `rev` request.
     ///
     /// - Throws: ``MessageError`` with the status that makes the sender give this document up (400, 413, 422).
-    init(_ request: IncomingRequest, takesDeltas: Bool, limits: ReplicationLimits) throws(MessageError) {
+    init(_ request: IncomingRequest, takesDeltas: Bool, naming: RevisionNaming, limits: ReplicationLimits) throws(MessageError) {
         // As bytes: an id that is not UTF-8 must be refused, not repaired into another id.
         guard let idBytes = request.properties.bytes(of: Property.id) else { throw .bad("a rev message needs the property id") }
         guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }
         do { id = try DocumentID(utf8: idBytes.readableBytesView) } catch { throw .bad("\(error)") }
-        do { revision = try RevisionID(revisionText) } catch { throw .bad("\(error)") }
-        do throws(RevisionHistoryError) {
-            let limit = limits.maximumReceivedHistory
-            history = try request.properties.withBytes(of: Property.history) { bytes in
-                Result { () throws(RevisionHistoryError) in try RevisionHistory(parsing: bytes, limit: limit) }
-            }?.get() ?? []
-        } catch {
-            switch error {
-            case .tooLong(let limit): throw MessageError(code: 413, message: "the history of \(id) is longer than max_received_history (\(limit))")
-            case .badID(let error): throw .bad("history of \(id): \(error)")
-            }
+        if naming == .vectors, revisionText.utf8.contains(UInt8(ascii: "@")) {
+            do throws(VersionError) {
+                let read = try VectorHistory(revisionText, history: request.properties[Property.history] ?? "")
+                (vector, revision, history) = (read, RevisionID(read.vector.current), [])
+            } catch { throw .bad("history of \(id): \(error)") }
+        } else {
+            do { revision = try RevisionID(revisionText) } catch { throw .bad("\(error)") }
+            history = try Self.history(of: id, request, limits)
         }
         isDeleted = isTrue(request.properties[Property.deleted])
         sequence = request.properties[Property.sequence].map { RemoteSequence(json: $0) }
@@ -36,12 +33,28 @@ extension ReceivedRevision {
         }
         if let source = request.properties[Property.deltaSource] {
             // 422 makes the peer send the whole body.
-            guard takesDeltas, let base = try? RevisionID(source) else {
+            guard takesDeltas, let base = try? PeersRevision(source, naming).revision else {
                 throw MessageError(code: 422, message: "this delta is not accepted here, send document \(id) in full")
             }
             deltaSource = base
         }
         replyTo = request.isNoReply ? nil : AnswerHandle(number: request.number)
+    }
+
+    private static func history(
+        of id: DocumentID, _ request: IncomingRequest, _ limits: ReplicationLimits
+    ) throws(MessageError) -> RevisionHistory {
+        do throws(RevisionHistoryError) {
+            let limit = limits.maximumReceivedHistory
+            return try request.properties.withBytes(of: Property.history) { bytes in
+                Result { () throws(RevisionHistoryError) in try RevisionHistory(parsing: bytes, limit: limit) }
+            }?.get() ?? []
+        } catch {
+            switch error {
+            case .tooLong(let limit): throw MessageError(code: 413, message: "the history of \(id) is longer than max_received_history (\(limit))")
+            case .badID(let error): throw .bad("history of \(id): \(error)")
+            }
+        }
     }
 }
 
@@ -63,10 +76,10 @@ struct PeerSubscription: Sendable {
 }
 
 extension PeerSubscription {
-    init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
+    init(_ request: IncomingRequest, naming: RevisionNaming, limits: ReplicationLimits) throws(MessageError) {
         let properties = request.properties
-        if let versioning = properties[Property.versioning], versioning != "rev-trees" {
-            throw MessageError(domain: "LiteCore", code: 501, message: "this database has revision trees, not \(versioning.prefix(60))")
+        if let versioning = properties[Property.versioning], versioning != "rev-trees", versioning != "version-vectors" || naming == .trees {
+            throw MessageError(domain: "LiteCore", code: 501, message: "this connection has revision trees, not \(versioning.prefix(60))")
         }
         filter = properties[Property.filter]
         channels = properties[Property.channels]

@@ -58,7 +58,8 @@ struct BaseLookUp: Sendable {
             switch access {
             case .nothing: return .notOpen
             case .remote(let remote):
-                guard try transaction.remoteRevision(remote, collection, question.id) == question.base else { return .notOpen }
+                let base = try transaction.revision(named: question.base, collection, question.id)
+                guard base != nil, try transaction.remoteRevision(remote, collection, question.id) == base else { return .notOpen }
             case .everything, .judged, .visible: break
             }
         }

@@ -144,9 +144,9 @@ extension ReplicationSession {
             let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
             let hasOne = couch == nil
             endOrphans(offers.map(\.id), link)
-            let skipsDeletions = link.pull.settings.skipsDeletions
+            let (skipsDeletions, naming) = (link.pull.settings.skipsDeletions, naming)
             read {
-                try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded)
+                try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded, naming: naming)
             } then: { session, needs in
                 let needs = zip(needs, acknowledged).map { $0.knowing($1, hasOne) }
                 // Known to the store when what is asked for comes to it.
@@ -225,13 +225,13 @@ extension ReplicationSession {
 
     /// Long lists are read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
     private func read(_ list: IncomingList, _ link: CollectionLink) {
-        let (slot, isPassive, limits) = (link.slot, isPassive, limits)
+        let (slot, isPassive, naming, limits) = (link.slot, isPassive, naming, limits)
         @Sendable func rows() -> Result<ListRows, MessageError> {
             let bytes = [UInt8](list.body.readableBytesView)
             return Result { () throws(MessageError) in
                 isPassive
-                    ? .proposed(try ChangeRows.readProposals(bytes, limits: limits))
-                    : .offered(try ChangeRows.readChanges(bytes, limits: limits))
+                    ? .proposed(try ChangeRows.readProposals(bytes, naming: naming, limits: limits))
+                    : .offered(try ChangeRows.readChanges(bytes, naming: naming, limits: limits))
             }
         }
         if let rows = list.rows { return tell(link, pull: .listRead(.success(rows))) }
@@ -270,9 +270,9 @@ extension ReplicationSession {
     }
 
     private func check(_ proposals: [Proposal], _ link: CollectionLink) {
-        let (slot, collection) = (link.slot, link.collection)
+        let (slot, collection, naming) = (link.slot, link.collection, naming)
         guard channelPeer != nil || link.pushFilter != nil else {
-            return read { try $0.checkProposals(collection, proposals) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
+            return read { try $0.checkProposals(collection, proposals, naming: naming) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
                 $0.tell($0.links[slot], pull: .listFailed($1))
             }
         }

@@ -17,6 +17,8 @@ struct FeedSource: Sendable {
     var skipsDeletions = false
     /// Only these documents; nil for all.
     var documentIDs: [DocumentID]?
+    /// What the peer calls revisions.
+    var naming = RevisionNaming.trees
     /// Nil: the peer may have everything.
     var channels: ChannelQuestion?
     /// Which news of channels the peer is told, and how.
@@ -37,7 +39,7 @@ struct FeedSource: Sendable {
             page.next.sequence = change.sequence
             let known = change.sequence > trustsBehind ? change.remoteRevision : nil
             if let known, known == change.revision {
-                page.known.append(.init(id: change.id, sequence: change.sequence, version: known))
+                page.known.append(.init(id: change.id, sequence: change.sequence, version: try name(of: known, change)))
                 continue
             }
             if (activeOnly && isBacklog && change.isDeleted) || (skipsConflicts && change.hasConflict)
@@ -87,7 +89,9 @@ struct FeedSource: Sendable {
                 found = nil
             }
             guard let change = found, !(skipsConflicts && change.hasConflict) else { continue }
-            if let document = try document(transaction, change, peerVersion: known ?? change.remoteRevision, historyLimit) {
+            var peerVersion = change.remoteRevision
+            if let known, let revision = try transaction.revision(named: known, collection, id) { peerVersion = revision }
+            if let document = try document(transaction, change, peerVersion: peerVersion, historyLimit) {
                 documents.append(document)
             }
         }
@@ -136,6 +140,7 @@ struct FeedSource: Sendable {
             return .unknown
         }
         guard let tree = stored else { return .older }
+        if naming == .vectors { return compareVectors(tree, version, with: current, try transaction.row(collection, id)?.revision) }
         // The end of a branch was offered to a peer that has left it already, or what is here became what the peer has meanwhile.
         if version != current, try transaction.row(collection, id)?.revision == current { return .same(current) }
         // It was changed since: the later revision is offered in its turn, and only that one's history is whole.
@@ -145,6 +150,21 @@ struct FeedSource: Sendable {
         if tree.ancestors(of: current).contains(version) { return .older }
         if try transaction.pendingConflict(collection, id) != nil { return .branches }
         return end(tree, of: current, beside: version).map { .ended(by: $0.version, history: $0.history) } ?? .unknown
+    }
+
+    /// As `compare`, by the names of a peer that has version vectors.
+    private func compareVectors(_ tree: RevisionTree, _ version: Version, with current: Version, _ newest: Version?) -> Comparison {
+        guard let ours = tree.revision(named: version) else { return .older }
+        if version != current, let newest, tree.name(of: newest) == current { return .same(current) }
+        guard tree.isLeaf(ours) else { return .older }
+        if let theirs = tree.revision(named: current) {
+            let ancestors = tree.ancestors(of: ours)
+            if let at = ancestors.firstIndex(of: theirs) { return .newer(history: ancestors[...at].map { tree.name(of: $0) }) }
+            if tree.ancestors(of: theirs).contains(ours) { return .older }
+        }
+        // It knows the peer's version, whose revision was pruned here or never came.
+        if let named = current.version, tree.vector(of: ours)?.knows(named) == true { return .newer(history: [current]) }
+        return tree.leaves.contains { $0.revision != ours && tree.name(of: $0.revision) == current } ? .branches : .unknown
     }
 
     /// How another branch than ours ended here; nil where the revision is of ours, or its branch goes on.
@@ -182,11 +202,20 @@ struct FeedSource: Sendable {
                 document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)
                 document.hasOtherBranches = tree.hasSeveralLeaves
                 if document.hasOtherBranches, let peerVersion { document.peersEnd = end(tree, of: peerVersion, beside: change.revision) }
+                if naming == .vectors { document.takeNames(tree, historyLimit) }
             }
             return document
         } catch {
             guard transaction.setAside(collection, error) else { throw error }
             return nil
+        }
+    }
+
+    private func name(of revision: Version, _ change: ChangeRow) throws(StoreError) -> Version {
+        guard naming == .vectors, change.hasTree else { return revision }
+        do throws(StoreError) { return try change.revisionTree().name(of: revision) } catch {
+            guard case .documentDamaged = error else { throw error }
+            return revision
         }
     }
 

@@ -268,7 +268,8 @@ extension ReplicationSession {
         subscribedBytes += subscribed
         link.generation += 1
         var source = FeedSource(
-            collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs)
+            collection: link.collection, skipsConflicts: false, activeOnly: subscription.activeOnly, documentIDs: subscription.documentIDs,
+            naming: naming)
         let place = ChannelPlace(parsing: subscription.since)
         var position = FeedPosition(place.sequence)
         let peer = channelPeer
@@ -335,7 +336,7 @@ extension ReplicationSession {
     ) {
         let view = PeerView(
             database: database, collection: link.collection, peer: channelPeer, filter: link.pushFilter,
-            context: policyContext(link.collection.name, .push))
+            context: policyContext(link.collection.name, .push), naming: naming)
         noteAccess(link) { then($0, view) } failed: { failed($0, $1) }
     }
 
@@ -359,7 +360,7 @@ extension ReplicationSession {
         { document in
             switch (document.news, subprotocol) {
             case (.visible, _): return document
-            case (_, .generation3): return wantsRevocations ? document : nil
+            case (_, .generation3), (_, .generation4): return wantsRevocations ? document : nil
             case (.removed, .generation2):
                 // An ordinary row, whose revision then says that the document went.
                 var document = document

@@ -11,6 +11,8 @@ struct PeerView: Sendable {
     let peer: ChannelPeer?
     let filter: (any DocumentFilter)?
     let context: PolicyContext
+    /// What the peer calls revisions.
+    var naming = RevisionNaming.trees
 
     /// Bytes of bodies that are shown to the filter at once.
     private static let pageBytes = 4 << 20
@@ -18,8 +20,8 @@ struct PeerView: Sendable {
     /// What a peer's proposals are answered. Of documents that it may not have it learns nothing, not even that they exist: as with
     /// one that is not here, their revisions may come, and are judged when they do.
     func check(_ proposals: [Proposal]) async throws -> [ProposalVerdict] {
-        let collection = collection
-        let verdicts = try await database.read { try $0.checkProposals(collection, proposals) }
+        let (collection, naming) = (collection, naming)
+        let verdicts = try await database.read { try $0.checkProposals(collection, proposals, naming: naming) }
         // A document that is proposed a thousand times is looked at once.
         var seen: Set<DocumentID> = []
         let told = zip(proposals, verdicts).filter { $0.1 != .accept && seen.insert($0.0.id).inserted }.map(\.0.id)
@@ -35,7 +37,7 @@ struct PeerView: Sendable {
         }
     }
 
-    /// The current revisions of those documents that the peer may have.
+    /// What the peer calls the current revisions of those documents that the peer may have.
     func visible(_ ids: [DocumentID]) async throws -> [DocumentID: Version] {
         var found: [DocumentID: Version] = [:]
         var rest = ids[...]
@@ -60,7 +62,7 @@ struct PeerView: Sendable {
 
     /// Those of the first documents that the peer may have, and how many were looked at.
     private func read(_ ids: ArraySlice<DocumentID>, withBodies: Bool) async throws -> ([PolicyDocument], Int) {
-        let (collection, peer) = (collection, peer)
+        let (collection, peer, naming) = (collection, peer, naming)
         let (documents, taken) = try await database.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
             var documents: [PolicyDocument] = []
@@ -70,7 +72,8 @@ struct PeerView: Sendable {
                 let found = try transaction.row(collection, id, withBody: withBodies)
                 guard let found, try access.map({ try transaction.isVisible(collection, id, found.revision, to: $0) }) ?? true else { continue }
                 bytes += found.body?.count ?? 0
-                documents.append(PolicyDocument(id: id, revision: found.revision, isDeleted: found.isDeleted, body: found.body ?? []))
+                let name = try transaction.currentName(collection, id, naming) ?? found.revision
+                documents.append(PolicyDocument(id: id, revision: name, isDeleted: found.isDeleted, body: found.body ?? []))
             }
             return (documents, taken)
         }

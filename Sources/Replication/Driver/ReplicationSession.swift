@@ -19,6 +19,8 @@ public actor ReplicationSession: MessageReceiver {
     public nonisolated let counters: ReplicationCounters
     public nonisolated let role: SessionRole
     nonisolated let isPassive: Bool
+    /// What the two sides call revisions.
+    let naming: RevisionNaming
     /// We are active, and push.
     nonisolated let pushesHere: Bool
     /// The peer as the store's channels know it; nil where it may have everything.
@@ -99,6 +101,7 @@ public actor ReplicationSession: MessageReceiver {
         self.environment = environment
         self.memory = memory
         self.logger = logger
+        naming = role.naming
         switch role {
         case .active(let active):
             database = active.replicator.database
@@ -113,7 +116,7 @@ public actor ReplicationSession: MessageReceiver {
         }
         let wire = role.wireLog(transport)
         couch = CouchDialect(transport, role, environment, wire, counters)
-        if let couch { dialect = couch } else { dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), limits: limits, wire: wire) }
+        if let couch { dialect = couch } else { dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), naming: naming, limits: limits, wire: wire) }
         (blobs, files) = (BlobMachine(limits), BlobFiles(limits))
     }
 

@@ -97,7 +97,7 @@ enum RevisionChecking {
         return .checked(
             CheckedRevision(
                 replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
-                history: revision.history, isDeleted: revision.isDeleted, sequence: revision.sequence, body: body,
+                history: revision.history, vector: revision.vector, isDeleted: revision.isDeleted, sequence: revision.sequence, body: body,
                 blobs: blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: isRemoval, peerHad: revision.peerHad,
                 offeredBefore: revision.offeredBefore, branches: revision.branches))
     }

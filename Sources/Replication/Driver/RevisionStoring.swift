@@ -15,6 +15,8 @@ struct RevisionStoring: Sendable {
     var settlesHeld: Bool
     /// Every leaf is kept, as CouchDB does: a tombstone ends its own branch.
     var keepsLeaves = false
+    /// What the peer calls revisions.
+    var naming = RevisionNaming.trees
 
     func store(_ revisions: [StorableRevision], _ transaction: WriteTransaction) throws(StoreError) -> [StoreOutcome] {
         var outcomes: [StoreOutcome] = []
@@ -25,10 +27,6 @@ struct RevisionStoring: Sendable {
 
     private func store(_ storable: StorableRevision, _ transaction: WriteTransaction) throws(StoreError) -> StoreOutcome {
         let revision = storable.revision
-        if storable.route != nil {
-            let current = try transaction.document(collection, revision.id)?.revision
-            guard current == storable.seen || current == revision.revision else { return .moved }
-        }
         // A leaf that does not win is not what the peer has: pushes and later pulls go by the winner.
         let remote = revision.branches?.isLoser == true ? nil : remote
         var incoming = IncomingRevision(
@@ -38,15 +36,23 @@ struct RevisionStoring: Sendable {
         if let branches = revision.branches {
             (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
         }
-        (incoming.peerHad, incoming.offeredBefore) = (revision.peerHad, revision.offeredBefore)
+        (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
+        if naming == .vectors {
+            guard let located = try transaction.locate(incoming, in: collection) else { return .stored(.alreadyPresent) }
+            incoming = located
+        }
+        if storable.route != nil {
+            let current = try transaction.document(collection, revision.id)?.revision
+            guard current == storable.seen || current == incoming.revision else { return .moved }
+        }
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)
             // A tombstone that ends another branch, or a branch that does not win, leaves the current revision, and its channels, alone.
             if let route = storable.route, outcome.isNew,
-                try transaction.document(collection, revision.id)?.revision == revision.revision
+                try transaction.document(collection, revision.id)?.revision == incoming.revision
             {
-                try transaction.route(collection, revision.id, revision.revision, route)
+                try transaction.route(collection, revision.id, incoming.revision, route)
             }
         } catch {
             guard error.concernsOneDocument else { throw error }
@@ -64,7 +70,8 @@ extension ReplicationSession {
         _ batch: BatchID, _ revisions: [StorableRevision], _ conflicts: ConflictHandling, settlesHeld: Bool, _ link: CollectionLink
     ) {
         let large = revisions.reduce(0) { $1.revision.body.count > RevisionChecking.smallBody ? $0 + 2 * $1.revision.body.count : $0 }
-        let storing = RevisionStoring(collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld)
+        let storing = RevisionStoring(
+            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, naming: naming)
         let slot = link.slot
         guard large > 0 else { return write(batch, revisions, storing, slot, Optional.none) }
         let memory = memory

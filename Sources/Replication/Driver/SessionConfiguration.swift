@@ -91,6 +91,16 @@ public enum SessionRole: Sendable {
     case passive(PassiveConfiguration)
 }
 
+extension SessionRole {
+    /// What the two sides call revisions.
+    var naming: RevisionNaming {
+        switch self {
+        case .active: .trees
+        case .passive(let passive): passive.subprotocol == .generation4 ? .vectors : .trees
+        }
+    }
+}
+
 /// What a peer does not let us do, while the rest goes on.
 public struct PeerRefusals: Sendable, Equatable {
     /// It takes nothing of us.

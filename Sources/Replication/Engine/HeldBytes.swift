@@ -24,6 +24,11 @@ enum HeldBytes {
 
     static func versions(_ versions: some Swift.Collection<Version>) -> Int { versions.reduce(0) { $0 + version + text($1.text) } }
 
+    static func vector(_ history: VectorHistory?) -> Int {
+        guard let history else { return 0 }
+        return 256 + history.vector.others.count * 2 * MemoryLayout<VectorVersion>.stride + history.revisions.heldBytes
+    }
+
     /// What a revision holds beside its body.
     static func revision(
         _ id: DocumentID, _ version: Version, _ history: RevisionHistory, _ sequence: RemoteSequence?, _ offeredBefore: [Version],
@@ -43,7 +48,7 @@ enum HeldBytes {
             for case .row(let each) in rows { bytes += row + text(each.sequence.json) + text(each.id.text) + text(each.revision.text) }
         case .proposed(let rows)?:
             for case .row(let each) in rows {
-                bytes += row + text(each.id.text) + text(each.revision.text) + (each.parent.map { text($0.text) } ?? 0)
+                bytes += row + text(each.id.text) + text(each.revision.text) + (each.parent.map { text($0.text) } ?? 0) + vector(each.vector)
             }
         case nil: break
         }

@@ -36,6 +36,8 @@ struct ReceivedRevision: Sendable {
     var revision: Version
     /// Ancestors, newest first, without the revision itself.
     var history: RevisionHistory
+    /// Of a peer that has version vectors, whose version names the revision.
+    var vector: VectorHistory?
     var isDeleted: Bool
     var sequence: RemoteSequence?
     var body: ByteBuffer
@@ -51,7 +53,9 @@ struct ReceivedRevision: Sendable {
     var branches: PeerBranches?
 
     /// What it holds in memory. A body may be part of something larger, which it keeps alive.
-    var bytes: Int { body.storageCapacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) }
+    var bytes: Int {
+        body.storageCapacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) + HeldBytes.vector(vector)
+    }
 }
 
 extension ReceivedRevision {
@@ -82,6 +86,7 @@ struct CheckedRevision: Sendable {
     var id: DocumentID
     var revision: Version
     var history: RevisionHistory
+    var vector: VectorHistory?
     var isDeleted: Bool
     var sequence: RemoteSequence?
     var body: [UInt8]
@@ -95,7 +100,10 @@ struct CheckedRevision: Sendable {
     var branches: PeerBranches?
 
     /// What it holds in memory. It changes with the body and the blobs only.
-    var bytes: Int { body.capacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) + HeldBytes.references(blobs) }
+    var bytes: Int {
+        body.capacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) + HeldBytes.vector(vector)
+            + HeldBytes.references(blobs)
+    }
 }
 
 /// What became of checking a revision's body.

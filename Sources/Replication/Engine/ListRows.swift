@@ -19,6 +19,8 @@ struct OfferedRow: Sendable {
 struct ProposedRow: Sendable {
     var id: DocumentID
     var revision: RevisionID
+    /// Its version vector, as far as the peer names it.
+    var vector: VectorHistory?
     /// The revision that the peer believes to be current here.
     var parent: RevisionID?
     var bodySize: Int

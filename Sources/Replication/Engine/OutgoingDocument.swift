@@ -18,6 +18,8 @@ struct OutgoingDocument: Sendable {
     var body: [UInt8] = []
     /// Ancestors, newest first.
     var history: [Version] = []
+    /// For a peer that has version vectors: what goes with a revision that has one, in place of the history.
+    var vectorHistory: String?
     /// The peer's current revision, as far as we know.
     var peerVersion: Version?
     /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
@@ -48,6 +50,18 @@ struct OutgoingDocument: Sendable {
     var wasForbidden = false
 
     var hasBlobs: Bool { !blobs.isEmpty }
+
+    /// Everything by the names of a peer that has version vectors.
+    mutating func takeNames(_ tree: RevisionTree, _ historyLimit: Int) {
+        if let vector = tree.vector(of: version) {
+            let revisions = RevisionHistory(tree.unversionedAncestors(of: version, limit: historyLimit))
+            vectorHistory = VectorHistory(vector, revisions: revisions).text
+        }
+        version = tree.name(of: version)
+        history = history.map { tree.name(of: $0) }
+        peerVersion = peerVersion.map { tree.name(of: $0) }
+        peersEnd = peersEnd.map { (tree.name(of: $0.version), $0.history.map { tree.name(of: $0) }) }
+    }
 
     /// Its place in the feed.
     fileprivate var place: String { event.map { "\($0):\(sequence)" } ?? String(sequence) }

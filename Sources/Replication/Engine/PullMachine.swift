@@ -167,7 +167,7 @@ struct PullMachine {
         switch rows {
         case .proposed(let rows):
             var proposals: [Proposal] = []
-            for case .row(let row) in rows { proposals.append(Proposal(id: row.id, revision: row.revision, parent: row.parent)) }
+            for case .row(let row) in rows { proposals.append(Proposal(id: row.id, revision: row.revision, parent: row.parent, vector: row.vector)) }
             actions.append(.checkProposals(proposals))
         case .offered(let rows) where rows.isEmpty:
             wasAnnouncedComplete = true

@@ -111,7 +111,8 @@ enum HeldRevisions {
         _ revision: CheckedRevision, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
         guard let held = try transaction.exclusion(collection, remote: remote, direction: .pull, id: revision.id) else { return }
-        if let waiting = held.revision, waiting.generation > revision.revision.generation { return }
+        // Of versions the one that was stored is the later one.
+        if let waiting = held.revision, waiting.kind == .tree, waiting.generation > revision.revision.generation, revision.vector == nil { return }
         // Another leaf says nothing of what waits.
         if revision.branches?.isLoser == true, held.revision != revision.revision { return }
         try transaction.unexclude(collection, remote: remote, direction: .pull, ids: [revision.id])
@@ -174,6 +175,7 @@ enum HeldRevisions {
         case .none: bytes.append(contentsOf: "\"had\":null,".utf8)
         case .unknown: break
         }
+        if let vector = revision.vector { bytes.append(contentsOf: "\"vector\":\"\(vector.text)\",".utf8) }
         if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
         bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
         bytes.append(contentsOf: revision.body)
@@ -200,6 +202,8 @@ enum HeldRevisions {
             branches = PeerBranches(isLoser: true)
             for deletion in [Deletion.leaf, .otherLeaf] where leaf == "\(deletion)" { branches?.deletion = deletion }
         }
+        var vector: VectorHistory?
+        if case .string(let text)? = object["vector"] { vector = try? VectorHistory(revision, history: text) }
         let peerHad: PeerRevision =
             switch object["had"] {
             case .string(let text)?: .had(RevisionID(stored: text))
@@ -208,7 +212,7 @@ enum HeldRevisions {
             }
         return CheckedRevision(
             replyTo: nil, id: id, revision: RevisionID(stored: revision),
-            history: RevisionHistory(history),
+            history: RevisionHistory(history), vector: vector,
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
             blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
             offeredBefore: versions(object["before"]) ?? [], branches: branches)

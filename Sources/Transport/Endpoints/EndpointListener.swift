@@ -167,9 +167,8 @@ private struct Judge: Sendable {
     let delegate: any ListenerDelegate
 
     func admit(_ offer: EndpointOffer, _ connection: any MessageEndpointConnection) async -> EndpointAnswer {
-        let spoken = Subprotocol.allCases.map(\.rawValue)
-        guard let selected = offer.protocols.first(where: { spoken.contains($0) }) else {
-            return .refuse(status: 400, reason: "no common subprotocol; here is spoken \(spoken.joined(separator: ", "))")
+        guard let selected = Subprotocol.choose(of: offer.protocols) else {
+            return .refuse(status: 400, reason: "no common subprotocol; here is spoken \(Subprotocol.names.joined(separator: ", "))")
         }
         let peerUser = (connection as? StreamConnection)?.peerUser
         let request = UpgradeRequest(

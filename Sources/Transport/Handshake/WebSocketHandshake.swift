@@ -6,7 +6,7 @@ import Interfaces
 /// The HTTP side of RFC 6455, section 4, without sockets.
 enum WebSocketHandshake {
     /// The replication protocols that this side speaks, in its order of preference.
-    static let replicationProtocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
+    static let replicationProtocols = Subprotocol.names
 
     /// What a well-formed upgrade request says.
     struct Offer: Equatable {
@@ -29,7 +29,7 @@ enum WebSocketHandshake {
     }
 
     /// Checks an upgrade request. Lists in `Connection` and `Upgrade` are tolerated, several `Sec-WebSocket-Protocol` lines
-    /// are read as one, and the client's order decides, as in Sync Gateway.
+    /// are read as one; see ``Subprotocol/choose(of:spoken:prefersVersions:)``.
     static func check(method: String, headers: HeaderList, speaking spoken: [String]) -> Result<Offer, Refusal> {
         guard method == "GET" else {
             return .failure(Refusal(status: 405, reason: "a replication connection begins with GET, not \(method)", headers: ["Allow": "GET"]))
@@ -57,7 +57,8 @@ enum WebSocketHandshake {
             return .failure(Refusal(status: 400, reason: "Sec-WebSocket-Key is missing or not 16 bytes in Base64"))
         }
         let offered = headers.list("Sec-WebSocket-Protocol")
-        guard let selected = offered.first(where: { token in spoken.contains { $0.utf8.elementsEqual(token.utf8) } }) else {
+        let prefersVersions = headers.first(Subprotocol.preferenceHeader) != nil
+        guard let selected = Subprotocol.choose(of: offered, spoken: spoken, prefersVersions: prefersVersions) else {
             let said =
                 offered.isEmpty
                 ? "Sec-WebSocket-Protocol is missing" : "none of the offered protocols \(offered.joined(separator: ", ")) is spoken here"

@@ -23,7 +23,7 @@ public final class WebSocketListener: Sendable {
         /// Makes an id for a connection whose client names none; nil: such connections have none.
         public var newCorrelationID: (@Sendable () -> String)?
         /// The tokens of `Sec-WebSocket-Protocol` that are spoken.
-        public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
+        public var protocols = Subprotocol.names
 
         public init(interface: String? = nil, port: Int) {
             self.interface = interface

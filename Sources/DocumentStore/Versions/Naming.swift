@@ -1,0 +1,68 @@
+import Documents
+
+// Revisions by the names that peers of version vectors have for them.
+extension ReadTransaction {
+    /// The revision that a peer means, which need not be stored any more if it is named by its id; nil for a version that is not here.
+    public final func revision(named name: RevisionID, _ collection: Collection, _ id: DocumentID) throws(StoreError) -> RevisionID? {
+        guard name.kind == .version else { return name }
+        guard let row = try row(collection, id) else { return nil }
+        return try revision(named: name, collection, id, row)
+    }
+
+    final func revision(named name: RevisionID, _ collection: Collection, _ id: DocumentID, _ row: Row) throws(StoreError) -> RevisionID? {
+        guard name.kind == .version else { return name }
+        return row.tree == nil ? nil : try tree(collection, of: row, id).revision(named: name)
+    }
+
+    /// What peers call the current revision; nil for a document that does not exist.
+    public final func currentName(_ collection: Collection, _ id: DocumentID, _ naming: RevisionNaming) throws(StoreError) -> RevisionID? {
+        guard let row = try row(collection, id) else { return nil }
+        return try name(of: row.revision, collection, id, row, naming)
+    }
+
+    final func name(
+        of revision: RevisionID, _ collection: Collection, _ id: DocumentID, _ row: Row, _ naming: RevisionNaming
+    ) throws(StoreError) -> RevisionID {
+        guard naming == .vectors, row.tree != nil else { return revision }
+        return try tree(collection, of: row, id).name(of: revision)
+    }
+
+    /// The version vector of the current revision; nil where it has none.
+    public final func currentVector(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> VersionVector? {
+        guard let row = try row(collection, id), row.tree != nil else { return nil }
+        return try tree(collection, of: row, id).vector(of: row.revision)
+    }
+}
+
+extension WriteTransaction {
+    /// Finds the place in the tree of a revision that came with a version vector: it gets an id there, and ancestors.
+    ///
+    /// - Returns: the revision as it is to be inserted; nil for one that a leaf knows already.
+    public func locate(_ incoming: IncomingRevision, in collection: Collection) throws(StoreError) -> IncomingRevision? {
+        var located = incoming
+        let row = try row(collection, incoming.id)
+        var tree = RevisionTree()
+        // A damaged one is rebuilt from its current revision when it is written.
+        if let row { tree = try treeToWrite(collection, row, incoming.id).tree }
+        located.offeredBefore = incoming.offeredBefore.map { tree.revision(named: $0) ?? $0 }
+        if case .had(let name) = incoming.peerHad { located.peerHad = tree.revision(named: name).map { .had($0) } ?? .unknown }
+        guard let vector = incoming.vector else { return located }
+        guard let row else {
+            take(vector.revisions, below: vector.revisions.first, &located)
+            return located
+        }
+        switch tree.place(of: vector, current: row.revision) {
+        case .superseded: return nil
+        case .here(let revision): (located.revision, located.history) = (revision, [])
+        case .below(let parent?): take([parent], below: parent, &located)
+        case .below(nil): take(vector.revisions, below: vector.revisions.first, &located)
+        }
+        return located
+    }
+
+    private func take(_ history: RevisionHistory, below parent: RevisionID?, _ located: inout IncomingRevision) {
+        guard let version = located.vector?.vector.current else { return }
+        located.revision = RevisionTree.revision(of: version, below: parent, isDeleted: located.isDeleted)
+        located.history = history
+    }
+}

@@ -1,0 +1,73 @@
+// A document's revisions have their places in the tree. Those that a peer of version vectors made, and those that were made on top of
+// them, have a version vector as well: it names them to such peers.
+extension RevisionTree {
+    public var hasVectors: Bool { !vectors.isEmpty }
+
+    public func vector(of revision: RevisionID) -> VersionVector? { vectors.isEmpty ? nil : vectors[revision] }
+
+    /// Gives a revision of the tree its vector.
+    public mutating func setVector(_ vector: VersionVector, of revision: RevisionID) {
+        guard contains(revision) else { return }
+        vectors[revision] = vector
+    }
+
+    /// The vector of the revision, or else of its newest ancestor that has one.
+    public func nearestVector(of revision: RevisionID) -> VersionVector? {
+        if vectors.isEmpty { return nil }
+        return vectors[revision] ?? ancestors(of: revision).lazy.compactMap { vectors[$0] }.first
+    }
+
+    /// What a revision is compared by where it has no vector.
+    public func comparableVector(of revision: RevisionID) -> VersionVector {
+        vector(of: revision) ?? VersionVector(VectorVersion(standingFor: revision))
+    }
+
+    // MARK: Names
+
+    /// What peers of version vectors call a revision: its version, or its id where it has none.
+    public func name(of revision: RevisionID) -> RevisionID { vector(of: revision).map { RevisionID($0.current) } ?? revision }
+
+    /// The revision that such a peer means; nil for one that is not here.
+    public func revision(named name: RevisionID) -> RevisionID? {
+        guard name.kind == .version else { return contains(name) ? name : nil }
+        guard !vectors.isEmpty, let version = name.version else { return nil }
+        return vectors.first { $0.value.current == version }?.key
+    }
+
+    /// Ancestors of a revision that have no versions, newest first: the end of its history for peers of version vectors.
+    public func unversionedAncestors(of revision: RevisionID, limit: Int) -> [RevisionID] {
+        Array(ancestors(of: revision).lazy.filter { vectors[$0] == nil }.prefix(limit))
+    }
+
+    // MARK: Revisions of such peers
+
+    /// How a revision that comes with a version vector stands to the tree.
+    public enum VectorPlace: Sendable, Equatable {
+        /// It is this one.
+        case here(RevisionID)
+        /// A leaf knows of it: it was superseded, or lost a conflict.
+        case superseded
+        /// It is the child of this one; nil: it has no ancestor here.
+        case below(RevisionID?)
+    }
+
+    /// - Parameter current: the revision that is read; it comes first among those that it may descend from.
+    public func place(of history: VectorHistory, current: RevisionID) -> VectorPlace {
+        let version = history.vector.current
+        if let here = vectors.first(where: { $0.value.current == version })?.key { return .here(here) }
+        let ends = [current] + leaves.map(\.revision).filter { $0 != current }
+        if ends.contains(where: { vectors[$0]?.knows(version) == true }) { return .superseded }
+        let named = history.revisions.filter { contains($0) }
+        func isBehind(_ revision: RevisionID) -> Bool {
+            if let vector = vectors[revision] { return history.vector.knows(vector.current) }
+            let standing = VectorVersion(standingFor: revision)
+            return named.contains { $0 == revision || isAncestor(revision, of: $0) } || history.vector.others.contains(standing)
+        }
+        return .below(ends.first(where: isBehind) ?? entries.lazy.map(\.revision).first(where: isBehind))
+    }
+
+    /// The id of a revision that a peer of version vectors made, as a child of one here: the same wherever it gets the same parent.
+    public static func revision(of version: VectorVersion, below parent: RevisionID?, isDeleted: Bool) -> RevisionID {
+        RevisionDigest.revision(parent: parent, deleted: isDeleted, canonicalBody: Array(version.description.utf8))
+    }
+}

@@ -1,0 +1,52 @@
+/// A version vector as peers send it, with the revisions of a tree that the document had before it had versions: `V1,V2;V3,3-cc,2-bb`.
+public struct VectorHistory: Sendable, Hashable {
+    public var vector: VersionVector
+    /// Newest first.
+    public var revisions: RevisionHistory
+
+    public init(_ vector: VersionVector, revisions: RevisionHistory = RevisionHistory()) { (self.vector, self.revisions) = (vector, revisions) }
+
+    /// Reads the current version, which may be a whole vector, and what a peer sends as its history.
+    ///
+    /// - Parameter history: joined to `revision` with a semicolon, or with a comma if it has a semicolon of its own.
+    public init(_ revision: some StringProtocol, history: some StringProtocol) throws(VersionError) {
+        var text = String(revision)
+        if !history.isEmpty {
+            let isDivided = text.utf8.contains(UInt8(ascii: ";")) || history.utf8.contains(UInt8(ascii: ";"))
+            text += (isDivided ? "," : ";") + history
+        }
+        var current: VectorVersion?
+        var (merged, older): ([VectorVersion], [VectorVersion]) = ([], [])
+        var revisions: [RevisionID] = []
+        var isBehind = false
+        var count = 0
+        for part in text.split(separator: ";", maxSplits: 1, omittingEmptySubsequences: false) {
+            for each in part.split(separator: ",") {
+                let item = each.drop { $0 == " " }
+                if item.isEmpty { continue }
+                count += 1
+                guard count <= DocumentLimits.vectorVersions else { throw .tooManyVersions(limit: DocumentLimits.vectorVersions) }
+                guard item.utf8.contains(UInt8(ascii: "@")) else {
+                    guard current != nil else { throw .malformed(value: quoted(item.utf8)) }
+                    do throws(RevisionIDError) { revisions.append(try RevisionID(item)) } catch { throw .badRevision(error) }
+                    continue
+                }
+                let version = try VectorVersion(item)
+                guard revisions.isEmpty else { throw .versionBehindRevision(value: version.description) }
+                if current == nil { current = version } else if isBehind { older.append(version) } else { merged.append(version) }
+            }
+            isBehind = true
+        }
+        guard let current else { throw .malformed(value: quoted(text.utf8)) }
+        vector = try VersionVector(current, merged: merged, older: older)
+        self.revisions = RevisionHistory(revisions)
+    }
+
+    /// As it goes to a peer behind the current version.
+    public var text: String {
+        let versions = vector.history
+        let ids = revisions.description
+        if versions.isEmpty { return ids }
+        return ids.isEmpty ? versions : versions + "," + ids
+    }
+}

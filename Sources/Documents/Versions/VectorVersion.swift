@@ -1,0 +1,69 @@
+/// One edit in a version vector: when its author made it, by the author's clock (replication.md section 7).
+public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// Nanoseconds of a hybrid logical clock: it goes up with each version of its source, whatever the machine's clock does. From 1 to
+    /// ``largestTime``.
+    public let time: UInt64
+    public let source: SourceID
+
+    /// The greatest time that is taken: behind it a source must be able to go on.
+    public static let largestTime = UInt64.max - (1 << 32)
+
+    public init(time: UInt64, source: SourceID) { (self.time, self.source) = (time, source) }
+
+    /// What a revision of a tree is compared as: its generation, then the first 40 bits of its digest.
+    public init(standingFor revision: RevisionID) {
+        var bits: UInt64 = 0
+        for digit in revision.digest.utf8.prefix(10) { bits = bits << 4 | UInt64(digit < 0x40 ? digit - 0x30 : digit - 0x57) }
+        for _ in revision.digest.utf8.count..<max(10, revision.digest.utf8.count) { bits <<= 4 }
+        self.init(time: min(revision.generation, 1 << 23) << 40 | bits, source: .revisionTree)
+    }
+
+    /// Reads `TIME@SOURCE`: a hexadecimal time without leading zeros, and 22 characters of base64.
+    public init(_ text: some StringProtocol) throws(VersionError) {
+        guard let sign = text.utf8.firstIndex(of: UInt8(ascii: "@")) else { throw .malformed(value: quoted(text.utf8)) }
+        let digits = text.utf8[..<sign]
+        guard (1...16).contains(digits.count), digits.first != UInt8(ascii: "0"), let source = SourceID(text: text[text.index(after: sign)...])
+        else { throw .malformed(value: quoted(text.utf8)) }
+        var time: UInt64 = 0
+        for digit in digits {
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): time = time << 4 | UInt64(digit - 0x30)
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): time = time << 4 | UInt64(digit - 0x57)
+            default: throw .malformed(value: quoted(text.utf8))
+            }
+        }
+        guard time <= Self.largestTime else { throw .timeTooLate(value: quoted(text.utf8)) }
+        self.init(time: time, source: source)
+    }
+
+    public var description: String { String(time, radix: 16) + "@" + source.description }
+
+    /// By time, then by source: which of two is the later one is the same for everybody.
+    public static func < (a: VectorVersion, b: VectorVersion) -> Bool {
+        a.time != b.time ? a.time < b.time : a.source < b.source
+    }
+}
+
+/// Why a version or a version vector is refused. `value` is it escaped, and cut for a log line.
+public enum VersionError: Error, Equatable, Sendable, CustomStringConvertible {
+    case malformed(value: String)
+    case timeTooLate(value: String)
+    case tooManyVersions(limit: Int)
+    case badRevision(RevisionIDError)
+    /// A vector that knows a later version of its own author is not the vector of that revision.
+    case contradictory(value: String)
+    /// Revisions of a tree come behind all versions.
+    case versionBehindRevision(value: String)
+
+    public var description: String {
+        switch self {
+        case .malformed(let value):
+            "\(value) is no version: a version is a hexadecimal time without leading zeros, \"@\", and \(SourceID.textBytes) characters of base64"
+        case .timeTooLate(let value): "the time of the version \(value) is above \(String(VectorVersion.largestTime, radix: 16))"
+        case .tooManyVersions(let limit): "a version vector has more versions than vectorVersions = \(limit)"
+        case .badRevision(let error): "\(error)"
+        case .contradictory(let value): "the version vector of \(value) has a later version of the same source"
+        case .versionBehindRevision(let value): "the history has the version \(value) behind a revision of a tree"
+        }
+    }
+}

@@ -1,0 +1,111 @@
+/// What a revision knows of: the version that it is, and for each other author the newest version that went into it. Two revisions
+/// compare by it: one that knows the other's version descends from it.
+///
+/// Its text is `CURRENT,MERGED,…;OLDER,…`: versions that were merged into it stand before the semicolon (replication.md section 7).
+public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
+    public private(set) var current: VectorVersion
+    /// Versions in conflict of which it was made, or that it stands for since.
+    public private(set) var merged: [VectorVersion] = []
+    /// The newest of other authors, latest first.
+    public private(set) var older: [VectorVersion] = []
+
+    public init(_ current: VectorVersion) { self.current = current }
+
+    /// - Throws: `.contradictory`.
+    init(_ current: VectorVersion, merged: [VectorVersion], older: [VectorVersion]) throws(VersionError) {
+        self.current = current
+        take(merged: merged, older: older)
+        for version in merged + older where version.source == current.source && version.time > current.time {
+            throw .contradictory(value: current.description)
+        }
+    }
+
+    /// How many versions are kept of one document, beside the current one. The oldest go: whoever still has one of them as the current
+    /// version is taken for a side of a conflict, and nothing is lost.
+    public static let keptVersions = 64
+
+    // MARK: Comparing
+
+    /// Newer than all that it has of this author, or the very version.
+    public func knows(_ version: VectorVersion) -> Bool {
+        (current.source == version.source && current.time >= version.time)
+            || merged.contains { $0.source == version.source && $0.time >= version.time }
+            || older.contains { $0.source == version.source && $0.time >= version.time }
+    }
+
+    public enum Relation: Sendable { case same, older, newer, conflicting }
+
+    /// How it stands to another one of the same document.
+    public func relation(to other: VersionVector) -> Relation {
+        if current == other.current { return .same }
+        switch (other.knows(current), knows(other.current)) {
+        case (true, false): return .older
+        case (false, true): return .newer
+        case (false, false): return .conflicting
+        // Each was taken into the other: both stand for the same.
+        case (true, true): return current < other.current ? .older : .newer
+        }
+    }
+
+    // MARK: Making
+
+    /// The vector of an edit on top of this one.
+    public func edited(_ version: VectorVersion) -> VersionVector {
+        var vector = VersionVector(version)
+        vector.take(merged: [], older: merged + older + [current])
+        return vector
+    }
+
+    /// The vector of a revision that was made of two in conflict.
+    public static func merge(_ version: VectorVersion, _ sides: [VersionVector]) -> VersionVector {
+        var vector = VersionVector(version)
+        vector.take(merged: sides.map(\.current), older: sides.flatMap { $0.merged + $0.older })
+        return vector
+    }
+
+    /// The same version, which stands for another one from now on that lost against it.
+    public mutating func absorb(_ other: VersionVector) {
+        take(merged: merged + [other.current], older: older + other.merged + other.older)
+    }
+
+    /// Also has these versions behind it.
+    public mutating func take(older versions: [VectorVersion]) { take(merged: merged, older: older + versions) }
+
+    /// Without all but the version itself.
+    public var bare: VersionVector { VersionVector(current) }
+
+    /// The newest of each author, once, and not of the current version's.
+    private mutating func take(merged new: [VectorVersion], older old: [VectorVersion]) {
+        merged = Self.newest(new, without: [current])
+        older = Self.newest(old, without: [current] + merged)
+        let room = Self.keptVersions - merged.count
+        if older.count > max(room, 0) { older.removeLast(older.count - max(room, 0)) }
+        if merged.count > Self.keptVersions { merged.removeLast(merged.count - Self.keptVersions) }
+    }
+
+    /// Latest first; those that `known` knows already are left out.
+    private static func newest(_ versions: [VectorVersion], without known: [VectorVersion]) -> [VectorVersion] {
+        var kept: [VectorVersion] = []
+        for version in versions.sorted(by: >) where !(known + kept).contains(where: { $0.source == version.source && $0.time >= version.time }) {
+            kept.append(version)
+        }
+        return kept
+    }
+
+    // MARK: Text
+
+    /// What stands behind the current version; empty if there is nothing.
+    public var history: String {
+        let behind = older.map(\.description).joined(separator: ",")
+        return merged.isEmpty ? behind : merged.map(\.description).joined(separator: ",") + ";" + behind
+    }
+
+    public var description: String {
+        let history = history
+        if history.isEmpty { return current.description }
+        return current.description + (merged.isEmpty ? ";" : ",") + history
+    }
+
+    /// All versions but the current one.
+    public var others: [VectorVersion] { merged + older }
+}
