@@ -236,6 +236,10 @@ public final class Database: Sendable {
     /// More documents or blobs are damaged than ``damagedDocuments`` and ``fileProblems()`` name.
     public var hasMoreProblems: Bool { problems.isCapped }
 
+    /// The version of a peer that was further ahead of this machine's clock than any other, with nanoseconds, if it was so by more than
+    /// `StoreLimits.clockDriftNanoseconds`.
+    public var fastestClock: (version: VectorVersion, ahead: UInt64)? { problems.clock }
+
     /// What is wrong with the database's file and its blobs now, as far as it was met since the start. Looks for the file; blocks.
     public func fileProblems() -> [StoreError] {
         _ = try? file.check()

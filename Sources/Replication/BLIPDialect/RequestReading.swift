@@ -8,7 +8,7 @@ extension ReceivedRevision {
     /// Reads the properties of a `rev` request.
     ///
     /// - Throws: ``MessageError`` with the status that makes the sender give this document up (400, 413, 422).
-    init(_ request: IncomingRequest, takesDeltas: Bool, naming: RevisionNaming, limits: ReplicationLimits) throws(MessageError) {
+    init(_ request: IncomingRequest, takesDeltas: Bool, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
         // As bytes: an id that is not UTF-8 must be refused, not repaired into another id.
         guard let idBytes = request.properties.bytes(of: Property.id) else { throw .bad("a rev message needs the property id") }
         guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }
@@ -76,7 +76,7 @@ struct PeerSubscription: Sendable {
 }
 
 extension PeerSubscription {
-    init(_ request: IncomingRequest, naming: RevisionNaming, limits: ReplicationLimits) throws(MessageError) {
+    init(_ request: IncomingRequest, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
         let properties = request.properties
         if let versioning = properties[Property.versioning], versioning != "rev-trees", versioning != "version-vectors" || naming == .trees {
             throw MessageError(domain: "LiteCore", code: 501, message: "this connection has revision trees, not \(versioning.prefix(60))")

@@ -1,0 +1,203 @@
+import DocumentStore
+import Documents
+import SQLite
+import Testing
+
+/// Documents that peers of version vectors edit, beside those of revision trees.
+@Suite("Version vectors in the store") struct VersionTests {
+    private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
+    private static let bob = "ABEiM0RVZneImaq7zN3u/w"
+
+    private func insert(
+        _ store: Store, _ id: String, _ revision: String, _ history: String = "", body: String = "{}", deleted: Bool = false,
+        remote: RemoteID? = nil, _ conflicts: ConflictHandling = .refuse
+    ) async throws -> InsertOutcome {
+        let c = try store.c
+        let vector = try VectorHistory(revision, history: history)
+        var incoming = IncomingRevision(
+            id: doc(id), revision: RevisionID(vector.vector.current), history: [], isDeleted: deleted, body: Array(body.utf8), remote: remote)
+        incoming.vector = vector
+        return try await store.database.write { [incoming] in try $0.insert(incoming, into: c, conflicts: conflicts) }
+    }
+
+    private func vector(_ store: Store, _ id: String) async throws -> VersionVector? {
+        let c = try store.c
+        return try await store.database.read { try $0.currentVector(c, doc(id)) }
+    }
+
+    private func tree(_ store: Store, _ id: String) async throws -> RevisionTree {
+        let c = try store.c
+        return try #require(try await store.database.read { try $0.tree(c, doc(id)) })
+    }
+
+    private func verdict(_ store: Store, _ id: String, _ revision: String, _ parent: String? = nil, whole: String? = nil) async throws -> ProposalVerdict {
+        let c = try store.c
+        let proposal = Proposal(
+            id: doc(id), revision: try RevisionID(named: revision), parent: try parent.map { try RevisionID(named: $0) },
+            vector: try whole.map { try VectorHistory($0, history: "") })
+        return try #require(try await store.database.read { try $0.checkProposals(c, [proposal], naming: .vectors) }.first)
+    }
+
+    @Test("a new document gets a first revision and keeps its vector; the same again changes nothing, and is the same everywhere")
+    func arrives() async throws {
+        let store = try Store(), other = try Store()
+        let outcome = try await insert(store, "a", "5@\(Self.ann)", "3@\(Self.bob)", body: #"{"n":1}"#)
+        #expect(outcome == .inserted(sequence: 1))
+        #expect(try await vector(store, "a")?.description == "5@\(Self.ann);3@\(Self.bob)")
+        let revision = try #require(try await store.get("a")).revision
+        #expect(revision.generation == 1 && revision.kind == .tree)
+        #expect(try await insert(store, "a", "5@\(Self.ann)", "3@\(Self.bob)", body: #"{"n":1}"#) == .alreadyPresent)
+        _ = try await insert(other, "a", "5@\(Self.ann)", body: #"{"n":1}"#)
+        #expect(try await other.get("a")?.revision == revision)
+        store.database.close()
+        let again = try Store(folder: store.folder)
+        #expect(try await vector(again, "a")?.current.description == "5@\(Self.ann)")
+    }
+
+    @Test("an edit goes on top of what it knows, an old one is passed over, and one beside it is refused or kept as a branch")
+    func order() async throws {
+        let store = try Store()
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        #expect(try await insert(store, "a", "7@\(Self.bob)", "5@\(Self.ann)", body: #"{"n":2}"#) == .inserted(sequence: 2))
+        #expect(try await store.get("a")?.revision.generation == 2)
+        #expect(try await insert(store, "a", "4@\(Self.ann)") == .alreadyPresent)
+        let current = try #require(try await store.get("a")).revision
+        #expect(try await insert(store, "a", "6@\(Self.ann)", body: #"{"n":3}"#) == .conflict(current: current))
+        let remote = try await store.remote()
+        guard case .insertedConflict = try await insert(store, "a", "6@\(Self.ann)", body: #"{"n":3}"#, remote: remote, .store) else {
+            Issue.record("no conflict")
+            return
+        }
+        let merged = try await store.resolve("a", .merged(Array(#"{"n":5}"#.utf8)))
+        let vector = try #require(try await vector(store, "a"))
+        #expect(try vector.knows(VectorVersion("7@\(Self.bob)")) && vector.knows(VectorVersion("6@\(Self.ann)")))
+        #expect(vector.merged.count == 2)
+        #expect(try await store.get("a")?.revision == merged.revision)
+    }
+
+    @Test("a decision for one side stands for both, also where they had no vectors")
+    func decisions() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        _ = try await insert(store, "a", "7@\(Self.bob)", remote: remote, .store)
+        _ = try await store.resolve("a", .remoteWins)
+        let vector = try #require(try await vector(store, "a"))
+        #expect(try vector.current.description == "7@\(Self.bob)" && vector.knows(VectorVersion("5@\(Self.ann)")))
+        // 2-bb would be older than 3-cc for a peer of version vectors that has 3-cc.
+        _ = try await store.insert("b", "3-cc", ["2-cc", "1-cc"])
+        _ = try await store.insert("b", "2-bb", ["1-bb"], remote: remote)
+        _ = try await store.resolve("b", .remoteWins)
+        let other = try #require(try await self.vector(store, "b"))
+        #expect(other.knows(VectorVersion(standingFor: rev("3-cc"))))
+        #expect(other.knows(VectorVersion(standingFor: rev("2-bb"))))
+        // Where the winner is the higher generation, it stays without one.
+        _ = try await store.insert("c", "2-bb", ["1-bb"])
+        _ = try await store.insert("c", "3-cc", ["2-cc", "1-cc"], remote: remote)
+        _ = try await store.resolve("c", .remoteWins)
+        #expect(try await self.vector(store, "c") == nil)
+    }
+
+    @Test("what is edited here on top of a version gets a version of this database; other documents stay as they are")
+    func edits() async throws {
+        let store = try Store()
+        let legacy = try await store.save("plain", "{}")
+        _ = try await store.save("plain", #"{"n":1}"#, parent: legacy.revision)
+        #expect(try await vector(store, "plain") == nil)
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        let first = try await store.save("a", #"{"n":1}"#, parent: try #require(try await store.get("a")).revision)
+        let one = try #require(try await vector(store, "a"))
+        #expect(try one.knows(VectorVersion("5@\(Self.ann)")) && one.current.source.description != Self.ann)
+        _ = try await store.insert("a", "3-cc", [first.revision.text])
+        let two = try #require(try await vector(store, "a"))
+        #expect(two.current.source == one.current.source && two.current.time > one.current.time)
+        // The whole tree may go, the versions stay.
+        var revision = rev("3-cc")
+        for n in 0..<60 { revision = try await store.save("a", "{\"n\":\(n)}", parent: revision).revision }
+        #expect(try await vector(store, "a")?.knows(try VectorVersion("5@\(Self.ann)")) == true)
+    }
+
+    @Test("the clock never goes back, and a copy of a database has a name of its own")
+    func clock() async throws {
+        let store = try Store()
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        let current = try #require(try await store.get("a")).revision
+        _ = try await store.save("a", #"{"n":1}"#, parent: current)
+        let before = try #require(try await vector(store, "a")).current
+        let far = before.time + 3_600_000_000_000
+        // An hour ahead: our clock follows.
+        _ = try await insert(store, "b", "\(String(far, radix: 16))@\(Self.bob)")
+        store.database.close()
+        let again = try Store(folder: store.folder)
+        _ = try await again.save("a", #"{"n":2}"#, parent: try #require(try await again.get("a")).revision)
+        let after = try #require(try await vector(again, "a")).current
+        #expect(after.source == before.source && after.time > before.time)
+        // Another file: a copy.
+        try again.alter("UPDATE properties SET value = '1' WHERE key = 'version_home'")
+        let copy = try Store(folder: store.folder)
+        _ = try await copy.save("a", #"{"n":3}"#, parent: try #require(try await copy.get("a")).revision)
+        let copied = try #require(try await vector(copy, "a"))
+        #expect(copied.current.source != before.source && copied.knows(after))
+    }
+
+    @Test("somebody with our name makes us take another, and a clock a year ahead is told and not followed")
+    func strangeClocks() async throws {
+        let store = try Store()
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        _ = try await store.save("a", #"{"n":1}"#, parent: try #require(try await store.get("a")).revision)
+        let ours = try #require(try await vector(store, "a")).current
+        #expect(store.database.fastestClock == nil)
+        let year: UInt64 = 365 * 86_400_000_000_000
+        _ = try await insert(store, "b", "\(String(ours.time + year, radix: 16))@\(ours.source)")
+        #expect(store.database.fastestClock.map { $0.ahead > year / 2 } == true)
+        _ = try await store.save("a", #"{"n":2}"#, parent: try #require(try await store.get("a")).revision)
+        let next = try #require(try await vector(store, "a")).current
+        #expect(next.source != ours.source && next.time < ours.time + year)
+    }
+
+    @Test("proposals are answered as Sync Gateway answers them")
+    func proposals() async throws {
+        let store = try Store()
+        #expect(try await verdict(store, "new", "5@\(Self.ann)") == .accept)
+        _ = try await insert(store, "a", "5@\(Self.ann)", "3@\(Self.bob)")
+        #expect(try await verdict(store, "a", "5@\(Self.ann)") == .have)
+        #expect(try await verdict(store, "a", "3@\(Self.bob)") == .have)
+        #expect(try await verdict(store, "a", "9@\(Self.bob)", "5@\(Self.ann)") == .accept)
+        #expect(try await verdict(store, "a", "6@\(Self.ann)") == .accept)
+        #expect(try await verdict(store, "a", "9@\(Self.bob)") == .conflict(current: try RevisionID(named: "5@\(Self.ann)")))
+        #expect(try await verdict(store, "a", "9@\(Self.bob)", whole: "9@\(Self.bob);5@\(Self.ann)") == .accept)
+        let legacy = try await store.save("plain", "{}").revision
+        #expect(try await verdict(store, "plain", "9@\(Self.bob)", legacy.text) == .accept)
+        #expect(try await verdict(store, "plain", "9@\(Self.bob)") == .conflict(current: legacy))
+        #expect(try await verdict(store, "plain", legacy.text) == .have)
+        #expect(try await verdict(store, "plain", "9@\(Self.bob)", whole: "9@\(Self.bob);\(legacy)") == .accept)
+    }
+
+    @Test("of offered versions those are wanted that no leaf knows")
+    func offers() async throws {
+        let store = try Store()
+        let c = try store.c
+        _ = try await insert(store, "a", "5@\(Self.ann)", "3@\(Self.bob)")
+        let legacy = try await store.save("plain", "{}").revision
+        let offers = try [("a", "5@\(Self.ann)"), ("a", "3@\(Self.bob)"), ("a", "4@\(Self.bob)"), ("plain", legacy.text), ("plain", "2@\(Self.bob)"), ("new", "2@\(Self.bob)")]
+            .map { RevisionOffer(id: doc($0.0), revision: try RevisionID(named: $0.1)) }
+        let needs = try await store.database.read { try $0.missing(c, offers, naming: .vectors) }
+        #expect(needs == [
+            .have, .have, .need(ancestors: [try RevisionID(named: "5@\(Self.ann)")]), .have, .need(ancestors: [legacy]), .need(ancestors: []),
+        ])
+    }
+
+    @Test("what a remote has is noted by its version, and a delta's base is found by it")
+    func names() async throws {
+        let store = try Store()
+        let c = try store.c
+        let remote = try await store.remote()
+        _ = try await insert(store, "a", "5@\(Self.ann)", body: #"{"n":1}"#)
+        let revision = try #require(try await store.get("a")).revision
+        let name = try RevisionID(named: "5@\(Self.ann)"), stranger = try RevisionID(named: "6@\(Self.ann)")
+        try await store.database.write { try $0.setRemoteRevisions(remote, c, [(doc("a"), name), (doc("a"), stranger)]) }
+        #expect(try await store.database.read { try $0.remoteRevision(remote, c, doc("a")) } == revision)
+        #expect(try await store.database.read { try $0.deltaBase(c, doc("a"), name) } == Array(#"{"n":1}"#.utf8))
+        #expect(try await store.database.read { try $0.deltaBase(c, doc("a"), stranger) } == nil)
+    }
+}

@@ -1,0 +1,137 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import NIOCore
+import Replication
+import Testing
+import Transport
+
+/// Peers whose databases have version vectors: Couchbase Lite 4.
+@Suite("Peers of version vectors", .timeLimit(.minutes(5)))
+struct VersionVectorTests {
+    private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
+    private static let bob = "ABEiM0RVZneImaq7zN3u/w"
+
+    private func hub(_ database: TestDatabase, _ change: (inout PassiveConfiguration) -> Void = { _ in }) -> Hub {
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database, subprotocol: .generation4)
+        change(&configuration)
+        return Hub(configuration, owner: database)
+    }
+
+    private func rev(_ id: String, _ revision: String, _ history: String = "", _ more: [(String, String)] = []) -> [(String, String)] {
+        [("collection", "0"), ("id", id), ("rev", revision)] + (history.isEmpty ? [] : [("history", history)]) + more
+    }
+
+    private func propose(_ peer: Peer, _ rows: String) async -> String? {
+        let reply = await peer.ask("proposeChanges", [("collection", "0"), ("conflictIncludesRev", "true")], rows)
+        if let error = reply?.error { return "\(error.code)" }
+        return reply.map { String(buffer: $0.body) }
+    }
+
+    @Test("a peer pushes a document, its edits and its deletion, and what it knows already is told so")
+    func pushes() async throws {
+        let database = try TestDatabase("v")
+        let peer = try await Peer(hub(database))
+        #expect(await peer.begin()?.error == nil)
+        #expect(await propose(peer, #"[["a","5@\#(Self.ann)"],["b","5@\#(Self.ann)","",10]]"#) == "[]")
+        #expect(await peer.ask("rev", rev("a", "5@\(Self.ann)"), #"{"n":1}"#)?.error == nil)
+        #expect(await propose(peer, #"[["a","5@\#(Self.ann)"]]"#) == "[304]")
+        #expect(await propose(peer, #"[["a","7@\#(Self.bob)","5@\#(Self.ann)"]]"#) == "[]")
+        #expect(await peer.ask("rev", rev("a", "7@\(Self.bob)", "5@\(Self.ann)", [("noconflicts", "1")]), #"{"n":2}"#)?.error == nil)
+        #expect(try await database.body("a") == #"{"n":2}"#)
+        #expect(await propose(peer, #"[["a","6@\#(Self.ann)","5@\#(Self.ann)"]]"#) == #"[{"status":409,"rev":"7@\#(Self.bob)"}]"#)
+        let late = await peer.ask("rev", rev("a", "6@\(Self.ann)", "5@\(Self.ann)", [("noconflicts", "1")]), #"{"n":3}"#)
+        #expect(late?.error?.code == 409)
+        #expect(await peer.ask("rev", rev("a", "8@\(Self.ann)", "7@\(Self.bob)", [("deleted", "1")]), "{}")?.error == nil)
+        #expect(try await database.get("a")?.isDeleted == true)
+    }
+
+    @Test("a peer pulls documents of every kind by the names that it understands")
+    func pulls() async throws {
+        let database = try TestDatabase("v")
+        let legacy = try await database.put("plain", #"{"n":0}"#)
+        let configured = hub(database)
+        let peer = try await Peer(configured)
+        await peer.begin()
+        _ = await peer.ask("rev", rev("a", "5@\(Self.ann)", "3@\(Self.bob)"), #"{"n":1}"#)
+        _ = await peer.ask("rev", rev("b", "6@\(Self.bob)", "\(legacy.text)"), #"{"n":2}"#)
+        try await database.put("a", #"{"n":4}"#)
+
+        let client = try await Peer(configured) { request in
+            switch request.profile {
+            case "changes" where request.body.readableBytes > 4:
+                let rows = (try? JSONValue(parsing: [UInt8](request.body.readableBytesView)))?.asArray?.count ?? 0
+                return OutgoingReply(json: "[" + Array(repeating: "[]", count: rows).joined(separator: ",") + "]")
+            default: return OutgoingReply()
+            }
+        }
+        await client.begin()
+        #expect(await client.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])?.error == nil)
+        var seen: [String: (rev: String, history: String)] = [:]
+        for await request in client.requests where request.profile == "rev" {
+            seen[request.properties["id"] ?? ""] = (request.properties["rev"] ?? "", request.properties["history"] ?? "")
+            if seen.count == 3 { break }
+        }
+        #expect(seen["plain"]?.rev == legacy.text && seen["plain"]?.history == "")
+        #expect(seen["b"]?.rev == "6@\(Self.bob)" && seen["b"]?.history == legacy.text)
+        let ours = try VectorVersion(seen["a"]?.rev ?? "")
+        #expect(ours.source.description != Self.ann && seen["a"]?.history == "5@\(Self.ann),3@\(Self.bob)")
+    }
+
+    @Test("a document that its channels keep from the peer is answered as one that is not here")
+    func hidden() async throws {
+        let database = try TestDatabase("v")
+        let peer = try await Peer(hub(database) { $0.pushFilter = TestFilter { document, _ in document.id.text == "open" ? .pass : .reject } })
+        await peer.begin()
+        _ = await peer.ask("rev", rev("open", "5@\(Self.ann)"), #"{"n":1}"#)
+        _ = await peer.ask("rev", rev("shut", "5@\(Self.ann)"), #"{"n":1}"#)
+        #expect(await propose(peer, #"[["open","5@\#(Self.ann)"],["open","9@\#(Self.bob)"]]"#) == #"[304,{"status":409,"rev":"5@\#(Self.ann)"}]"#)
+        #expect(await propose(peer, #"[["shut","5@\#(Self.ann)"],["shut","9@\#(Self.bob)"]]"#) == "[]")
+    }
+
+    @Test("a peer of revision trees and one of versions edit the same document in turns")
+    func bothKinds() async throws {
+        let database = try TestDatabase("v")
+        let versions = try await Peer(hub(database)), trees = try await Peer(Hub(database))
+        await versions.begin()
+        await trees.begin()
+        _ = await versions.ask("rev", rev("a", "5@\(Self.ann)"), #"{"n":1}"#)
+        let first = try #require(try await database.get("a")).revision.text
+        let second = "2-" + String(repeating: "ab", count: 20)
+        #expect(await propose(trees, #"[["a","\#(second)","\#(first)"]]"#) == "[]")
+        #expect(await trees.ask("rev", rev("a", second, first), #"{"n":2}"#)?.error == nil)
+        // What it knew is older now, and it hears the new version's name.
+        let answer = try #require(await propose(versions, #"[["a","6@\#(Self.bob)","5@\#(Self.ann)"]]"#))
+        let current = try #require(try JSONValue(parsing: Array(answer.utf8)).asArray?.first?.asObject?["rev"]?.asString)
+        #expect(current.contains("@") && !current.hasSuffix(Self.ann))
+        #expect(await versions.ask("rev", rev("a", "7@\(Self.bob)", "\(current),5@\(Self.ann)"), #"{"n":3}"#)?.error == nil)
+        #expect(try await database.get("a")?.revision.generation == 3)
+        #expect(await propose(trees, #"[["a","3-ff","\#(second)"]]"#)?.contains("409") == true)
+    }
+
+    @Test("versions and histories that make no sense are refused in words, one by one", arguments: [
+        ("5@\(ann)", "6@\(ann)"), ("5@\(ann)", "1-aa,4@\(bob)"), ("0@\(ann)", ""), ("ffffffffffffffff@\(ann)", ""), ("5@me", ""), ("5@*", ""),
+        ("5@\(ann)", "nonsense"), ("5@\(ann)", String(repeating: "1@\(bob),", count: 1_001)), ("@", ""), ("1-aa", "5@\(ann)"),
+    ])
+    func badVersions(_ revision: String, _ history: String) async throws {
+        let database = try TestDatabase("v")
+        let peer = try await Peer(hub(database))
+        await peer.begin()
+        let reply = await peer.ask("rev", rev("bad", revision, history), "{}")
+        #expect(reply?.error?.code == 400 && reply?.error?.message.isEmpty == false, "\(String(describing: reply?.error))")
+        #expect(try await database.get("bad") == nil)
+        #expect(await peer.ask("rev", rev("good", "5@\(Self.ann)"), "{}")?.error == nil)
+        #expect(await peer.isAlive())
+    }
+
+    @Test("on other connections versions are refused, and the message says of which protocol they are")
+    func otherConnections() async throws {
+        let database = try TestDatabase("v")
+        let peer = try await Peer(Hub(database))
+        await peer.begin()
+        let reply = await peer.ask("rev", rev("bad", "5@\(Self.ann)"), "{}")
+        #expect(reply?.error?.code == 400 && reply?.error?.message.contains("CBMobile_4") == true)
+        #expect(await peer.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])?.error?.code == 501)
+    }
+}
