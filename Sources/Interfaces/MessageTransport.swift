@@ -35,10 +35,15 @@ public protocol MessageTransport: AnyObject, Sendable {
 
     /// What both sides call this connection in their logs (``CorrelationID``); nil where nothing of the kind was said.
     var correlationID: String? { get }
+
+    /// The replication protocol that was agreed on; nil for the one that is spoken where nothing is said.
+    var subprotocol: Subprotocol? { get }
 }
 
 extension MessageTransport {
     public var correlationID: String? { nil }
+
+    public var subprotocol: Subprotocol? { nil }
 
     /// For transports whose bytes lie elsewhere, or are counted there.
     public var waitingBytes: Int { 0 }

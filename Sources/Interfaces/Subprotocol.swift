@@ -18,6 +18,9 @@ public enum Subprotocol: String, CaseIterable, Sendable {
         return common.first { $0 != generation4.rawValue } ?? versions
     }
 
-    /// The header of an upgrade request by which one of our own replicators says that its database has both kinds of revisions.
-    public static let preferenceHeader = "X-Version-Vectors"
+    /// The header of an upgrade request by which one of our own replicators says that its database has both kinds of revisions. Whoever of
+    /// the two has version vectors prefers them.
+    public static let versionsHeader = "X-Version-Vectors"
+    public static let versionsSupported = "supported"
+    public static let versionsPreferred = "preferred"
 }

@@ -34,6 +34,8 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// Processes that were started so far.
     package private(set) var starts = 0
     package var planted: PlantedFault?
+    /// Each edit gets a version.
+    package var versionsEdits = false
     /// Hears of each decision.
     package var conflictDecided: @Sendable (DocumentID) -> Void = { _ in }
 
@@ -99,6 +101,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         options.writerCacheBytes = 1 << 20
         options.readerCacheBytes = 1 << 20
         options.deltaBases?.minBodyBytes = 0
+        options.versionsEdits = versionsEdits
         let database = try Database.open(folder: "/data/a.nightjar", name: "a", options: options, environment: environment)
         guard let collection = database.collection(.default) else { return }
         let process = Process(environment, workers, database, collection)
@@ -143,7 +146,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         let principal = syncFunction == nil ? Principal.anonymous : Principal(name: "peer", channels: [SimulatedSyncFunction.channel])
         let configuration = PassiveConfiguration(
             listener: "main", database: process.database, principal: principal, pushFilter: listenerPushFilter, pullFilter: listenerPullFilter, syncFunction: syncFunction,
-            limits: limits)
+            subprotocol: transport.subprotocol ?? .generation3, limits: limits)
         process.nextSession += 1
         let key = process.nextSession
         let counters = ReplicationCounters()

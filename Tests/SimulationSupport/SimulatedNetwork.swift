@@ -26,6 +26,8 @@ package final class SimulatedNetwork: @unchecked Sendable {
     /// Connections made so far.
     package private(set) var connections = 0
     /// Takes a connection at a machine; false if nobody listens.
+    /// Whether a machine names revisions by versions, to those that do so as well.
+    package var speaksVersions: (_ machine: Int) -> Bool = { _ in false }
     package var accept: (_ machine: Int, _ transport: SimulatedTransport) -> Bool = { _, _ in false }
     /// Machines that nobody reaches, and that reach nobody.
     package var unreachable: Set<Int> = []
@@ -53,6 +55,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
         let near = SimulatedTransport(self, machine: from, peer: to)
         let far = SimulatedTransport(self, machine: to, peer: from)
         SimulatedTransport.join(near, far)
+        if speaksVersions(from), speaksVersions(to) { (near.subprotocol, far.subprotocol) = (.generation4, .generation4) }
         guard accept(to, far) else { return nil }
         connections += 1
         open += [near, far]

@@ -12,6 +12,7 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
     package let machine: Int
     private unowned let network: SimulatedNetwork
     fileprivate(set) var peer: SimulatedTransport?
+    package var subprotocol: Subprotocol?
 
     private var receiver: (any MessageReceiver)?
     private var inbox: [ByteBuffer] = []

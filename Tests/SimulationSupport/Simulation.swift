@@ -29,6 +29,8 @@ package final class Simulation: @unchecked Sendable {
         network = SimulatedNetwork(scheduler)
         agents = (0..<plan.machines).map { SimulatedAgent($0, scheduler, network) }
         network.accept = { [unowned self] in agents[$0].accept($1) }
+        network.speaksVersions = { plan.versions.contains($0) }
+        for number in plan.versionsEdits { agents[number].versionsEdits = true }
         for agent in agents {
             agent.planted = plan.planted
             agent.conflictDecided = { [record] in record.decided.insert($0) }

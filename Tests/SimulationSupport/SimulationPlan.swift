@@ -28,9 +28,14 @@ package struct SimulationPlan: Sendable {
     /// Replicators and listeners get another configuration, and later their own again.
     package var reconfigures = false
     package var planted: PlantedFault?
+    /// Machines that name revisions by versions to each other; the others know revision trees only. Of these machines some give versions to
+    /// each edit, the others only to what is made on top of one.
+    package var versions: Set<Int> = []
+    package var versionsEdits: Set<Int> = []
 
     /// - Parameter topology: nil for one that the seed chooses; large fleets are rare.
-    package init(seed: UInt64, topology: Topology? = nil, planted: PlantedFault? = nil) {
+    /// - Parameter withVersions: some machines or all of them have version vectors.
+    package init(seed: UInt64, topology: Topology? = nil, planted: PlantedFault? = nil, withVersions: Bool = false) {
         self.seed = seed
         self.planted = planted
         let random = SeededRandom(seed: seed ^ 0x5EED)
@@ -56,6 +61,11 @@ package struct SimulationPlan: Sendable {
         if isCalm { (hasCrashes, hasDiskFaults, hasPolicies) = (false, false, hasPolicies) }
         deletesInConflict = random.chance(0.5)
         reconfigures = !isCalm && random.chance(0.3)
+        if withVersions {
+            let isMixed = random.chance(0.4)
+            versions = Set((0..<machines).filter { _ in !isMixed || random.chance(0.6) })
+            versionsEdits = versions.filter { _ in random.chance(0.7) }
+        }
         // What a planted fault needs to show itself happens in each of its runs.
         switch planted {
         case .twoUnderWay: (isCalm, hasBursts) = (false, true)
@@ -74,9 +84,10 @@ package struct SimulationFailure: Error, CustomStringConvertible {
 
     package var description: String {
         let planted = plan.planted.map { " NIGHTJAR_SIMULATION_FAULT=\($0.rawValue)" } ?? ""
+        let versions = plan.versions.isEmpty ? "" : " NIGHTJAR_SIMULATION_VERSIONS=1"
         return """
             seed \(plan.seed), topology \(plan.topology.rawValue): \(violation)
-            With a full trace: NIGHTJAR_SIMULATION_TOPOLOGY=\(plan.topology.rawValue)\(planted) Tests/run --simulate-seed \(plan.seed)
+            With a full trace: NIGHTJAR_SIMULATION_TOPOLOGY=\(plan.topology.rawValue)\(planted)\(versions) Tests/run --simulate-seed \(plan.seed)
             """
     }
 }

@@ -8,6 +8,8 @@ enum Wish {
     static func text(_ name: String) -> String? { getenv("NIGHTJAR_SIMULATION_\(name)").map { String(cString: $0) } }
     static func number(_ name: String) -> UInt64? { text(name).flatMap(UInt64.init) }
     static var topology: SimulationPlan.Topology? { text("TOPOLOGY").flatMap(SimulationPlan.Topology.init) }
+    /// With version vectors on some machines or all of them.
+    static var versions: Bool { text("VERSIONS") != nil }
     static var fault: PlantedFault? { text("FAULT").flatMap(PlantedFault.init) }
 }
 
@@ -47,12 +49,18 @@ func simulate(
         let count = Wish.number("COUNT") ?? 200
         let clock = ContinuousClock()
         let start = clock.now
-        let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault) }
+        let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions) }
         for failure in result.failures {
             Issue.record("\(failure)")
         }
         let seconds = Double((clock.now - start).components.attoseconds) * 1e-18 + Double((clock.now - start).components.seconds)
         print("\(count) seeds, \(result.steps) steps in \(Int(seconds * 1_000)) ms: \(Int(Double(count) / seconds)) seeds a second")
+    }
+
+    /// Fleets in which peers name revisions by versions, by ids, or some so and some so.
+    @Test(.enabled(if: Wish.number("SEED") == nil && Wish.number("COUNT") == nil)) func seedsWithVersions() async throws {
+        let result = try await simulate(1..<81) { SimulationPlan(seed: $0, withVersions: true) }
+        for failure in result.failures { Issue.record("\(failure)") }
     }
 
     /// Beyond the first 200: a deletion against a push under way, a disk that fails while channels are assigned or a file is looked at,
@@ -65,7 +73,7 @@ func simulate(
 
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
         let seed = try #require(Wish.number("SEED"))
-        let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault)) { print($0) }
+        let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions)) { print($0) }
         print("trace \(String(result.trace, radix: 16)), \(result.steps) steps")
         if let failure = result.failure { Issue.record("\(failure)") }
     }

@@ -234,7 +234,11 @@ public final class PeerListener: ListenerDelegate {
         guard serves(name), let database = databases(name) else {
             return .refuse(status: 404, reason: name.isEmpty ? "several databases are here: name one" : "there is no database \"\(name)\" here")
         }
-        return .accept(context: Admission(database: database, principal: principal, proof: proof, generation: generation, login: login))
+        // Both sides have both kinds of revisions; the versions of one are no use to the other by another protocol.
+        let isOurs = request.headers.first(Subprotocol.versionsHeader) != nil && request.offeredProtocols.contains(Subprotocol.generation4.rawValue)
+        let chosen = isOurs && database.hasVersions ? Subprotocol.generation4.rawValue : nil
+        return .accept(
+            protocol: chosen, context: Admission(database: database, principal: principal, proof: proof, generation: generation, login: login))
     }
 
     // MARK: - Logins
@@ -279,7 +283,7 @@ public final class PeerListener: ListenerDelegate {
         logger[metadataKey: "peer"] = "\(request.remoteAddress)"
         if let correlation = transport.correlationID { logger[metadataKey: "correlation"] = "\(correlation)" }
         var configuration = passiveConfiguration(
-            admission.database, admission.principal, subprotocol: Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
+            admission.database, admission.principal, subprotocol: transport.subprotocol ?? Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
         let host = String(request.remoteAddress[..<(request.remoteAddress.lastIndex(of: ":") ?? request.remoteAddress.endIndex)])
         let who = admission.principal.name ?? host
         (configuration.proofs, configuration.proofAccount) = (proofs, admission.principal.name.map { "user \($0)" } ?? request.origin)
@@ -299,7 +303,7 @@ public final class PeerListener: ListenerDelegate {
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
         let peer = Peer(
             address: request.remoteAddress, user: admission.principal.name, since: environment.time.wallSeconds(),
-            database: admission.database.name, subprotocol: request.selectedProtocol, counts: ReplicationCounts(), isActive: true,
+            database: admission.database.name, subprotocol: configuration.subprotocol.rawValue, counts: ReplicationCounts(), isActive: true,
             correlationID: transport.correlationID, tls: request.securePeer?.summary,
             certificate: chain.first)
         let isStale = state.withLock { state in

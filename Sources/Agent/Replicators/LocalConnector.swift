@@ -29,8 +29,12 @@ struct LocalConnector: TransportConnector {
         guard let database = databases.find(to) else {
             throw ReplicationError(domain: .http, code: 503, message: "local:\(to): the database is not open")
         }
-        let (active, passive) = InMemoryTransport.pair(group.next(), group.next(), names: ("local:\(from)", "local:\(to)"))
-        var configuration = PassiveConfiguration(listener: "local", database: database, principal: Principal(name: "local:\(from)"), limits: limits)
+        let usesVersions = database.hasVersions || databases.find(from)?.hasVersions == true
+        let subprotocol = usesVersions ? Subprotocol.generation4 : .generation3
+        let (active, passive) = InMemoryTransport.pair(
+            group.next(), group.next(), names: ("local:\(from)", "local:\(to)"), subprotocol: subprotocol)
+        var configuration = PassiveConfiguration(
+            listener: "local", database: database, principal: Principal(name: "local:\(from)"), subprotocol: subprotocol, limits: limits)
         let conflicts = databases.conflicts(to)
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow

@@ -98,6 +98,6 @@ extension WriteTransaction {
         let canonical = try canonical(result, scan, id)
         return NewRevision(
             revision: RevisionDigest.revision(parent: survivor.revision, deleted: isDeleted, canonicalBody: canonical),
-            isDeleted: isDeleted, body: result, hasBlobs: scan.mayHoldBlobs)
+            isDeleted: isDeleted, body: result, hasBlobs: scan.mayHoldBlobs, isOurs: true)
     }
 }

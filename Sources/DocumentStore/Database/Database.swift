@@ -27,6 +27,7 @@ public final class Database: Sendable {
     private let signals: ChangeSignals
     private let problems: DatabaseProblems
     private let file: DatabaseFile
+    private let versions: VersionUse
     private let isClosed = Atomic(false)
     private let isTendingIndexes = Atomic(false)
 
@@ -56,6 +57,8 @@ public final class Database: Sendable {
         let signals = ChangeSignals()
         self.signals = signals
         let facts = try Self.facts(session)
+        let versions = VersionUse(options.versionsEdits || facts.hasVersions)
+        self.versions = versions
         session.idHash = facts.idHash
         privateUUID = facts.privateUUID
         publicUUID = facts.publicUUID
@@ -72,7 +75,9 @@ public final class Database: Sendable {
                 let reader = Reader(session: session, queue: reads, number: number)
                 reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
             }
-            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems) { signals.committed($0) }
+            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems, versions: versions) {
+                signals.committed($0)
+            }
             writes.add(try workers.start(name: "write \(name)") { writer.turn() })
         } catch let error as StoreError {
             throw error
@@ -95,7 +100,8 @@ public final class Database: Sendable {
     }
 
     private static func facts(_ session: Session) throws(StoreError) -> (
-        privateUUID: String, publicUUID: String, idHash: IDHash, collections: [CollectionName: Collection], sequences: [(Int, SequenceNumber)]
+        privateUUID: String, publicUUID: String, idHash: IDHash, collections: [CollectionName: Collection], sequences: [(Int, SequenceNumber)],
+        hasVersions: Bool
     ) {
         let view = ReadTransaction(session)
         var properties: [String: String] = [:]
@@ -112,7 +118,7 @@ public final class Database: Sendable {
             collections[collection.name] = collection
             sequences.append((collection.id, try view.lastSequence(collection)))
         }
-        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences)
+        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, properties[VersionProperty.source] != nil)
     }
 
     /// Finishes the writes that wait, ends the workers and gives the lock back. Blocks until then; may be called again.
@@ -235,6 +241,9 @@ public final class Database: Sendable {
 
     /// More documents or blobs are damaged than ``damagedDocuments`` and ``fileProblems()`` name.
     public var hasMoreProblems: Bool { problems.isCapped }
+
+    /// A peer of version vectors has written here, or edits get versions in any case.
+    public var hasVersions: Bool { versions.isInUse }
 
     /// The version of a peer that was further ahead of this machine's clock than any other, with nanoseconds, if it was so by more than
     /// `StoreLimits.clockDriftNanoseconds`.

@@ -17,6 +17,8 @@ public struct DatabaseOptions: Sendable {
     public var conflictHistory = StoreLimits.conflictHistory
     /// Largest document body, in bytes.
     public var maxBodyBytes = StoreLimits.maxBodyBytes
+    /// Each edit made here gets a version, and not only those on top of one that a peer of version vectors made.
+    public var versionsEdits = false
     /// Documents may have empty keys and keys with NUL, which Couchbase Lite cannot store.
     public var unusualKeys = false
     /// Largest blob, in bytes; `BlobStore.maxBytes` changes it while the database is open.

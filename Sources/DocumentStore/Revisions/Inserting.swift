@@ -82,6 +82,8 @@ extension WriteTransaction {
         _ tables: CollectionTables, _ conflicts: ConflictHandling
     ) throws(StoreError) -> InsertOutcome {
         let id = incoming.id
+        var row = row
+        if let vector = new.vector, row.revision == new.revision || row.tree != nil { try adopt(vector, new.revision, collection, tables, &row, id) }
         if new.revision == row.revision {
             if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
             return .alreadyPresent
@@ -143,6 +145,23 @@ extension WriteTransaction {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)
         }
         return .inserted(sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+
+    /// Notes what a peer knows of the versions of a revision that is here. Nobody has to hear of that: who has the revision has it by this or
+    /// by another name.
+    private func adopt(
+        _ vector: VersionVector, _ revision: RevisionID, _ collection: Collection, _ tables: CollectionTables, _ row: inout Row, _ id: DocumentID
+    ) throws(StoreError) {
+        var tree = try treeToWrite(collection, row, id).tree
+        guard adopt(vector, of: revision, in: &tree) else { return }
+        row.tree = StoredTree.encode(tree)
+        let statement = try tables.statement(.update)
+        statement.bind(1, row.sequence)
+        statement.bind(2, row.flags)
+        statement.bind(3, row.tree)
+        statement.bind(4, row.remotes.encoded())
+        try session.run(statement)
+        state.rows += 1
     }
 
     /// Takes a tombstone that ends a branch beside others, which is no side of a conflict: what lives is in conflict with what lives.

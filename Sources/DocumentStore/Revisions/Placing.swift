@@ -46,6 +46,8 @@ extension WriteTransaction {
         var hasBlobs: Bool
         /// What peers of version vectors compare it by, where that is known; else it follows from its ancestors.
         var vector: VersionVector?
+        /// It was made here.
+        var isOurs = false
     }
 
     /// Writes an existing document after its tree has changed: the row, bodies of other leaves, kept bases,

@@ -32,7 +32,7 @@ extension WriteTransaction {
             let revision = RevisionDigest.revision(parent: nil, deleted: deleted, canonicalBody: canonical)
             let flags = deletedFlag | (digests.isEmpty ? 0 : DocumentFlags.blobs)
             let sequence = try insertNew(
-                collection, tables, id, slot: slot, revision, flags: flags, tree: nil, remotes: KnownRemotes.none,
+                collection, tables, id, slot: slot, revision, flags: flags, tree: try firstTree(revision, isDeleted: deleted), remotes: KnownRemotes.none,
                 body: body)
             if !digests.isEmpty { try addBlobs(tables, id, digests) }
             return SavedRevision(revision: revision, sequence: SequenceNumber(sequence))
@@ -42,7 +42,7 @@ extension WriteTransaction {
         }
         let new = NewRevision(
             revision: RevisionDigest.revision(parent: row.revision, deleted: deleted, canonicalBody: canonical),
-            isDeleted: deleted, body: body, hasBlobs: !digests.isEmpty)
+            isDeleted: deleted, body: body, hasBlobs: !digests.isEmpty, isOurs: true)
         var (tree, isRebuilt) = try treeToWrite(collection, row, id)
         try add(new, history: [row.revision], to: &tree, id)
         var remotes = row.remotes
@@ -53,6 +53,13 @@ extension WriteTransaction {
             collection, id, row, &tree, new, remotes: remotes, record: record, previous: previous)
         if isRebuilt { session.problems.forget(collection.name, id) }
         return SavedRevision(revision: new.revision, sequence: sequence ?? SequenceNumber(row.sequence))
+    }
+
+    /// The tree of a document that is made here.
+    private func firstTree(_ revision: RevisionID, isDeleted: Bool) throws(StoreError) -> [UInt8]? {
+        guard session.options.versionsEdits, var tree = try? RevisionTree(revision, isDeleted: isDeleted) else { return nil }
+        tree.setVector(VersionVector(try nextVersion()), of: revision)
+        return StoredTree.encode(tree)
     }
 
     /// The tree that a new revision is added to. Of a damaged one nothing is left but the current revision, which is in the row.
@@ -105,6 +112,8 @@ extension WriteTransaction {
             tree.setVector(vector, of: new.revision)
         } else if let below, tree.vector(of: new.revision) == nil {
             tree.setVector(below.edited(try nextVersion()), of: new.revision)
+        } else if new.isOurs, session.options.versionsEdits, tree.vector(of: new.revision) == nil {
+            tree.setVector(VersionVector(try nextVersion()), of: new.revision)
         }
     }
 }

@@ -22,11 +22,12 @@ final class WriterState {
     /// The same in nanoseconds.
     var wallNanoseconds: Int64 = 0
     var clock = VersionClock()
+    let versions: VersionUse
     let random: any RandomSource
     /// The file that is written, as far as the file system tells it from its copies.
     let home: String
 
-    init(random: any RandomSource, home: String) { (self.random, self.home) = (random, home) }
+    init(_ versions: VersionUse, random: any RandomSource, home: String) { (self.versions, self.random, self.home) = (versions, random, home) }
     /// After the commit the log is to be moved and its file cut to nothing.
     var wantsShortLog = false
 }

@@ -48,21 +48,50 @@ extension WriteTransaction {
         if case .had(let name) = incoming.peerHad { located.peerHad = tree.revision(named: name).map { .had($0) } ?? .unknown }
         guard let vector = incoming.vector else { return located }
         guard let row else {
-            take(vector.revisions, below: vector.revisions.first, &located)
+            take(vector, below: nil, tree, &located)
             return located
         }
         switch tree.place(of: vector, current: row.revision) {
         case .superseded: return nil
         case .here(let revision): (located.revision, located.history) = (revision, [])
-        case .below(let parent?): take([parent], below: parent, &located)
-        case .below(nil): take(vector.revisions, below: vector.revisions.first, &located)
+        case .below(let parent): take(vector, below: parent, tree, &located)
         }
         return located
     }
 
-    private func take(_ history: RevisionHistory, below parent: RevisionID?, _ located: inout IncomingRevision) {
-        guard let version = located.vector?.vector.current else { return }
-        located.revision = RevisionTree.revision(of: version, below: parent, isDeleted: located.isDeleted)
-        located.history = history
+    private func take(_ vector: VectorHistory, below parent: RevisionID?, _ tree: RevisionTree, _ located: inout IncomingRevision) {
+        // The id that it has elsewhere, so that peers of revision trees find the same one everywhere.
+        if let place = vector.place {
+            let ancestor = place.history.first { tree.contains($0) }
+            if tree.contains(place.revision) || ancestor == parent {
+                (located.revision, located.history) = (place.revision, tree.contains(place.revision) ? [] : place.history)
+                return
+            }
+        }
+        let below = parent ?? vector.revisions.first
+        located.revision = RevisionTree.revision(of: vector.vector.current, below: below, isDeleted: located.isDeleted)
+        located.history = parent.map { [$0] } ?? vector.revisions
+    }
+
+    /// A revision that is here gets what a peer knows of its versions.
+    ///
+    /// - Returns: whether that was news.
+    func adopt(_ vector: VersionVector, of revision: RevisionID, in tree: inout RevisionTree) -> Bool {
+        guard tree.contains(revision) else { return false }
+        guard var known = tree.vector(of: revision) else {
+            tree.setVector(vector, of: revision)
+            return true
+        }
+        if vector == known || ([vector.current] + vector.others).allSatisfy({ known.knows($0) }) { return false }
+        // Two names for one revision: everybody takes the later one.
+        if vector.current <= known.current {
+            known.absorb(vector)
+        } else {
+            var later = vector
+            later.absorb(known)
+            known = later
+        }
+        tree.setVector(known, of: revision)
+        return true
     }
 }

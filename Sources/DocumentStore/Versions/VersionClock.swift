@@ -1,6 +1,7 @@
 import Documents
 import Encodings
 import SQLite
+import Synchronization
 
 /// What the writer knows of the clock that gives versions to edits made here: a hybrid logical clock, which follows the machine's and never
 /// goes back, also over restarts (replication.md section 7).
@@ -67,10 +68,21 @@ extension WriteTransaction {
     private func takeNewSource() throws(StoreError) -> SourceID {
         guard let source = SourceID(state.random.bytes(16)) else { throw session.damaged("no version source") }
         state.clock.source = source
+        state.versions.note()
         try setProperty(VersionProperty.source, source.description)
         try setProperty(VersionProperty.home, state.home)
         return source
     }
+}
+
+/// Whether the database has version vectors: then its peers of our own kind are spoken to by versions.
+final class VersionUse: Sendable {
+    private let isSeen: Atomic<Bool>
+
+    init(_ isSeen: Bool) { self.isSeen = Atomic(isSeen) }
+
+    var isInUse: Bool { isSeen.load(ordering: .relaxed) }
+    func note() { isSeen.store(true, ordering: .relaxed) }
 }
 
 /// Rows of the table of properties that belong to the clock.

@@ -59,9 +59,11 @@ extension RevisionTree {
         if ends.contains(where: { vectors[$0]?.knows(version) == true }) { return .superseded }
         let named = history.revisions.filter { contains($0) }
         func isBehind(_ revision: RevisionID) -> Bool {
+            // The peer has it from a time before it had a version.
+            if named.contains(where: { $0 == revision }) { return true }
             if let vector = vectors[revision] { return history.vector.knows(vector.current) }
             let standing = VectorVersion(standingFor: revision)
-            return named.contains { $0 == revision || isAncestor(revision, of: $0) } || history.vector.others.contains(standing)
+            return named.contains { isAncestor(revision, of: $0) } || history.vector.others.contains(standing)
         }
         return .below(ends.first(where: isBehind) ?? entries.lazy.map(\.revision).first(where: isBehind))
     }

@@ -3,6 +3,16 @@ public struct VectorHistory: Sendable, Hashable {
     public var vector: VersionVector
     /// Newest first.
     public var revisions: RevisionHistory
+    /// The place that the revision has in another tree, where that is known.
+    public var place: TreePlace?
+
+    /// A revision's id with its ancestors, newest first.
+    public struct TreePlace: Sendable, Hashable {
+        public var revision: RevisionID
+        public var history: RevisionHistory
+
+        public init(revision: RevisionID, history: RevisionHistory) { (self.revision, self.history) = (revision, history) }
+    }
 
     public init(_ vector: VersionVector, revisions: RevisionHistory = RevisionHistory()) { (self.vector, self.revisions) = (vector, revisions) }
 

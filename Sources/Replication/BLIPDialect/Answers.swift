@@ -55,6 +55,7 @@ extension BLIPDialect {
             properties: [Property.maxHistory: String(limits.maximumHistory), Property.blobs: "true"],
             body: ByteBuffer(bytes: body), isCompressed: true)
         if takesDeltas { reply.properties.append(Property.deltas, "true") }
+        if naming == .vectors { reply.properties.append(Property.trees, "true") }
         return reply
     }
 

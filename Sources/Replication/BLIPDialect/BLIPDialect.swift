@@ -29,6 +29,8 @@ struct BLIPDialect: ~Copyable {
     struct Slot {
         /// It understands inline blobs, so `_attachments` need not be added.
         var peerKnowsBlobs = false
+        /// It has revision trees beside its version vectors.
+        var peerTakesTrees = false
         /// It takes deltas; said once for a collection, and remembered.
         var peerTakesDeltas = false
         /// Ancestors that it wants with a revision.
@@ -221,6 +223,7 @@ struct BLIPDialect: ~Copyable {
     private mutating func note(_ slot: Int, _ properties: BLIPProperties) {
         if isTrue(properties[Property.blobs]) { slots[slot].peerKnowsBlobs = true }
         if isTrue(properties[Property.deltas]) { slots[slot].peerTakesDeltas = true }
+        if isTrue(properties[Property.trees]) { slots[slot].peerTakesTrees = true }
         if let text = properties[Property.maxHistory], let wanted = Int(text), wanted > 0 {
             slots[slot].maximumHistory = min(wanted, limits.maximumReceivedHistory)
         }
@@ -281,6 +284,10 @@ struct BLIPDialect: ~Copyable {
         message.properties.append(Property.sequence, document.sequenceJSON)
         let history = document.vectorHistory ?? document.history.map(\.text).joined(separator: ",")
         if !history.isEmpty { message.properties.append(Property.history, history) }
+        if slots[slot].peerTakesTrees, let place = document.treePlace {
+            message.properties.append(Property.treeRevision, place.revision.text)
+            if !place.history.isEmpty { message.properties.append(Property.treeHistory, place.history.description) }
+        }
         if slots[slot].style == .propose { message.properties.append(Property.noConflicts, "1") }
         if let delta, let base = document.base {
             message.properties.append(Property.deltaSource, base.text)

@@ -15,7 +15,8 @@ extension ReceivedRevision {
         do { id = try DocumentID(utf8: idBytes.readableBytesView) } catch { throw .bad("\(error)") }
         if naming == .vectors, revisionText.utf8.contains(UInt8(ascii: "@")) {
             do throws(VersionError) {
-                let read = try VectorHistory(revisionText, history: request.properties[Property.history] ?? "")
+                var read = try VectorHistory(revisionText, history: request.properties[Property.history] ?? "")
+                read.place = Self.place(request, limits)
                 (vector, revision, history) = (read, RevisionID(read.vector.current), [])
             } catch { throw .bad("history of \(id): \(error)") }
         } else {
@@ -39,6 +40,14 @@ extension ReceivedRevision {
             deltaSource = base
         }
         replyTo = request.isNoReply ? nil : AnswerHandle(number: request.number)
+    }
+
+    /// The revision's id where it was made or first came to, from one of our own kind; nil where it is not told, or makes no sense.
+    private static func place(_ request: IncomingRequest, _ limits: ReplicationLimits) -> VectorHistory.TreePlace? {
+        guard let revision = request.properties[Property.treeRevision].flatMap({ try? RevisionID($0) }) else { return nil }
+        let limit = limits.maximumReceivedHistory
+        let history = request.properties.withBytes(of: Property.treeHistory) { try? RevisionHistory(parsing: $0, limit: limit) } ?? []
+        return VectorHistory.TreePlace(revision: revision, history: history ?? [])
     }
 
     private static func history(

@@ -49,6 +49,11 @@ enum Property {
     static let docID = "docID"
     static let compress = "compress"
     static let noop = "noop"
+    /// Ours, between two Nightjars that name revisions by their versions: the receiver of revisions wants to hear their ids as well, so that
+    /// these are the same everywhere.
+    static let trees = "trees"
+    static let treeRevision = "treeRev"
+    static let treeHistory = "treeHistory"
 }
 
 /// Truth as the peers of this field spell it: LiteCore writes `1` or `true`, Sync Gateway `true`.

@@ -101,7 +101,7 @@ public actor ReplicationSession: MessageReceiver {
         self.environment = environment
         self.memory = memory
         self.logger = logger
-        naming = role.naming
+        naming = role.naming(transport)
         switch role {
         case .active(let active):
             database = active.replicator.database

@@ -92,12 +92,14 @@ public enum SessionRole: Sendable {
 }
 
 extension SessionRole {
-    /// What the two sides call revisions.
-    var naming: RevisionNaming {
-        switch self {
-        case .active: .trees
-        case .passive(let passive): passive.subprotocol == .generation4 ? .vectors : .trees
-        }
+    /// What the two sides of a connection call revisions.
+    func naming(_ transport: any MessageTransport) -> RevisionNaming {
+        let spoken: Subprotocol? =
+            switch self {
+            case .active: transport.subprotocol
+            case .passive(let passive): passive.subprotocol
+            }
+        return spoken == .generation4 ? .vectors : .trees
     }
 }
 

@@ -20,6 +20,8 @@ struct OutgoingDocument: Sendable {
     var history: [Version] = []
     /// For a peer that has version vectors: what goes with a revision that has one, in place of the history.
     var vectorHistory: String?
+    /// With that, the revision's id and its ancestors, for a peer that has both.
+    var treePlace: VectorHistory.TreePlace?
     /// The peer's current revision, as far as we know.
     var peerVersion: Version?
     /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
@@ -56,6 +58,9 @@ struct OutgoingDocument: Sendable {
         if let vector = tree.vector(of: version) {
             let revisions = RevisionHistory(tree.unversionedAncestors(of: version, limit: historyLimit))
             vectorHistory = VectorHistory(vector, revisions: revisions).text
+            treePlace = VectorHistory.TreePlace(revision: version, history: RevisionHistory(history))
+            // The vector says which branches it stands for.
+            peersEnd = nil
         }
         version = tree.name(of: version)
         history = history.map { tree.name(of: $0) }

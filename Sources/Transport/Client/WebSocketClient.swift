@@ -35,7 +35,9 @@ public struct WebSocketClient: TransportConnector {
         /// TLS; needed for `wss:` and `https:`.
         public var secureLayer: SecureLayer?
         /// The offered tokens of `Sec-WebSocket-Protocol`, in order of preference.
-        public var protocols = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"]
+        public var protocols = Subprotocol.names
+        /// Whether version vectors are preferred by now, where the other side has both kinds of revisions; nil: this is not said.
+        public var prefersVersions: (@Sendable () -> Bool)?
         /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
         public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
         /// Called before each connection: brings in credentials as they are then. May read files.
@@ -159,6 +161,9 @@ public struct WebSocketClient: TransportConnector {
             ("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", Base64.encode(key)),
             ("Sec-WebSocket-Protocol", configuration.protocols.joined(separator: ",")),
         ]
+        if let prefersVersions = configuration.prefersVersions {
+            fields.append((Subprotocol.versionsHeader, prefersVersions() ? Subprotocol.versionsPreferred : Subprotocol.versionsSupported))
+        }
         if !fields.contains(where: { HeaderList.sameName($0.0, CorrelationID.header) }) { fields.append((CorrelationID.header, correlation)) }
         return HTTPRequestHead(version: .http1_1, method: .GET, uri: url.replicationTarget, headers: HTTPHeaders(fields))
     }

@@ -57,7 +57,7 @@ enum WebSocketHandshake {
             return .failure(Refusal(status: 400, reason: "Sec-WebSocket-Key is missing or not 16 bytes in Base64"))
         }
         let offered = headers.list("Sec-WebSocket-Protocol")
-        let prefersVersions = headers.first(Subprotocol.preferenceHeader) != nil
+        let prefersVersions = headers.first(Subprotocol.versionsHeader) == Subprotocol.versionsPreferred
         guard let selected = Subprotocol.choose(of: offered, spoken: spoken, prefersVersions: prefersVersions) else {
             let said =
                 offered.isEmpty

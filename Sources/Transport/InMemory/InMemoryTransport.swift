@@ -28,6 +28,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     package let eventLoop: any EventLoop
     public let executionContext: any SerialContext
     public let peerDescription: String
+    public let subprotocol: Subprotocol?
     private let limits: TransportLimits
     private let faults: Faults
     // Set once, in `pair`, before either end is handed out.
@@ -44,7 +45,10 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     private var end: ConnectionEnd?
     private var endIsDelivered = false
 
-    private init(eventLoop: any EventLoop, peerDescription: String, faults: Faults, limits: TransportLimits) {
+    private init(
+        eventLoop: any EventLoop, peerDescription: String, faults: Faults, subprotocol: Subprotocol?, limits: TransportLimits
+    ) {
+        self.subprotocol = subprotocol
         self.eventLoop = eventLoop
         executionContext = EventLoopContext(eventLoop)
         self.peerDescription = peerDescription
@@ -59,10 +63,11 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     ///   - faults: on the way from the first end to the second; `returnFaults` for the way back.
     public static func pair(
         _ firstLoop: any EventLoop, _ secondLoop: any EventLoop, faults: Faults = Faults(), returnFaults: Faults = Faults(),
-        names: (first: String, second: String) = ("memory-1", "memory-2"), limits: TransportLimits = TransportLimits()
+        names: (first: String, second: String) = ("memory-1", "memory-2"), subprotocol: Subprotocol? = nil,
+        limits: TransportLimits = TransportLimits()
     ) -> (first: InMemoryTransport, second: InMemoryTransport) {
-        let first = InMemoryTransport(eventLoop: firstLoop, peerDescription: names.second, faults: faults, limits: limits)
-        let second = InMemoryTransport(eventLoop: secondLoop, peerDescription: names.first, faults: returnFaults, limits: limits)
+        let first = InMemoryTransport(eventLoop: firstLoop, peerDescription: names.second, faults: faults, subprotocol: subprotocol, limits: limits)
+        let second = InMemoryTransport(eventLoop: secondLoop, peerDescription: names.first, faults: returnFaults, subprotocol: subprotocol, limits: limits)
         first.peer = second
         second.peer = first
         return (first, second)

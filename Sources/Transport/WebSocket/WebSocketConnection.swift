@@ -29,6 +29,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     public let peerDescription: String
     /// The token of `Sec-WebSocket-Protocol` that both sides agreed on.
     public let protocolName: String
+    public var subprotocol: Subprotocol? { Subprotocol(rawValue: protocolName) }
     /// Who is behind the secure layer, if there is one.
     public let securePeer: SecurePeer?
     public let correlationID: String?
