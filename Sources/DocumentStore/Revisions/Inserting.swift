@@ -105,7 +105,9 @@ extension WriteTransaction {
         }
         if new.isDeleted, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
         let ancestor = incoming.history.first { tree.contains($0) }
-        let descends = ancestor == row.revision
+        // By its version vector, whatever branch of the tree it is of.
+        let replaced = incoming.vector.map { vector in tree.leaves.map(\.revision).filter { tree.isKnown($0, to: vector) } } ?? []
+        let descends = ancestor == row.revision || replaced.contains(row.revision)
         // What a passive side takes without a resolver, it takes with one as well.
         let fits = descends || row.isDeleted && ancestor == nil || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
         if !fits && conflicts == .refuse { return .conflict(current: row.revision) }
@@ -121,6 +123,7 @@ extension WriteTransaction {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
         }
         if !isHere { try add(new, history: incoming.history, to: &tree, id) }
+        for leaf in replaced where leaf != new.revision { tree.removeBranch(leaf) }
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
         var record = previous?.settled(&tree, remotes, newest: new.revision, kept: incoming.peerLeaves)

@@ -60,13 +60,11 @@ extension WriteTransaction {
     }
 
     private func take(_ vector: VectorHistory, below parent: RevisionID?, _ tree: RevisionTree, _ located: inout IncomingRevision) {
-        // The id that it has elsewhere, so that peers of revision trees find the same one everywhere.
+        // The id that it has elsewhere, so that peers of revision trees find the same one everywhere. It may be of another branch than the one
+        // that it replaces: a decision between two.
         if let place = vector.place {
-            let ancestor = place.history.first { tree.contains($0) }
-            if tree.contains(place.revision) || ancestor == parent {
-                (located.revision, located.history) = (place.revision, tree.contains(place.revision) ? [] : place.history)
-                return
-            }
+            (located.revision, located.history) = (place.revision, tree.contains(place.revision) ? [] : place.history)
+            return
         }
         let below = parent ?? vector.revisions.first
         located.revision = RevisionTree.revision(of: vector.vector.current, below: below, isDeleted: located.isDeleted)

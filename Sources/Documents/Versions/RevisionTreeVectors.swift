@@ -57,15 +57,15 @@ extension RevisionTree {
         if let here = vectors.first(where: { $0.value.current == version })?.key { return .here(here) }
         let ends = [current] + leaves.map(\.revision).filter { $0 != current }
         if ends.contains(where: { vectors[$0]?.knows(version) == true }) { return .superseded }
-        let named = history.revisions.filter { contains($0) }
-        func isBehind(_ revision: RevisionID) -> Bool {
-            // The peer has it from a time before it had a version.
-            if named.contains(where: { $0 == revision }) { return true }
-            if let vector = vectors[revision] { return history.vector.knows(vector.current) }
-            let standing = VectorVersion(standingFor: revision)
-            return named.contains { isAncestor(revision, of: $0) } || history.vector.others.contains(standing)
-        }
-        return .below(ends.first(where: isBehind) ?? entries.lazy.map(\.revision).first(where: isBehind))
+        return .below(ends.first { isKnown($0, to: history) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history) })
+    }
+
+    /// Whether a revision went into one that comes with this vector.
+    public func isKnown(_ revision: RevisionID, to history: VectorHistory) -> Bool {
+        // The peer may have it from a time before it had a version.
+        if history.revisions.contains(where: { $0 == revision }) { return true }
+        if let vector = vectors[revision] { return history.vector.knows(vector.current) }
+        return history.revisions.contains { isAncestor(revision, of: $0) } || history.vector.others.contains(VectorVersion(standingFor: revision))
     }
 
     /// The id of a revision that a peer of version vectors made, as a child of one here: the same wherever it gets the same parent.

@@ -160,7 +160,7 @@ extension ReplicationSession {
             hasSyncFunction: passive.syncFunction != nil, hasResolver: hasResolver, keepsLists: false, documentIDs: nil, limits: limits)
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
-            source: FeedSource(collection: collection, skipsConflicts: false))
+            source: FeedSource(collection: collection, skipsConflicts: false, naming: naming))
         link.pushFilter = passive.pushFilter
         link.pullFilter = passive.pullFilter
         link.syncFunction = passive.syncFunction

@@ -164,7 +164,9 @@ extension ReplicationSession {
         settings.takesOnlyWhatWasAskedFor = couch == nil
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
-            source: FeedSource(collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions, documentIDs: wanted.documentIDs))
+            source: FeedSource(
+                collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions,
+                documentIDs: wanted.documentIDs, naming: naming))
         link.pushFilter = wanted.pushFilter
         link.pullFilter = wanted.pullFilter
         link.remote = remote

@@ -175,7 +175,10 @@ enum HeldRevisions {
         case .none: bytes.append(contentsOf: "\"had\":null,".utf8)
         case .unknown: break
         }
-        if let vector = revision.vector { bytes.append(contentsOf: "\"vector\":\"\(vector.text)\",".utf8) }
+        if let vector = revision.vector {
+            bytes.append(contentsOf: "\"vector\":\"\(vector.text)\",".utf8)
+            if let place = vector.place { bytes.append(contentsOf: "\"place\":\(list([place.revision] + place.history)),".utf8) }
+        }
         if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
         bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
         bytes.append(contentsOf: revision.body)
@@ -204,6 +207,9 @@ enum HeldRevisions {
         }
         var vector: VectorHistory?
         if case .string(let text)? = object["vector"] { vector = try? VectorHistory(revision, history: text) }
+        if let place = versions(object["place"]), let id = place.first {
+            vector?.place = VectorHistory.TreePlace(revision: id, history: RevisionHistory(place.dropFirst()))
+        }
         let peerHad: PeerRevision =
             switch object["had"] {
             case .string(let text)?: .had(RevisionID(stored: text))
