@@ -45,7 +45,7 @@ import TestRandomness
         let read = try VectorHistory(revision, history: history)
         #expect(read.vector.description + (read.revisions.isEmpty ? "" : "|\(read.revisions)") == wanted)
         // What is written is read as the same.
-        let again = try VectorHistory(read.vector.current.description, history: read.text)
+        let again = try VectorHistory(read.vector.current.description, history: read.text())
         #expect(again == read)
     }
 

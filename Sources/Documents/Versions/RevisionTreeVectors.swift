@@ -65,7 +65,7 @@ extension RevisionTree {
         // The peer may have it from a time before it had a version.
         if history.revisions.contains(where: { $0 == revision }) { return true }
         if let vector = vectors[revision] { return history.vector.knows(vector.current) }
-        return history.revisions.contains { isAncestor(revision, of: $0) } || history.vector.others.contains(VectorVersion(standingFor: revision))
+        return history.revisions.contains { isAncestor(revision, of: $0) } || history.vector.knows(VectorVersion(standingFor: revision))
     }
 
     /// The id of a revision that a peer of version vectors made, as a child of one here: the same wherever it gets the same parent.

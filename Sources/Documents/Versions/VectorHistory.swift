@@ -53,8 +53,10 @@ public struct VectorHistory: Sendable, Hashable {
     }
 
     /// As it goes to a peer behind the current version.
-    public var text: String {
-        let versions = vector.history
+    ///
+    /// - Parameter authorsOnce: see ``VersionVector/withAuthorsOnce``.
+    public func text(authorsOnce: Bool = false) -> String {
+        let versions = (authorsOnce ? vector.withAuthorsOnce : vector).history
         let ids = revisions.description
         if versions.isEmpty { return ids }
         return ids.isEmpty ? versions : versions + "," + ids

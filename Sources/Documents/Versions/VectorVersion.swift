@@ -36,6 +36,11 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
         self.init(time: time, source: source)
     }
 
+    /// It is that version, or a later one of its author. Revisions of trees are nobody's in particular, so that one says nothing of another.
+    func covers(_ other: VectorVersion) -> Bool {
+        source == other.source && (source == .revisionTree ? time == other.time : time >= other.time)
+    }
+
     public var description: String { String(time, radix: 16) + "@" + source.description }
 
     /// By time, then by source: which of two is the later one is the same for everybody.

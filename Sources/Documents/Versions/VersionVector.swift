@@ -26,11 +26,9 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
 
     // MARK: Comparing
 
-    /// Newer than all that it has of this author, or the very version.
+    /// It has this version of the author, or a later one.
     public func knows(_ version: VectorVersion) -> Bool {
-        (current.source == version.source && current.time >= version.time)
-            || merged.contains { $0.source == version.source && $0.time >= version.time }
-            || older.contains { $0.source == version.source && $0.time >= version.time }
+        current.covers(version) || merged.contains { $0.covers(version) } || older.contains { $0.covers(version) }
     }
 
     public enum Relation: Sendable { case same, older, newer, conflicting }
@@ -86,13 +84,22 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
     /// Latest first; those that `known` knows already are left out.
     private static func newest(_ versions: [VectorVersion], without known: [VectorVersion]) -> [VectorVersion] {
         var kept: [VectorVersion] = []
-        for version in versions.sorted(by: >) where !(known + kept).contains(where: { $0.source == version.source && $0.time >= version.time }) {
+        for version in versions.sorted(by: >) where !(known + kept).contains(where: { $0.covers(version) }) {
             kept.append(version)
         }
         return kept
     }
 
     // MARK: Text
+
+    /// As peers take it that allow each author once: of what stands for revisions of trees the greatest is left.
+    public var withAuthorsOnce: VersionVector {
+        guard let greatest = others.filter({ $0.source == .revisionTree }).max() else { return self }
+        var vector = self
+        vector.merged.removeAll { $0.source == .revisionTree && $0 != greatest }
+        vector.older.removeAll { $0.source == .revisionTree && $0 != greatest }
+        return vector
+    }
 
     /// What stands behind the current version; empty if there is nothing.
     public var history: String {

@@ -282,9 +282,10 @@ struct BLIPDialect: ~Copyable {
         message.properties.append(Property.rev, document.version.text)
         if document.isDeleted { message.properties.append(Property.deleted, "1") }
         message.properties.append(Property.sequence, document.sequenceJSON)
-        let history = document.vectorHistory ?? document.history.map(\.text).joined(separator: ",")
+        let isOurs = slots[slot].peerTakesTrees
+        let history = document.vector?.text(authorsOnce: !isOurs) ?? document.history.map(\.text).joined(separator: ",")
         if !history.isEmpty { message.properties.append(Property.history, history) }
-        if slots[slot].peerTakesTrees, let place = document.treePlace {
+        if isOurs, let place = document.vector?.place {
             message.properties.append(Property.treeRevision, place.revision.text)
             if !place.history.isEmpty { message.properties.append(Property.treeHistory, place.history.description) }
         }

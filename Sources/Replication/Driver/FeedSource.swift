@@ -159,11 +159,12 @@ struct FeedSource: Sendable {
         guard tree.isLeaf(ours) else { return .older }
         if let theirs = tree.revision(named: current) {
             let ancestors = tree.ancestors(of: ours)
-            if let at = ancestors.firstIndex(of: theirs) { return .newer(history: ancestors[...at].map { tree.name(of: $0) }) }
+            // It may have got a version here since; the peer knows it by the name that it said.
+            if let at = ancestors.firstIndex(of: theirs) { return .newer(history: ancestors[..<at].map { tree.name(of: $0) } + [current]) }
             if tree.ancestors(of: theirs).contains(ours) { return .older }
         }
         // It knows the peer's version, whose revision was pruned here or never came.
-        if let named = current.version, tree.vector(of: ours)?.knows(named) == true { return .newer(history: [current]) }
+        if tree.vector(of: ours)?.knows(current.version ?? VectorVersion(standingFor: current)) == true { return .newer(history: [current]) }
         return tree.leaves.contains { $0.revision != ours && tree.name(of: $0.revision) == current } ? .branches : .unknown
     }
 

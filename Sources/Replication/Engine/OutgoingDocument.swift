@@ -19,9 +19,7 @@ struct OutgoingDocument: Sendable {
     /// Ancestors, newest first.
     var history: [Version] = []
     /// For a peer that has version vectors: what goes with a revision that has one, in place of the history.
-    var vectorHistory: String?
-    /// With that, the revision's id and its ancestors, for a peer that has both.
-    var treePlace: VectorHistory.TreePlace?
+    var vector: VectorHistory?
     /// The peer's current revision, as far as we know.
     var peerVersion: Version?
     /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
@@ -56,9 +54,9 @@ struct OutgoingDocument: Sendable {
     /// Everything by the names of a peer that has version vectors.
     mutating func takeNames(_ tree: RevisionTree, _ historyLimit: Int) {
         if let vector = tree.vector(of: version) {
-            let revisions = RevisionHistory(tree.unversionedAncestors(of: version, limit: historyLimit))
-            vectorHistory = VectorHistory(vector, revisions: revisions).text
-            treePlace = VectorHistory.TreePlace(revision: version, history: RevisionHistory(history))
+            var named = VectorHistory(vector, revisions: RevisionHistory(tree.unversionedAncestors(of: version, limit: historyLimit)))
+            named.place = VectorHistory.TreePlace(revision: version, history: RevisionHistory(history))
+            self.vector = named
             // The vector says which branches it stands for.
             peersEnd = nil
         }

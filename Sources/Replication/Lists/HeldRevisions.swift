@@ -176,7 +176,7 @@ enum HeldRevisions {
         case .unknown: break
         }
         if let vector = revision.vector {
-            bytes.append(contentsOf: "\"vector\":\"\(vector.text)\",".utf8)
+            bytes.append(contentsOf: "\"vector\":\"\(vector.text())\",".utf8)
             if let place = vector.place { bytes.append(contentsOf: "\"place\":\(list([place.revision] + place.history)),".utf8) }
         }
         if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
