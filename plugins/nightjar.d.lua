@@ -37,6 +37,7 @@
 ---@field listener string? its configured name
 ---@field remote string? URL or address of the peer
 ---@field user string? name of the authenticated peer
+---@field protocol string? what is spoken with the peer: CBMobile_2, CBMobile_3, or CBMobile_4, where doc._rev is a version of a version vector; nil with CouchDB
 ---@field flags nightjar.Flags
 ---@field plugin string
 ---@field version string short content hash

@@ -7,6 +7,9 @@ public enum Subprotocol: String, CaseIterable, Sendable {
     /// Couchbase Lite 4 and Sync Gateway 4: revisions are named by version vectors.
     case generation4 = "BLIP_3+CBMobile_4"
 
+    /// Without what all of them have: `CBMobile_3`.
+    public var name: String { String(rawValue.drop { $0 != "+" }.dropFirst()) }
+
     public static let names = allCases.map(\.rawValue)
 
     /// Which of the protocols that a peer offers is spoken with it. Its order decides, but for generation 4: a peer that offers others as well

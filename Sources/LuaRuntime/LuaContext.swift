@@ -14,6 +14,8 @@ public struct LuaContext: Sendable, Equatable {
     public var remote: String?
     /// Authenticated name.
     public var user: String?
+    /// What is spoken with the peer, for instance "CBMobile_4".
+    public var subprotocol: String?
     public var plugin: String
     /// Short content hash.
     public var version: String
@@ -21,7 +23,7 @@ public struct LuaContext: Sendable, Equatable {
     public init(
         params: LuaValue = .object([]), database: String? = nil, scope: String? = nil, collection: String? = nil,
         direction: String? = nil, replicator: String? = nil, listener: String? = nil, remote: String? = nil,
-        user: String? = nil, plugin: String, version: String
+        user: String? = nil, subprotocol: String? = nil, plugin: String, version: String
     ) {
         self.params = params
         self.database = database
@@ -32,6 +34,7 @@ public struct LuaContext: Sendable, Equatable {
         self.listener = listener
         self.remote = remote
         self.user = user
+        self.subprotocol = subprotocol
         self.plugin = plugin
         self.version = version
     }
@@ -59,7 +62,7 @@ extension LuaContext {
         return .members([
             ("params", params == .missing ? .object([]) : params), ("database", text(database)), ("scope", text(scope)),
             ("collection", text(collection)), ("direction", text(direction)), ("replicator", text(replicator)),
-            ("listener", text(listener)), ("remote", text(remote)), ("user", text(user)), ("plugin", text(plugin)),
+            ("listener", text(listener)), ("remote", text(remote)), ("user", text(user)), ("protocol", text(subprotocol)), ("plugin", text(plugin)),
             ("version", text(version)),
         ])
     }

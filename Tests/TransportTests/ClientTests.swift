@@ -39,7 +39,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         #expect(
             lines.filter { !$0.hasPrefix("Sec-WebSocket-Key: ") && !$0.hasPrefix("X-Correlation-Id: ") } == [
                 "GET /db/_blipsync HTTP/1.1", "Host: HOST", "User-Agent: nightjar/1.0", "Authorization: Basic dXNlcjpwYXNz", "Cookie: SyncGatewaySession=abc",
-                "X-Site: plant-7", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: BLIP_3+CBMobile_3,BLIP_3+CBMobile_2",
+                "X-Site: plant-7", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: BLIP_3+CBMobile_3,BLIP_3+CBMobile_2,BLIP_3+CBMobile_4",
             ]
         )
         let key = lines.first { $0.hasPrefix("Sec-WebSocket-Key: ") }?.dropFirst(19) ?? ""

@@ -24,7 +24,7 @@ enum AdminRouteWords {
         "POST api/conflicts/:id/resolve": "decides a conflict that waits, by hand: take (local, remote, delete) or document, with local_rev and remote_rev; ?db=",
         "POST api/conflicts/retry": "asks the resolvers again about conflicts that wait",
         "GET api/databases/:db/documents": "all documents: id, revision, sequence; ?deleted=true",
-        "GET api/databases/:db/documents/:id": "a document",
+        "GET api/databases/:db/documents/:id": "a document; with ?cv=true its version and version vector, _cv and _vv",
         "PUT api/databases/:db/documents/:id": "saves a document; _rev in it, or ?rev=, names the revision that it follows",
         "DELETE api/databases/:db/documents/:id": "deletes a document, which leaves a tombstone; ?rev=",
         "POST api/databases/:db/purge/:id": "removes a document without a tombstone; peers do not hear of it",

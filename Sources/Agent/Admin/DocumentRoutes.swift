@@ -16,7 +16,8 @@ struct DocumentRoutes: Sendable {
             .get("api/databases/:db/documents") { request in list(try access(request), includesDeleted: try includesDeleted(request)) },
             .get("api/databases/:db/documents/:id") { request in
                 let id = try request.parameters.require("id")
-                guard let json = try await access(request).get(id) else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
+                let withVersion = try request.queryValue("cv") == "true"
+                guard let json = try await access(request).get(id, withVersion: withVersion) else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
                 return Answer.json(bytes: json + [UInt8(ascii: "\n")])
             },
             .put("api/databases/:db/documents/:id", bodyLimit: Self.documentLimit) { request in

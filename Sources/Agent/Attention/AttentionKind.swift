@@ -16,6 +16,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case documentsNotTaken = "documents_not_taken"
     case documentsUnrouted = "documents_unrouted"
     case conflictsPending = "conflicts_pending"
+    case clocksDiffer = "clocks_differ"
     case listenerWaiting = "listener_waiting"
     case replicatorStopped = "replicator_stopped"
     case replicatorFailing = "replicator_failing"
@@ -47,7 +48,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer:
             .attention
         }
     }
@@ -55,7 +56,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     /// No other line of the log tells of it.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .documentsPending, .replicatorOffline, .replicatorInterrupted, .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails: true
+        case .diskNearlyFull, .documentsPending, .clocksDiffer, .replicatorOffline, .replicatorInterrupted, .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails: true
         default: false
         }
     }

@@ -37,6 +37,14 @@ extension Agent {
                     "more documents or blobs are damaged than the \(StoreLimits.damagedDocuments) of each that are named",
                     remedy: "mend those, restart the agent, and look again"))
         }
+        if let fast = database.fastestClock {
+            let hours = Int(clamping: fast.ahead / 3_600_000_000_000)
+            list.append(
+                Attention(
+                    .clocksDiffer, subject, "a version that a peer made (\(fast.version)) is \(Plural.count(hours, "hour")) ahead of this machine's clock",
+                    remedy: "set the clock that is wrong (here: nightjar doctor, timedatectl); documents are taken all the same, and edits made here "
+                        + "count as earlier than that one until then. A restart of the agent forgets it"))
+        }
         let statistics = (try? await database.statistics()) ?? []
         let unrouted = statistics.reduce(0) { $0 + $1.unrouted }
         if unrouted > 0 {

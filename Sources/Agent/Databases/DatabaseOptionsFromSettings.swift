@@ -18,6 +18,7 @@ extension DatabaseOptions {
         historyDepth = settings.history.revisions
         conflictHistory = settings.history.conflicts
         unusualKeys = settings.unusualKeys
+        versionsEdits = settings.versionVectors
         deltaBases = DeltaBaseBounds(settings.deltaSync)
         // Below that size a delta saves nothing, but whoever merges has to know what both sides had.
         if settings.conflictResolver != nil { deltaBases?.minBodyBytes = 0 }

@@ -34,10 +34,13 @@ public struct DocumentAccess: Sendable {
     }
 
     /// The JSON of a document.
-    public static func json(id: DocumentID, revision: RevisionID, isDeleted: Bool, body: [UInt8]) -> [UInt8] {
+    public static func json(
+        id: DocumentID, revision: RevisionID, vector: VersionVector? = nil, isDeleted: Bool, body: [UInt8]
+    ) -> [UInt8] {
         var json = Array("{\"_id\":".utf8)
         JSONValue.string(id.text).serialize(into: &json)
         json += Array(",\"_rev\":\"\(revision.text)\"\(isDeleted ? ",\"_deleted\":true" : "")".utf8)
+        if let vector { json += Array(",\"_cv\":\"\(vector.current)\",\"_vv\":\"\(vector.history)\"".utf8) }
         // The body's own bytes follow, without its opening brace.
         guard let brace = body.firstIndex(of: UInt8(ascii: "{")) else { return json + [UInt8(ascii: "}")] }
         let rest = body[(brace + 1)...]
@@ -53,11 +56,15 @@ public struct DocumentAccess: Sendable {
     // MARK: - One document
 
     /// Nil when there is none, or it is deleted.
-    public func get(_ id: String) async throws -> [UInt8]? {
+    ///
+    /// - Parameter withVersion: also `_cv`, the version by which peers of version vectors know the revision, and `_vv`, what else it knows of.
+    public func get(_ id: String, withVersion: Bool = false) async throws -> [UInt8]? {
         let id = try documentID(id)
-        let document = try await database.read { [collection] in try $0.document(collection, id) }
+        let (document, vector) = try await database.read { [collection] in
+            (try $0.document(collection, id), withVersion ? try $0.currentVector(collection, id) : nil)
+        }
         guard let document, !document.isDeleted else { return nil }
-        return Self.json(id: document.id, revision: document.revision, isDeleted: false, body: document.body)
+        return Self.json(id: document.id, revision: document.revision, vector: vector, isDeleted: false, body: document.body)
     }
 
     /// What a JSON document says of itself, and the rest of it.
@@ -85,7 +92,7 @@ public struct DocumentAccess: Sendable {
         }
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
-        for key in ["_id", "_rev", "_deleted"] { object[key] = nil }
+        for key in ["_id", "_rev", "_deleted", "_cv", "_vv"] { object[key] = nil }
         if case .object(let attachments)? = object["_attachments"] {
             object["_attachments"] = .object(LegacyAttachments.complete(attachments, generation: (parts.revision?.generation ?? 0) + 1))
         }

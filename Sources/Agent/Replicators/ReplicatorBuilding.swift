@@ -74,18 +74,21 @@ package enum ReplicatorBuilding {
             } else if let address = EndpointAddress(target) {
                 endpoint(address, settings, group: group, environment, memory, logger)
             } else {
-                try networkConnector(settings, security, group: group, environment)
+                try networkConnector(settings, security, group: group, environment) { database.hasVersions }
             }
         return Replicator(configuration: configuration, connector: connector, environment: environment, memory: memory, logger: logger)
     }
 
     /// For `ws:`, `wss:`, `http:` and `https:`.
+    ///
+    /// - Parameter prefersVersions: whether the database has version vectors by now.
     static func networkConnector(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment,
+        prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
         switch settings.target.value.scheme {
         case .http, .https: try databaseClient(settings, security, group: group, environment)
-        default: try webSocket(settings, security, group: group, environment)
+        default: try webSocket(settings, security, group: group, environment, prefersVersions)
         }
     }
 
@@ -109,9 +112,12 @@ package enum ReplicatorBuilding {
     }
 
     private static func webSocket(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment,
+        _ prefersVersions: @escaping @Sendable () -> Bool
     ) throws -> any TransportConnector {
-        let connector = WebSocketClient(try client(settings, security, environment), group: group, environment: environment)
+        var configuration = try client(settings, security, environment)
+        configuration.prefersVersions = prefersVersions
+        let connector = WebSocketClient(configuration, group: group, environment: environment)
         return security?.watching(connector) ?? connector
     }
 

@@ -13,6 +13,7 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
     public var history = HistorySettings()
     /// Whether documents may have empty keys and keys with NUL. Default false: Couchbase Lite cannot store them.
     public var unusualKeys = false
+    public var versionVectors = false
     /// How long documents stay. Default: none, for ever.
     public var timeToLive: [TimeToLive] = []
     /// Seconds after which a tombstone that every replicator has pushed goes. Default: nil, it stays for ever.
@@ -37,6 +38,10 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
         Key(
             "unusual_keys", \.unusualKeys, .boolean,
             "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so that they are refused without this."),
+        Key(
+            "version_vectors", \.versionVectors, .boolean,
+            "Whether each edit made here gets a version for peers of version vectors (Couchbase Lite 4). Else those on top of one that such a peer "
+                + "made do, and the others are named by their revision ids."),
         Key("ttl", \.timeToLive, .timesToLive,
             "Seconds after its last change at which a document of a collection is purged here, once every replicator has pushed it. Absent: never."),
         Key("tombstone_age", optional: \.tombstoneAge, Form<Int>.seconds(1...Limits.seconds),

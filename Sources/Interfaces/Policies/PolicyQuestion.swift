@@ -58,6 +58,8 @@ public struct PolicyContext: Sendable {
     public var remote: String
     /// Name of the authenticated peer.
     public var user: String?
+    /// What is spoken with it, which tells how it names revisions; nil where nothing is.
+    public var subprotocol: Subprotocol?
 
     public init(
         database: String, collection: CollectionName, direction: Direction,

@@ -67,7 +67,7 @@ extension CallContext {
         self.init(
             database: context.database, scope: context.collection.scope, collection: context.collection.name,
             direction: context.direction.rawValue, replicator: context.replicator, listener: context.listener, remote: context.remote,
-            user: context.user)
+            user: context.user, subprotocol: context.subprotocol?.name)
     }
 }
 

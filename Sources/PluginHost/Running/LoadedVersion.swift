@@ -64,4 +64,5 @@ struct CallContext: Sendable, Equatable {
     var listener: String?
     var remote: String?
     var user: String?
+    var subprotocol: String?
 }

@@ -73,7 +73,7 @@ final class VersionState {
         let use = try lua.makeUse(LuaContext(
             params: prepared.params, database: context.database, scope: context.scope, collection: context.collection,
             direction: context.direction, replicator: context.replicator, listener: context.listener, remote: context.remote,
-            user: context.user, plugin: source.name, version: prepared.version))
+            user: context.user, subprotocol: context.subprotocol, plugin: source.name, version: prepared.version))
         contexts.insert(Prepared(serial: prepared.serial, context: context, use: use), at: 0)
         return (lua, use)
     }

@@ -19,6 +19,7 @@ public actor ReplicationSession: MessageReceiver {
     public nonisolated let counters: ReplicationCounters
     public nonisolated let role: SessionRole
     nonisolated let isPassive: Bool
+    let subprotocol: Subprotocol
     /// What the two sides call revisions.
     let naming: RevisionNaming
     /// We are active, and push.
@@ -101,7 +102,8 @@ public actor ReplicationSession: MessageReceiver {
         self.environment = environment
         self.memory = memory
         self.logger = logger
-        naming = role.naming(transport)
+        subprotocol = role.subprotocol(transport)
+        naming = subprotocol == .generation4 ? .vectors : .trees
         switch role {
         case .active(let active):
             database = active.replicator.database

@@ -92,14 +92,12 @@ public enum SessionRole: Sendable {
 }
 
 extension SessionRole {
-    /// What the two sides of a connection call revisions.
-    func naming(_ transport: any MessageTransport) -> RevisionNaming {
-        let spoken: Subprotocol? =
-            switch self {
-            case .active: transport.subprotocol
-            case .passive(let passive): passive.subprotocol
-            }
-        return spoken == .generation4 ? .vectors : .trees
+    /// What is spoken over a connection.
+    func subprotocol(_ transport: any MessageTransport) -> Subprotocol {
+        switch self {
+        case .active: transport.subprotocol ?? .generation3
+        case .passive(let passive): passive.subprotocol
+        }
     }
 }
 

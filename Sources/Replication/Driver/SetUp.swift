@@ -272,6 +272,12 @@ extension ReplicationSession {
 
     /// Where a policy is asked.
     func policyContext(_ collection: CollectionName, _ direction: Direction) -> PolicyContext {
+        var context = policyContext(of: collection, direction)
+        if couch == nil { context.subprotocol = subprotocol }
+        return context
+    }
+
+    private func policyContext(of collection: CollectionName, _ direction: Direction) -> PolicyContext {
         switch role {
         case .active(let active):
             PolicyContext(

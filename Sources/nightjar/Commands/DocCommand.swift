@@ -23,10 +23,13 @@ struct DocCommand: AsyncParsableCommand {
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
         @Argument(help: "The document's id.") var id: String
         @Flag(help: "Print JSON; it does in any case.") var json = false
+        @Flag(name: .customLong("cv"), help: "Print its version and version vector as well, _cv and _vv, where it has them.") var withVersion = false
 
         func run() async throws {
             try await Failure.reporting {
-                try await location.withDocuments(of: db) { Output.write(1, try await $0.get(id) + [UInt8(ascii: "\n")]) }
+                try await location.withDocuments(of: db) {
+                    Output.write(1, try await $0.get(id, withVersion: withVersion) + [UInt8(ascii: "\n")])
+                }
             }
         }
     }

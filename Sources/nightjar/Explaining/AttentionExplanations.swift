@@ -12,6 +12,10 @@ extension Explanation {
             "writes_failing", "The disk takes no writes: it is full or it fails. What was acknowledged before is safe; nothing new is stored.",
             "Make room, or look after the disk. Writes go on by themselves then."),
         Explanation(
+            "clocks_differ", "A peer with version vectors made a version that is more than a day (max_clock_drift) ahead of this machine's clock.",
+            "Set the clock that is wrong: nightjar doctor says how good this machine's is. Documents are taken all the same; where the later edit "
+                + "decides a conflict, that peer's counts as the later one until then."),
+        Explanation(
             "disk_nearly_full", "Less than a tenth and less than 1 GiB of the disk is free.",
             "Make room: remove what is not the agent's, then nightjar compact, or a shorter history and delta_sync.max_bytes."),
         Explanation(

@@ -109,14 +109,14 @@ enum DocumentPlace: Sendable {
     /// The document's JSON.
     ///
     /// - Throws: ``AgentError`` of the kind notFound when there is none, or it is deleted.
-    func get(_ id: String) async throws -> [UInt8] {
+    func get(_ id: String, withVersion: Bool = false) async throws -> [UInt8] {
         switch self {
         case .agent(let client, let name):
-            var json = try await client.bytes("GET", try Self.document(name, id))
+            var json = try await client.bytes("GET", try Self.document(name, id) + (withVersion ? "?cv=true" : ""))
             if json.last == UInt8(ascii: "\n") { json.removeLast() }
             return json
         case .folder(let access):
-            guard let json = try await access.get(id) else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
+            guard let json = try await access.get(id, withVersion: withVersion) else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
             return json
         }
     }
