@@ -115,9 +115,8 @@ extension RevisionTree {
                 let time = try reader.take(8).enumerated().reduce(UInt64(0)) { $0 | UInt64($1.element) << (8 * UInt64($1.offset)) }
                 versions.append(VectorVersion(time: time, source: authors[author]))
             }
-            do throws(VersionError) {
-                vectors[revision(at: index)] = try VersionVector(versions[0], merged: Array(versions[1..<(1 + merged)]), older: Array(versions[(1 + merged)...]))
-            } catch { throw reader.malformed("\(error)") }
+            vectors[revision(at: index)] = VersionVector(
+                stored: versions[0], merged: Array(versions[1..<(1 + merged)]), older: Array(versions[(1 + merged)...]))
         }
     }
 

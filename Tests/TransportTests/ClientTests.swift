@@ -109,7 +109,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
             let head = try await socket.readHeader()
             let answer = switch what {
             case "no protocol": switching(head, protocolName: nil)
-            case "unoffered protocol": switching(head, protocolName: "BLIP_3+CBMobile_4")
+            case "unoffered protocol": switching(head, protocolName: "BLIP_3+CBMobile_5")
             case "protocol list": switching(head, protocolName: "BLIP_3+CBMobile_3,BLIP_3+CBMobile_2")
             case "wrong accept": switching(head, accept: "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
             case "no upgrade": switching(head, connection: "close")

@@ -55,7 +55,7 @@ extension WriteTransaction {
         // Of revisions of trees alone these peers take the one with the higher generation for newer.
         if survivors == nil, losers == nil, VectorVersion(standingFor: result) > standing.loser { return }
         let sides = (survivor: survivors ?? VersionVector(standing.survivor), loser: losers ?? VersionVector(standing.loser))
-        if result == survivor.revision, var vector = survivors {
+        if result == survivor.revision, var vector = survivors, vector.standsFor(sides.loser) {
             vector.absorb(sides.loser)
             tree.setVector(vector, of: result)
         } else {

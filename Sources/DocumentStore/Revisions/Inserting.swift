@@ -91,7 +91,11 @@ extension WriteTransaction {
         // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
         var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
         let isHere = tree.contains(new.revision)
-        if isHere {
+        // Leaves that it knows of by its version vector, whatever branch of the tree it is of. What was beside the current revision may have
+        // won elsewhere.
+        let replaced = incoming.vector.map { vector in tree.leaves.map(\.revision).filter { $0 != new.revision && tree.isKnown($0, to: vector) } } ?? []
+        let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
+        if isHere, !hasWon {
             // It is beside what is current here since, and its sender does not know of that yet.
             if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),
@@ -100,13 +104,11 @@ extension WriteTransaction {
                 if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
                 return .alreadyPresent
             }
-        } else {
+        } else if !isHere {
             try checkGeneration(incoming)
         }
         if new.isDeleted, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
         let ancestor = incoming.history.first { tree.contains($0) }
-        // By its version vector, whatever branch of the tree it is of.
-        let replaced = incoming.vector.map { vector in tree.leaves.map(\.revision).filter { tree.isKnown($0, to: vector) } } ?? []
         let descends = ancestor == row.revision || replaced.contains(row.revision)
         // What a passive side takes without a resolver, it takes with one as well.
         let fits = descends || row.isDeleted && ancestor == nil || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
@@ -123,7 +125,7 @@ extension WriteTransaction {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
         }
         if !isHere { try add(new, history: incoming.history, to: &tree, id) }
-        for leaf in replaced where leaf != new.revision { tree.removeBranch(leaf) }
+        for leaf in replaced { tree.removeBranch(leaf) }
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
         var record = previous?.settled(&tree, remotes, newest: new.revision, kept: incoming.peerLeaves)

@@ -41,6 +41,9 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
         source == other.source && (source == .revisionTree ? time == other.time : time >= other.time)
     }
 
+    /// A later version of the same author.
+    func isLater(than other: VectorVersion) -> Bool { source == other.source && source != .revisionTree && time > other.time }
+
     public var description: String { String(time, radix: 16) + "@" + source.description }
 
     /// By time, then by source: which of two is the later one is the same for everybody.

@@ -11,13 +11,18 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
 
     public init(_ current: VectorVersion) { self.current = current }
 
+    /// Of a peer's.
+    ///
     /// - Throws: `.contradictory`.
     init(_ current: VectorVersion, merged: [VectorVersion], older: [VectorVersion]) throws(VersionError) {
+        if (merged + older).contains(where: { $0.isLater(than: current) }) { throw .contradictory(value: current.description) }
+        self.init(stored: current, merged: merged, older: older)
+    }
+
+    /// Of our own database's.
+    init(stored current: VectorVersion, merged: [VectorVersion], older: [VectorVersion]) {
         self.current = current
         take(merged: merged, older: older)
-        for version in merged + older where version.source == current.source && version.time > current.time {
-            throw .contradictory(value: current.description)
-        }
     }
 
     /// How many versions are kept of one document, beside the current one. The oldest go: whoever still has one of them as the current
@@ -61,19 +66,21 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         return vector
     }
 
-    /// The same version, which stands for another one from now on that lost against it.
+    /// The same version, which stands for another one from now on that lost against it. What that one knew of the same author's later
+    /// versions has no place in it: see ``standsFor(_:)``.
     public mutating func absorb(_ other: VersionVector) {
         take(merged: merged + [other.current], older: older + other.merged + other.older)
     }
 
-    /// Also has these versions behind it.
-    public mutating func take(older versions: [VectorVersion]) { take(merged: merged, older: older + versions) }
+    /// Whether it can stand for the other one, or a new version has to: where one author made both sides, the later one knows the earlier.
+    public func standsFor(_ other: VersionVector) -> Bool { !([other.current] + other.others).contains { $0.isLater(than: current) } }
 
     /// Without all but the version itself.
     public var bare: VersionVector { VersionVector(current) }
 
     /// The newest of each author, once, and not of the current version's.
     private mutating func take(merged new: [VectorVersion], older old: [VectorVersion]) {
+        let (new, old) = (new.filter { !$0.isLater(than: current) }, old.filter { !$0.isLater(than: current) })
         merged = Self.newest(new, without: [current])
         older = Self.newest(old, without: [current] + merged)
         let room = Self.keptVersions - merged.count

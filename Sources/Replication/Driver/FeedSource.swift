@@ -158,6 +158,8 @@ struct FeedSource: Sendable {
         if version != current, let newest, tree.name(of: newest) == current { return .same(current) }
         guard tree.isLeaf(ours) else { return .older }
         if let theirs = tree.revision(named: current) {
+            // By the name that it had before it got a version here.
+            if theirs == ours { return .same(current) }
             let ancestors = tree.ancestors(of: ours)
             // It may have got a version here since; the peer knows it by the name that it said.
             if let at = ancestors.firstIndex(of: theirs) { return .newer(history: ancestors[..<at].map { tree.name(of: $0) } + [current]) }
