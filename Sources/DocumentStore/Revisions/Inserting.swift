@@ -152,19 +152,26 @@ extension WriteTransaction {
         return .inserted(sequence: sequence ?? SequenceNumber(row.sequence))
     }
 
-    /// Notes what a peer knows of the versions of a revision that is here. Nobody has to hear of that: who has the revision has it by this or
-    /// by another name.
+    /// Notes what a peer knows of the versions of a revision that is here. Nobody has to hear of another name of the current one: who has it, has
+    /// it by this or by another. What was made on top of an ancestor is offered once more: a peer that knew that by the other name can tell
+    /// now that this is newer.
     private func adopt(
         _ vector: VersionVector, _ revision: RevisionID, _ collection: Collection, _ tables: CollectionTables, _ row: inout Row, _ id: DocumentID
     ) throws(StoreError) {
         var tree = try treeToWrite(collection, row, id).tree
         guard adopt(vector, of: revision, in: &tree) else { return }
         row.tree = StoredTree.encode(tree)
-        let statement = try tables.statement(.update)
+        let isAncestor = tree.isAncestor(revision, of: row.revision)
+        let statement = try tables.statement(isAncestor ? .move : .update)
         statement.bind(1, row.sequence)
         statement.bind(2, row.flags)
         statement.bind(3, row.tree)
         statement.bind(4, row.remotes.encoded())
+        if isAncestor {
+            row.sequence = try nextSequence(collection)
+            statement.bind(5, row.sequence)
+            tables.index.set(row.slot, row.sequence)
+        }
         try session.run(statement)
         state.rows += 1
     }

@@ -90,6 +90,12 @@ extension WriteTransaction {
             known = later
         }
         tree.setVector(known, of: revision)
+        // What was made of it knows it by each of its names.
+        for leaf in tree.leaves where leaf.revision != revision && tree.isAncestor(revision, of: leaf.revision) {
+            guard var vector = tree.vector(of: leaf.revision) else { continue }
+            vector.take(older: [known.current] + known.others)
+            tree.setVector(vector, of: leaf.revision)
+        }
         return true
     }
 }

@@ -72,6 +72,9 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         take(merged: merged + [other.current], older: older + other.merged + other.older)
     }
 
+    /// Also has these versions behind it.
+    public mutating func take(older versions: [VectorVersion]) { take(merged: merged, older: older + versions) }
+
     /// Whether it can stand for the other one, or a new version has to: where one author made both sides, the later one knows the earlier.
     public func standsFor(_ other: VersionVector) -> Bool { !([other.current] + other.others).contains { $0.isLater(than: current) } }
 
