@@ -114,8 +114,8 @@ struct ReferenceTests {
 
     @Test func contextConflictAndTestsAreAsDeclared() async throws {
         let context = try await Self.names("return { names = names('', ctx, {}, {}) }")
-        // A replicator's call has no listener, a trial no user.
-        #expect(Set(context.filter { !$0.contains(".") }).union(["listener", "user"]) == Self.fields(of: "nightjar.Context"))
+        // A replicator's call has no listener, a trial no user and no protocol.
+        #expect(Set(context.filter { !$0.contains(".") }).union(["listener", "user", "protocol"]) == Self.fields(of: "nightjar.Context"))
         #expect(Set(context.filter { $0.hasPrefix("flags.") }.map { String($0.dropFirst(6)) }) == Self.fields(of: "nightjar.Flags"))
         let conflict = try await Self.names("return { names = names('', conflict, {}, {}) }")
         #expect(Set(conflict) == Self.fields(of: "nightjar.Conflict"))
