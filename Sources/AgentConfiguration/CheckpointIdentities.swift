@@ -80,11 +80,6 @@ extension AgentSettings {
     }
 }
 
-extension ReplicatorSettings {
-    /// What the remote database is known by.
-    fileprivate var remoteKey: String { remoteID?.value ?? target.value.text }
-}
-
 extension ConfigurationNode {
     /// What it means, however it is written: by values, with the entries of every mapping in the order of their keys.
     fileprivate var meaning: String {

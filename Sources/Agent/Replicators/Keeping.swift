@@ -43,7 +43,7 @@ extension Agent {
         for replicator in settings.replicators where replicator.direction.pulls {
             guard let database = database(replicator.database.value) else { continue }
             let target = replicator.target.value.text
-            guard let remote = try? await database.write({ try $0.remoteID(for: target) }) else { continue }
+            guard let remote = try? await database.write({ try $0.remoteID(for: replicator.remoteKey) }) else { continue }
             for wanted in replicator.collections {
                 guard let collection = database.collection(CollectionName(wanted.collection.value)) else { continue }
                 remotes["\(database.name).\(collection.name)", default: []].insert(remote)

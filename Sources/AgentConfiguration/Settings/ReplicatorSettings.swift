@@ -65,6 +65,9 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
 
     public init() {}
 
+    /// What the remote database is known by: in checkpoints, in the store, and for whoever decides conflicts.
+    package var remoteKey: String { remoteID?.value ?? target.value.text }
+
     static let sectionName = "replicator"
     static let keys: [Key<ReplicatorSettings>] = [
         Key("name", \.name, Form.text(.name).located, required: true, "Name in status, logs, metrics and `nightjar replicator`."),
