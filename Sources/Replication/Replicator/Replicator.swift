@@ -38,7 +38,7 @@ public actor Replicator {
             var status = status
             status.counts = counters.snapshot
             status.blobs = counters.blobs.underWay
-            // Counts of several documents at once are taken between two of them.
+            // For display only: who checks the counts takes ``Replicator/rawCounts``.
             status.counts.total = max(status.counts.total, status.counts.completed)
             return status
         }
@@ -180,6 +180,9 @@ public actor Replicator {
     /// Goes on from what was counted before a restart.
     public nonisolated func restore(_ counts: ReplicationCounts, lastSuccess: Int64?) {
         shared.withLock { ($0.past, $0.status.lastSuccess) = (counts, lastSuccess) }
+    /// The counts of this run as the sessions made them, for those who check that they add up.
+    package nonisolated var rawCounts: ReplicationCounts { shared.withLock { $0.counters.snapshot } }
+
     }
 
     private nonisolated func publish() {
