@@ -228,6 +228,7 @@ let package = Package(
         ),
         .testTarget(name: "AgentConfigurationTests", dependencies: ["TestRandomness", "AgentConfiguration"], swiftSettings: strict),
 
+        .testTarget(name: "AgentTests", dependencies: ["Agent", "Documents", "Interfaces", "Replication"], swiftSettings: strict),
         .testTarget(name: "HouseTests", dependencies: ["nightjar"], swiftSettings: strict),
 
         // A machine in memory, on one thread and from a seed.
