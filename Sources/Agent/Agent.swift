@@ -303,7 +303,9 @@ public actor Agent {
             settings, dataFolder: source.settings.data.value, environment: environment, logger: logger)
         let replicator = try ReplicatorBuilding.make(
             settings, database: database, policies: source, security: security,
-            local: LocalDatabases(find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }),
+            local: LocalDatabases(
+                find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() },
+                conflictObserver: conflictObserver),
             group: group, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
             environment: environment, logger: logger, conflictObserver: conflictObserver, wireLog: logs.wireLog)
         return (replicator, security)

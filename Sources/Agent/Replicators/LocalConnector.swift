@@ -11,6 +11,8 @@ import Transport
 struct LocalDatabases: Sendable {
     var find: @Sendable (String) -> Database?
     var conflicts: @Sendable (String) -> ConflictPolicy
+    /// Hears of each conflict that is decided in them.
+    var conflictObserver: ConflictObserver
 }
 
 /// Reaches another database of this agent: both sides of the protocol run here, joined in memory.
@@ -34,6 +36,7 @@ struct LocalConnector: TransportConnector {
         let conflicts = databases.conflicts(to)
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow
+        configuration.conflictObserver = databases.conflictObserver
         let session = ReplicationSession(
             transport: passive, role: .passive(configuration), environment: environment, memory: memory, logger: logger)
         await session.start()
