@@ -307,7 +307,9 @@ public actor Agent {
                 find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() },
                 conflictObserver: conflictObserver),
             group: group, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
-            environment: environment, logger: logger, conflictObserver: conflictObserver, wireLog: logs.wireLog)
+            environment: environment, logger: logger, conflictObserver: conflictObserver,
+            purged: { [audit] in audit.notePurge(by: settings.name.value, database: settings.database.value, $0, count: $1) },
+            wireLog: logs.wireLog)
         return (replicator, security)
     }
 
