@@ -30,6 +30,9 @@ public actor Replicator {
         var hasFlowed = false
         /// Of this run (seconds since 1970).
         var startedAt: Int64 = 0
+        /// What was counted when it became idle, and before the work since then. Work is counted before it is told of.
+        var whenIdle = ReplicationCounts()
+        var beforeBurst = ReplicationCounts()
         /// Of runs before the present start.
         var past = ReplicationCounts()
 
@@ -40,6 +43,8 @@ public actor Replicator {
             status.blobs = counters.blobs.underWay
             // For display only: who checks the counts takes ``Replicator/rawCounts``.
             status.counts.total = max(status.counts.total, status.counts.completed)
+            let completed = status.counts.completed - min(status.counts.completed, beforeBurst.completed)
+            status.burst = (completed, max(completed, status.counts.total - min(status.counts.total, beforeBurst.total)))
             return status
         }
     }
@@ -108,6 +113,7 @@ public actor Replicator {
         shared.withLock {
             $0.past = $0.past + $0.counters.snapshot
             $0.counters = ReplicationCounters()
+            ($0.whenIdle, $0.beforeBurst) = (ReplicationCounts(), ReplicationCounts())
             $0.startedAt = now
             let silence = $0.status.silence
             $0.status = ReplicatorStatus(activity: .connecting, since: now, lastSuccess: $0.status.lastSuccess)
@@ -174,15 +180,15 @@ public actor Replicator {
     /// Nil where the present connection has come to its end of the work, or none has broken before.
     public nonisolated var interruptions: Interruptions? { brokenOff.withLock { $0 } }
 
+    /// The counts of this run as the sessions made them, for those who check that they add up.
+    package nonisolated var rawCounts: ReplicationCounts { shared.withLock { $0.counters.snapshot } }
+
     /// What was counted in all runs, those before a restart included.
     public nonisolated var lifetime: ReplicationCounts { shared.withLock { $0.past + $0.counters.snapshot } }
 
     /// Goes on from what was counted before a restart.
     public nonisolated func restore(_ counts: ReplicationCounts, lastSuccess: Int64?) {
         shared.withLock { ($0.past, $0.status.lastSuccess) = (counts, lastSuccess) }
-    /// The counts of this run as the sessions made them, for those who check that they add up.
-    package nonisolated var rawCounts: ReplicationCounts { shared.withLock { $0.counters.snapshot } }
-
     }
 
     private nonisolated func publish() {
@@ -195,7 +201,10 @@ public actor Replicator {
         shared.withLock { shared in
             let before = shared.status.activity
             change(&shared.status)
-            if shared.status.activity != before { shared.status.since = now }
+            guard shared.status.activity != before else { return }
+            shared.status.since = now
+            if shared.status.activity == .idle { shared.whenIdle = shared.counters.snapshot }
+            if before == .idle { shared.beforeBurst = shared.whenIdle }
         }
         publish()
     }
