@@ -27,6 +27,8 @@ package struct SimulationPlan: Sendable {
     package var deletesInConflict = false
     /// Replicators and listeners get another configuration, and later their own again.
     package var reconfigures = false
+    /// Operators have replicators begin anew, without their checkpoints, and run once.
+    package var restarts = false
     package var planted: PlantedFault?
 
     /// - Parameter topology: nil for one that the seed chooses; large fleets are rare.
@@ -56,6 +58,8 @@ package struct SimulationPlan: Sendable {
         if isCalm { (hasCrashes, hasDiskFaults, hasPolicies) = (false, false, hasPolicies) }
         deletesInConflict = random.chance(0.5)
         reconfigures = !isCalm && random.chance(0.3)
+        // From chances of its own: what else happens with a seed stays as it was.
+        restarts = planted == nil && !isCalm && SeededRandom(seed: seed ^ 0x4E5E7).chance(0.25)
         // What a planted fault needs to show itself happens in each of its runs.
         switch planted {
         case .twoUnderWay: (isCalm, hasBursts) = (false, true)
