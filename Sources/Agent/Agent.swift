@@ -51,7 +51,7 @@ public actor Agent {
     nonisolated let log: Logger
     nonisolated let attentionTimes = AttentionTimes()
     nonisolated let nextStart: NextStart
-    let reloads = Turns()
+    let reloads = SerialGate()
     private(set) var isStopping = false
     /// Held until the process ends or the agent is released: longer than the admin socket exists.
     private var folderLock: DataFolderLock?
@@ -123,7 +123,7 @@ public actor Agent {
             }
             try await loadPlugins(settings)
             try goesOn()
-            try prepareConflictPolicies(settings, changed: [])
+            try preparePolicies(settings, changed: [])
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
             try await keep(settings)

@@ -65,7 +65,7 @@ public final class PeerListener: ListenerDelegate {
     let environment: Environment
     let logger: Logger
     /// What peers pushed and could not be taken for the moment.
-    let waiting = DocumentTroubles(notesPolicies: true)
+    let waiting = WaitingDocuments(notesPolicies: true)
     /// CouchDB's API, where the settings have it.
     let couch = Mutex<CouchServer?>(nil)
     private let state = Mutex(State())

@@ -1,4 +1,3 @@
-import AgentConfiguration
 import DocumentStore
 import Environment
 import Interfaces
@@ -41,17 +40,5 @@ struct LocalConnector: TransportConnector {
             transport: passive, role: .passive(configuration), environment: environment, memory: memory, logger: logger)
         await session.start()
         return active
-    }
-}
-
-extension EndpointAddress {
-    /// Nil for what is no message endpoint.
-    package init?(_ target: ReplicatorTarget) {
-        switch target.scheme {
-        case .unix: self = .unix(path: target.path)
-        case .serial: self = .serial(device: target.path, speed: target.speed)
-        case .exec: self = .exec(arguments: target.arguments)
-        default: return nil
-        }
     }
 }

@@ -217,7 +217,14 @@ extension CollectionName {
     }
 }
 
-/// The version that status and the User-Agent header show.
-public enum AgentVersion {
-    public static let number = "0.1.0"
+extension EndpointAddress {
+    /// Nil for what is no message endpoint.
+    package init?(_ target: ReplicatorTarget) {
+        switch target.scheme {
+        case .unix: self = .unix(path: target.path)
+        case .serial: self = .serial(device: target.path, speed: target.speed)
+        case .exec: self = .exec(arguments: target.arguments)
+        default: return nil
+        }
+    }
 }

@@ -69,7 +69,7 @@ public actor Replicator {
     var retry: RetryMachine
     nonisolated let pause = RetryPause()
     /// Documents that wait although the connection is up.
-    public nonisolated let waiting = DocumentTroubles(notesPolicies: false)
+    public nonisolated let waiting = WaitingDocuments(notesPolicies: false)
     /// When the run began whose counts are in ``status`` (seconds since 1970).
     public nonisolated var startedAt: Int64 { shared.withLock { $0.startedAt } }
 
@@ -264,7 +264,7 @@ public actor Replicator {
                     $0.error = nil
                     if $0.refusals.push == nil { $0.lastSuccess = environment.time.wallSeconds() }
                 }
-                waiting.lookedAtAll()
+                waiting.forgetUnmentioned()
                 // What was fetched meanwhile may have been decided into something to push.
                 guard await hasFetchedMissing() else { break }
                 resets = false
@@ -346,7 +346,7 @@ public actor Replicator {
             if level == .idle {
                 self?.noteFlow()
                 self?.brokenOff.withLock { $0 = nil }
-                self?.waiting.lookedAtAll()
+                self?.waiting.forgetUnmentioned()
             }
             self?.update {
                 $0.activity = level
