@@ -51,7 +51,7 @@ public actor Agent {
     nonisolated let log: Logger
     nonisolated let attentionTimes = AttentionTimes()
     nonisolated let nextStart: NextStart
-    let reloads = Turns()
+    let reloads = SerialGate()
     private(set) var isStopping = false
     /// Held until the process ends or the agent is released: longer than the admin socket exists.
     private var folderLock: DataFolderLock?
@@ -123,7 +123,7 @@ public actor Agent {
             }
             try await loadPlugins(settings)
             try goesOn()
-            try prepareConflictPolicies(settings, changed: [])
+            try preparePolicies(settings, changed: [])
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
             try await keep(settings)
@@ -303,9 +303,13 @@ public actor Agent {
             settings, dataFolder: source.settings.data.value, environment: environment, logger: logger)
         let replicator = try ReplicatorBuilding.make(
             settings, database: database, policies: source, security: security,
-            local: LocalDatabases(find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }),
+            local: LocalDatabases(
+                find: { [weak self] in self?.database($0) }, conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() },
+                conflictObserver: conflictObserver),
             group: group, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
-            environment: environment, logger: logger, conflictObserver: conflictObserver, wireLog: logs.wireLog)
+            environment: environment, logger: logger, conflictObserver: conflictObserver,
+            purged: { [audit] in audit.notePurge(by: settings.name.value, database: settings.database.value, $0, count: $1) },
+            wireLog: logs.wireLog)
         return (replicator, security)
     }
 

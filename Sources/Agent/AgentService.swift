@@ -9,7 +9,7 @@ import Synchronization
 public struct AgentService: Sendable {
     let agent: Agent
     let logs: LogSink
-    let signals: StopGuard
+    let signals: ProcessSignals
     /// Reads the configuration anew.
     let load: @Sendable () throws -> AgentSettings
     /// What the dashboard's rehearsals run.
@@ -18,7 +18,7 @@ public struct AgentService: Sendable {
     let ready: @Sendable ([String]) -> Void
 
     package init(
-        settings: AgentSettings, logs: LogSink, environment: Environment, signals: StopGuard, load: @escaping @Sendable () throws -> AgentSettings,
+        settings: AgentSettings, logs: LogSink, environment: Environment, signals: ProcessSignals, load: @escaping @Sendable () throws -> AgentSettings,
         rehearse: @escaping Rehearse, ready: @escaping @Sendable ([String]) -> Void
     ) {
         self.logs = logs
@@ -110,7 +110,7 @@ private struct Stopping: Service {
 
 /// Ends when a signal asks for a stop, and the group with it.
 private struct Ending: Service {
-    let signals: StopGuard
+    let signals: ProcessSignals
     let notice: SupervisorNotice
     let audit: AuditLog
 
@@ -124,7 +124,7 @@ private struct Ending: Service {
 
 /// Applies the configuration again at each SIGHUP.
 private struct Reloading: Service {
-    let signals: StopGuard
+    let signals: ProcessSignals
     let reload: @Sendable () async throws -> [String]
     let logger: Logger
 

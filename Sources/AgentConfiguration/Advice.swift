@@ -12,7 +12,7 @@ extension AgentSettings {
         }
         for replicator in replicators {
             let target = replicator.target
-            let name = "replicator \(Quoting.quoted(replicator.name.value))"
+            let name = "replicator \(ValueQuoting.quoted(replicator.name.value))"
             if let secret = replicator.sentInClearText {
                 advice.append(
                     ConfigurationProblem(
@@ -24,7 +24,7 @@ extension AgentSettings {
                 advice.append(
                     ConfigurationProblem(
                         at: target.position,
-                        "\(name): the target is this agent's own listener \(Quoting.quoted(own.name.value)), so that the database would replicate with itself"))
+                        "\(name): the target is this agent's own listener \(ValueQuoting.quoted(own.name.value)), so that the database would replicate with itself"))
             }
         }
         if let plugins {
@@ -32,7 +32,7 @@ extension AgentSettings {
                 advice.append(
                     ConfigurationProblem(
                         at: limits.name.position == .none ? limits.position : limits.name.position,
-                        "plugin_limits: there is no plugin \(Quoting.quoted(limits.name.value))"
+                        "plugin_limits: there is no plugin \(ValueQuoting.quoted(limits.name.value))"
                             + NearestName.hint(for: limits.name.value, among: plugins.sorted(), otherwise: "plugins")))
             }
         }

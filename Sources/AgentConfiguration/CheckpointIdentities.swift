@@ -44,8 +44,8 @@ extension AgentSettings {
                 }
                 reading.problems.report(
                     at: replicator.name.position,
-                    "the replicators \(Quoting.quoted(replicator.name.value)) and \(Quoting.quoted(other.value)) would share a checkpoint: both do "
-                        + "\(identity.type) of \(identity.collection) in the database \(Quoting.quoted(identity.database)) with the same "
+                    "the replicators \(ValueQuoting.quoted(replicator.name.value)) and \(ValueQuoting.quoted(other.value)) would share a checkpoint: both do "
+                        + "\(identity.type) of \(identity.collection) in the database \(ValueQuoting.quoted(identity.database)) with the same "
                         + "\(replicator.remoteID == nil ? "target" : "remote_id"), and with the same document_ids, channels, selector, source_filter, "
                         + "pull_filter and pull_transform; take the collection out of one of them, or give one another document_ids, channels, "
                         + "selector, source_filter or pull_filter")
@@ -72,17 +72,12 @@ extension AgentSettings {
             guard !mine.utf8.elementsEqual(theirs.utf8), let position = (replicator.remoteID ?? other.remoteID)?.position else { continue }
             reading.problems.report(
                 at: position,
-                "the replicators \(Quoting.quoted(replicator.name.value)) and \(Quoting.quoted(other.name.value)) of the database "
-                    + "\(Quoting.quoted(remote.database)) have the targets \(Quoting.quoted(mine)) and \(Quoting.quoted(theirs)), and know both as "
-                    + "\(Quoting.quoted(remote.key)) (remote_id): what one has sent would count as known to the other's remote, and never get there; "
+                "the replicators \(ValueQuoting.quoted(replicator.name.value)) and \(ValueQuoting.quoted(other.name.value)) of the database "
+                    + "\(ValueQuoting.quoted(remote.database)) have the targets \(ValueQuoting.quoted(mine)) and \(ValueQuoting.quoted(theirs)), and know both as "
+                    + "\(ValueQuoting.quoted(remote.key)) (remote_id): what one has sent would count as known to the other's remote, and never get there; "
                     + "give each remote database a remote_id of its own, and replicators with one remote database one target")
         }
     }
-}
-
-extension ReplicatorSettings {
-    /// What the remote database is known by.
-    fileprivate var remoteKey: String { remoteID?.value ?? target.value.text }
 }
 
 extension ConfigurationNode {

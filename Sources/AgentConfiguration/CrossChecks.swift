@@ -16,7 +16,7 @@ extension AgentSettings {
             for wanted in listener.collections where !known.contains(wanted.value) && reading.damaged.isEmpty {
                 reading.problems.report(
                     at: wanted.position,
-                    "listeners[\(index)]: none of its databases has the collection \(Quoting.quoted(wanted.value.description))"
+                    "listeners[\(index)]: none of its databases has the collection \(ValueQuoting.quoted(wanted.value.description))"
                         + NearestName.hint(for: wanted.value.description, among: known.map(\.description).sorted(), otherwise: "their collections"))
             }
         }
@@ -27,7 +27,7 @@ extension AgentSettings {
                 let wanted = entry.collection.value.description
                 reading.problems.report(
                     at: entry.collection.position == .none ? replicator.position : entry.collection.position,
-                    "\(place): the database \(Quoting.quoted(replicator.database.value)) has no collection \(Quoting.quoted(wanted))"
+                    "\(place): the database \(ValueQuoting.quoted(replicator.database.value)) has no collection \(ValueQuoting.quoted(wanted))"
                         + NearestName.hint(for: wanted, among: known.map(\.description).sorted(), otherwise: "its collections"))
             }
         }
@@ -43,8 +43,8 @@ extension AgentSettings {
         for listener in listeners {
             guard let endpoint = listener.endpoint, endpoint.value.scheme != .exec else { continue }
             if let other = taken.updateValue(listener.name.value, forKey: endpoint.value.path) {
-                reading.problems.report(at: endpoint.position, "the endpoint of the listener \(Quoting.quoted(listener.name.value)) is already that of "
-                    + Quoting.quoted(other))
+                reading.problems.report(at: endpoint.position, "the endpoint of the listener \(ValueQuoting.quoted(listener.name.value)) is already that of "
+                    + ValueQuoting.quoted(other))
             }
         }
         let known = Set(databases.map(\.name.value))
@@ -54,7 +54,7 @@ extension AgentSettings {
                 reading.problems.report(at: target.position, "the target is the replicator's own database")
             } else if !known.contains(target.value.path), !reading.damaged.contains(target.value.path) {
                 reading.problems.report(
-                    at: target.position, "the database \(Quoting.quoted(target.value.path)) is not configured"
+                    at: target.position, "the database \(ValueQuoting.quoted(target.value.path)) is not configured"
                         + NearestName.hint(for: target.value.path, among: known.sorted(), otherwise: "databases"))
             }
         }
@@ -69,7 +69,7 @@ extension AgentSettings {
         if let known = collections[name.value] { return known }
         reading.problems.report(
             at: name.position,
-            "\(place): the database \(Quoting.quoted(name.value)) is not configured"
+            "\(place): the database \(ValueQuoting.quoted(name.value)) is not configured"
                 + NearestName.hint(for: name.value, among: databases.map(\.name.value), otherwise: "databases"))
         return nil
     }
@@ -87,9 +87,9 @@ extension AgentSettings {
                 let position = listener.port.position == .none ? listener.position : listener.port.position
                 reading.problems.report(
                     at: position,
-                    "the port \(port) of the listener \(Quoting.quoted(listener.name.value)) is already that of \(other)")
+                    "the port \(port) of the listener \(ValueQuoting.quoted(listener.name.value)) is already that of \(other)")
             }
-            if taken[port]?[interface] == nil { taken[port, default: [:]][interface] = "the listener \(Quoting.quoted(listener.name.value))" }
+            if taken[port]?[interface] == nil { taken[port, default: [:]][interface] = "the listener \(ValueQuoting.quoted(listener.name.value))" }
         }
     }
 }
@@ -101,7 +101,7 @@ extension Reading {
             if let first = seen[name.value] {
                 problems.report(
                     at: name.position,
-                    "a \(kind) named \(Quoting.quoted(name.value)) is here a second time; the first is at line \(first.line), column \(first.column)")
+                    "a \(kind) named \(ValueQuoting.quoted(name.value)) is here a second time; the first is at line \(first.line), column \(first.column)")
             } else {
                 seen[name.value] = name.position
             }

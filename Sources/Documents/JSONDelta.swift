@@ -1,8 +1,8 @@
 import Encodings
 
 /// The difference between two bodies in the form of this field's delta sync (replication.md section 11): per key of an object and per
-/// index of an array, a deletion `[]`, a value, or a delta of what is inside. Texts are replaced as a whole; a peer's text patches
-/// are applied.
+/// index of an array, a deletion `[]`, a value, or a delta of what is inside. Of a long text only the part that changed is sent; a peer's
+/// text patches may have any number of parts.
 ///
 /// A body that a delta makes is never larger than the old one and the delta together: nothing of the old one is used twice.
 public enum JSONDelta {
@@ -57,6 +57,10 @@ public enum JSONDelta {
         case (.array(let old), .array(let new)):
             let delta = difference(old, new)
             return delta.isEmpty ? JSONValue?.none : .object(delta)
+        case (.string(let old), .string(let new)):
+            guard !old.sameBytes(as: new) else { return JSONValue?.none }
+            guard let patch = TextPatch.make(from: old, to: new) else { return .string(new) }
+            return .array([.string(patch), .int(0), .int(2)])
         default: return old == new ? JSONValue?.none : literal(new)
         }
     }
@@ -199,6 +203,37 @@ private struct MemberPlaces {
 
 /// `n=` copies n bytes of the old text, `n-` skips them, `n+bytes|` inserts n bytes: all of the old text, in order.
 private enum TextPatch {
+    /// Shorter texts are sent whole, as the field's own library does it.
+    private static let shortestText = 60
+    /// Of `[`, `,0,2]`, which a patch has around it.
+    private static let wrapping = 6
+
+    /// What both texts begin and end with is copied, the rest is replaced. Nil where the new text itself is no longer than that.
+    static func make(from old: String, to new: String) -> String? {
+        guard new.utf8.count >= shortestText else { return nil }
+        let (old, bytes) = (Array(old.utf8), Array(new.utf8))
+        let shorter = min(old.count, bytes.count)
+        var start = 0
+        while start < shorter, old[start] == bytes[start] { start += 1 }
+        while isInsideCharacter(start, old) || isInsideCharacter(start, bytes) { start -= 1 }
+        var tail = 0
+        while tail < shorter - start, old[old.count - tail - 1] == bytes[bytes.count - tail - 1] { tail += 1 }
+        while isInsideCharacter(bytes.count - tail, bytes) { tail -= 1 }
+        let inserted = bytes[start..<bytes.count - tail]
+        let removed = old.count - start - tail
+        var patch: [UInt8] = []
+        func add(_ count: Int, _ operation: Unicode.Scalar) { if count > 0 { patch += Array("\(count)\(operation)".utf8) } }
+        add(start, "=")
+        add(removed, "-")
+        add(inserted.count, "+")
+        if !inserted.isEmpty { patch += inserted + [UInt8(ascii: "|")] }
+        add(tail, "=")
+        guard patch.count + wrapping < bytes.count else { return nil }
+        return String(validating: patch, as: UTF8.self)
+    }
+
+    private static func isInsideCharacter(_ place: Int, _ text: [UInt8]) -> Bool { place < text.count && text[place] & 0xC0 == 0x80 }
+
     static func apply(_ patch: String, to old: String) throws(JSONDelta.Failure) -> String {
         let (patch, old) = (Array(patch.utf8), Array(old.utf8))
         var new: [UInt8] = []

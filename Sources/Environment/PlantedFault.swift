@@ -29,6 +29,8 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case staleMark
     /// A document is offered again while its revision waits for the acknowledgement, and the mark of that is dropped.
     case twoUnderWay
+    /// A document that the peer acknowledged is counted as completed twice.
+    case countedTwice
 }
 
 #if DEBUG

@@ -101,7 +101,7 @@ struct AdminDoorTests {
         let agent = try await AgentProcess.start(Configuration.plain)
         let list = try await agent.admin.get("/api").json.asArray ?? []
         #expect(list.count > 50)
-        for route in list { #expect((route["what"]?.asString?.utf8.count ?? 0) > 5, "AdminRouteWords lacks \(route.text)") }
+        for route in list { #expect((route["what"]?.asString?.utf8.count ?? 0) > 5, "AdminRouteSummaries lacks \(route.text)") }
         func role(_ method: String, _ path: String) -> String? { list.first { $0["method"]?.asString == method && $0["path"]?.asString == path }?["role"]?.asString }
         #expect(role("GET", "/api/status") == "read" && role("POST", "/api/reload") == "operate" && role("PUT", "/api/databases/:db/documents/:id") == "edit")
         let description = try await agent.admin.get("/api/openapi.json").json

@@ -18,7 +18,7 @@ import Testing
             #expect(try JSONValue(parsing: applied) == new, "\(name)")
             let made = try #require(JSONDelta.make(from: old.serialize(), to: new.serialize()))
             #expect(try JSONValue(parsing: JSONDelta.apply(made, to: old.serialize(), limit: 1 << 20)) == new, "\(name): \(text(made))")
-            // Old-style forms and text patches are read, and not written.
+            // Old-style forms are read, and not written; a text patch may cut elsewhere.
             if !name.hasPrefix("old-style"), !name.hasPrefix("text") { #expect(try JSONValue(parsing: made) == delta, "\(name): \(text(made))") }
         }
         for vector in try #require(vectors["delta_reject"]?.asArray) {
@@ -39,6 +39,56 @@ import Testing
             let back = try JSONValue(parsing: JSONDelta.apply(delta, to: old.serialize(), limit: 1 << 20))
             #expect(back == new, "\(old.text) to \(new.text) by \(text(delta))")
             if back != new { return }
+        }
+    }
+
+    /// Of a text, what both have at its ends is not sent again; counted in bytes, and no character is cut.
+    @Test(arguments: [
+        ("to wound the autumnal city. The in-dark answered with the wind.", "to wound the autumnal city. So howled out for the world to give him a name. The in-dark answered with the wind.",
+            "28=48+So howled out for the world to give him a name. |35="),
+        // 59 bytes and 60.
+        (String(repeating: "a", count: 60), String(repeating: "a", count: 59), nil), (String(repeating: "a", count: 61), String(repeating: "a", count: 60), "60=1-"),
+        // é and è begin with one byte, é and ũ end with one.
+        ("é" + String(repeating: "x", count: 60), "è" + String(repeating: "x", count: 60), "2-2+è|60="),
+        (String(repeating: "x", count: 60) + "é", String(repeating: "x", count: 60) + "ũ", "60=2-2+ũ|"),
+        ("\u{1F600}" + String(repeating: "x", count: 60), "\u{1F601}" + String(repeating: "x", count: 60), "4-4+\u{1F601}|60="),
+        // One letter more in a row of the same: the ends do not overlap.
+        (String(repeating: "a", count: 70), String(repeating: "a", count: 80), "70=10+aaaaaaaaaa|"),
+        ("", String(repeating: "a", count: 80), nil), (String(repeating: "b", count: 80), String(repeating: "a", count: 80), nil),
+        // As long as the text itself.
+        (String(repeating: "a", count: 20) + String(repeating: "b", count: 60), String(repeating: "a", count: 10) + String(repeating: "c", count: 70), nil),
+    ] as [(String, String, String?)])
+    func textsAreMadeOfWhatChanged(_ old: String, _ new: String, _ patch: String?) throws {
+        let (before, after): (JSONValue, JSONValue) = (["s": .string(old)], ["s": .string(new)])
+        let made = try #require(JSONDelta.make(from: before.serialize(), to: after.serialize()))
+        let change = try JSONValue(parsing: made)["s"]
+        #expect(change == patch.map { .array([.string($0), 0, 2]) } ?? .string(new), "\(text(made))")
+        #expect(try JSONValue(parsing: JSONDelta.apply(made, to: before.serialize(), limit: 1 << 20)) == after)
+    }
+
+    @Test func textsComeBack() throws {
+        var random = SeededGenerator(seed: makeSeed("JSONDeltaText"))
+        let letters: [Unicode.Scalar] = ["a", "b", "\"", "é", "è", "\u{301}", "\u{1F600}", "\u{1F601}", "|", "="]
+        func word(_ count: Int, _ random: inout SeededGenerator) -> [Unicode.Scalar] { (0..<count).map { _ in letters[random.below(letters.count)] } }
+        for _ in 0..<2_000 {
+            let length = random.below(120)
+            let old = word(length, &random)
+            var new = old
+            let start = random.below(new.count + 1)
+            let (removed, added) = (random.below(new.count - start + 1), random.below(40))
+            new.replaceSubrange(start..<start + removed, with: word(added, &random))
+            func body(_ scalars: [Unicode.Scalar]) -> [UInt8] {
+                var text = String.UnicodeScalarView()
+                text.append(contentsOf: scalars)
+                let body: JSONValue = ["s": .string(String(text))]
+                return body.serialize()
+            }
+            let delta = try #require(JSONDelta.make(from: body(old), to: body(new)))
+            let back = try JSONDelta.apply(delta, to: body(old), limit: 1 << 20)
+            #expect(back == body(new), "\(text(body(old))) to \(text(body(new))) by \(text(delta))")
+            // A patch is never the longer way.
+            #expect(delta.count <= body(new).count)
+            if back != body(new) { return }
         }
     }
 

@@ -56,6 +56,54 @@ struct AgeingTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    /// What stands between a document and its push: something that only a connection has judged so far.
+    enum Policy: String, CaseIterable {
+        case transform = "return { transform = function(doc) local made = nightjar.copy(doc); made.seen = true; return made end }"
+        case failingFilter = "return { push_filter = function(doc) error('no such table') end }"
+
+        var use: String { self == .transform ? "push_transform: gate" : "push_filter: gate" }
+    }
+
+    @Test("what a transform changes on its way, or a filter fails on, has not been pushed and stays", arguments: Policy.allCases)
+    func undelivered(_ policy: Policy) async throws {
+        let port = try freePort()
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/gate.lua", policy.rawValue)
+        let agent = try await AgentProcess.start("""
+            data: data
+            admin: { port: 0, open: true }
+            plugins: plugins
+            databases: { main: { ttl: { _default: 1 } }, free: { ttl: { _default: 1 } } }
+            replicators:
+              - name: hub
+                database: main
+                target: "ws://127.0.0.1:\(port)/main"
+                type: push
+                continuous: true
+                max_attempt_wait_time: 1
+                collections: { _default: { \(policy.use) } }
+
+            """, in: folder)
+        try await agent.save("waits", "{}")
+        // The same age, in a database that nobody replicates: by then the other one has been judged as well.
+        for id in ["goes", "goes-too"] {
+            try await agent.save(id, "{}", in: "free")
+            try await eventually("\(id) goes") { try await !agent.has(id, in: "free") }
+        }
+        #expect(try await agent.has("waits"))
+        // The list and the question say the same.
+        let listed = try await agent.admin.get("/api/replicators/hub/pending").json.asArray?.map { $0["id"]?.asString }
+        #expect(listed == ["waits"])
+        #expect(try await agent.admin.get("/api/replicators/hub/pending/waits").json["pending"]?.asBool == true)
+        let hub = try await AgentProcess.start(Configuration.hub(port: port))
+        if policy == .failingFilter {
+            try await agent.waits("held", is: 1)
+            try await agent.plugin("gate", becomes: "return { push_filter = function(doc) return true end }\n")
+        }
+        try await eventually("it is pushed, and goes") { try await every(hub.has("waits"), !agent.has("waits")) }
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("tombstones go when they are old, documents stay")
     func tombstones() async throws {
         let agent = try await AgentProcess.start(Configuration.hub(database: "{ tombstone_age: 1 }"))

@@ -91,6 +91,10 @@ struct ChannelTests {
         #expect(try await boss.put("main", "access", "{\"_rev\":\"\(card)\",\"type\":\"card\",\"member\":\"nobody\",\"team\":\"red\",\"owner\":\"boss\"}").status < 300)
         try await holds(ben, "blue-1")
 
+        // Nobody at the device did that: it is in its record.
+        let audit = try await ben.command("audit").output
+        #expect(audit.contains("purge of documents with access removed") && audit.contains("replicator hub") && audit.contains(" purged"), "\(audit)")
+
         // A document that changes its team goes over; its owner alone may do that.
         #expect(try await ben.put("main", "blue-1", "{\"_rev\":\"\(blue)\",\"team\":\"red\",\"owner\":\"ben\"}").status < 300)
         try await eventually("anna has it") { try await anna.has("blue-1") }

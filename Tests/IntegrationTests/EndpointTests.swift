@@ -167,6 +167,36 @@ import Testing
         #expect(try await agent.replicator("hub")["delta"]?["sent"]?.asInt64 == 0)
     }
 
+    @Test("A conflict that is decided in another database of the same agent is told like any other")
+    func localConflict() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/judge.lua", "return { resolve = function(c) return c.remote_doc end }\n")
+        let agent = try await AgentProcess.start(
+            """
+            data: data
+            admin: { port: 0, open: true }
+            plugins: plugins
+            databases: { main: {}, other: { conflict_resolver: judge } }
+            replicators:
+              - { name: hub, database: main, target: "local:other", type: push, continuous: true, max_attempt_wait_time: 1 }
+            """, in: folder)
+        // Until the agent stops.
+        let events = Task { String(decoding: try await agent.admin.raw(Array("GET /api/events HTTP/1.1\r\nHost: x\r\n\r\n".utf8)), as: UTF8.self) }
+        let base = try await agent.save("torn", "{\"side\":\"both\"}")
+        try await eventually("the base is there") { try await agent.has("torn", in: "other") }
+        try await agent.isSettled()
+        try await agent.post("/api/replicators/hub/stop")
+        try await agent.waits("stopped") { $0["activity"]?.asString == "stopped" }
+        try await agent.save("torn", "{\"_rev\":\"\(base)\",\"side\":\"main\"}")
+        try await agent.save("torn", "{\"_rev\":\"\(base)\",\"side\":\"other\"}", in: "other")
+        try await agent.post("/api/replicators/hub/start")
+        try await eventually("it is decided") { try await agent.field("side", of: "torn", in: "other")?.asString == "main" }
+        #expect(try await agent.stop().status == 0)
+        let told = try await events.value
+        let conflict = told.split(separator: "\n").drop { $0 != "event: conflict" }.dropFirst().first ?? ""
+        #expect(conflict.contains("\"torn\"") && conflict.contains("\"other\""), "\(told.suffix(2000))")
+    }
+
     @Test("What an endpoint needs is said by check", arguments: [
         ("endpoint: \"serial:/dev/ttyS0\"", "nothing says who is at the other end"),
         ("endpoint: \"unix:a.sock\", mode: 0666", "other users of this machine may connect"),

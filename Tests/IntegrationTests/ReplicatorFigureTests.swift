@@ -31,6 +31,14 @@ struct ReplicatorFigureTests {
             "nightjar_replicator_blob_bytes_left{replicator=\"hub\",direction=\"push\"} 0\n",
         ] { #expect(metrics.contains(line), "\(line) is not in \(metrics)") }
         let status = try await edge.replicator("hub")
+        #expect(status["since"]?.asString != nil && status["activity"]?.asString == "idle")
+        // In step with its peer, and counted as Couchbase Lite 1.x counts: from the last time that it became busy.
+        try await eventually("the peer is idle") { try await hub.listener("edge")["peers"]?.asArray?.first?["lag_seconds"]?.asInt64 == 0 }
+        #expect(status["changes_count"]?.asInt64 == 5 && status["completed_changes_count"]?.asInt64 == 5, "\(status.text)")
+        try await edge.save("later", "{}")
+        try await edge.waits("the next burst counts from zero") {
+            $0["changes_count"]?.asInt64 == 1 && $0["completed_changes_count"]?.asInt64 == 1 && $0["progress"]?["total"]?.asInt64 == 6
+        }
         #expect(status["blob_bytes_sent"]?.asInt64 == 300_000 && status["blobs_under_way"]?.asArray?.isEmpty == true, "\(status.text)")
     }
 }

@@ -63,7 +63,8 @@ struct AccessTests {
         let replicator = Replicator(ReplicatorConfiguration(device, type, change), hub)
         let events = replicator.documentEvents()
         let status = await replicator.run(reset: reset)
-        #expect(status.error == nil && status.counts.completed == status.counts.total)
+        let counts = replicator.rawCounts
+        #expect(status.error == nil && counts.completed == counts.total)
         var told: [String] = []
         if count > 0 {
             for await batch in events {

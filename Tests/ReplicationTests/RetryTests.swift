@@ -21,6 +21,9 @@ struct RetryTests {
         var machine = RetryMachine(settings: .init(), isContinuous: false)
         #expect(delays(&machine, refused, 100) == [2, 4, 8, 16, 32, 64, 128, 256, 300])
         #expect(machine.failed(refused) == .stop)
+        // As the configuration says it: max_attempts counts attempts, and the default of a one-shot is 10 of them.
+        var ten = RetryMachine(settings: .init(maximumAttempts: 10), isContinuous: false)
+        #expect(delays(&ten, refused, 100).count == 9 && RetryMachine(settings: .init(maximumAttempts: 10), isContinuous: true).maximumRetries == 9)
     }
 
     /// What a peer cannot send is asked for again on another connection.

@@ -12,6 +12,7 @@ package struct SimulatedLink: Sendable {
     package var pushFilter: SimulatedFilter?
     package var pullFilter: SimulatedFilter?
     package var resolver: SimulatedResolver?
+    package var isContinuous = true
 }
 
 /// A machine: a disk, clocks, and while it runs a process with a database, a listener and replicators.
@@ -128,7 +129,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     private func replicator(_ index: Int, _ process: Process) -> Replicator {
         let link = changedLinks[index] ?? links[index]
         var configuration = ReplicatorConfiguration(
-            name: "to-\(link.to)", database: process.database, target: "machine-\(link.to)", type: link.type, isContinuous: true,
+            name: "to-\(link.to)", database: process.database, target: "machine-\(link.to)", type: link.type, isContinuous: link.isContinuous,
             collections: [
                 CollectionReplication(
                     collection: .default, pushFilter: link.pushFilter, pullFilter: link.pullFilter, resolver: link.resolver)
@@ -189,11 +190,22 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
+    /// A replicator begins anew: its checkpoint is ignored.
+    package func restart(_ index: Int) {
+        guard let process, !process.reloading.contains(index) else { return }
+        let replicator = process.replicators[index]
+        process.environment.task { [self] in
+            await replicator.stop()
+            guard process.isAlive else { return }
+            run(replicator, process, reset: true)
+        }
+    }
+
     /// Starts a replicator; should the process die or another one take its place at this moment, it does not outlive that.
-    private func run(_ replicator: Replicator, _ process: Process) {
+    private func run(_ replicator: Replicator, _ process: Process, reset: Bool = false) {
         process.environment.task {
             guard process.isAlive else { return }
-            await replicator.start()
+            await replicator.start(reset: reset)
             if !process.isAlive || !process.replicators.contains(where: { $0 === replicator }) { await replicator.stop() }
         }
     }

@@ -109,13 +109,18 @@ package final class Simulation: @unchecked Sendable {
         guard scheduler.steps % 256 == 0 else { return }
         for agent in agents {
             for replicator in agent.process?.replicators ?? [] {
-                let counts = replicator.status.counts
-                if counts.completed > counts.total {
-                    violate("machine \(agent.number): \(counts.completed) documents completed of \(counts.total)")
-                }
+                checkCounts(replicator.rawCounts, "a replicator of machine \(agent.number)")
+            }
+            for (_, session) in (agent.process?.sessions ?? [:]).sorted(by: { $0.key < $1.key }) {
+                checkCounts(session.counters.snapshot, "a session of the listener of machine \(agent.number)")
             }
         }
         if scheduler.count > 20_000 { violate("\(scheduler.count) steps wait: a queue grows without bound") }
+    }
+
+    /// As they were counted: a status shows a total that is never less than what was completed.
+    private func checkCounts(_ counts: ReplicationCounts, _ whose: String) {
+        if counts.completed > counts.total { violate("\(whose): \(counts.completed) documents completed of \(counts.total)") }
     }
 
     /// All faults end; who gave up begins again.

@@ -105,8 +105,14 @@ extension Simulation {
                 violate("machine \(agent.number) has not answered \(count) writes")
             }
             for (link, replicator) in zip(agent.links, process.replicators) { checkStatus(agent, link, replicator) }
-            for (_, session) in process.sessions.sorted(by: { $0.key < $1.key }) where session.activity != .idle {
-                violate("machine \(agent.number) has a session that is \(session.activity) although nothing happens any more")
+            for (_, session) in process.sessions.sorted(by: { $0.key < $1.key }) {
+                if session.activity != .idle {
+                    violate("machine \(agent.number) has a session that is \(session.activity) although nothing happens any more")
+                }
+                let counts = session.counters.snapshot
+                if counts.completed != counts.total {
+                    violate("machine \(agent.number) has an idle session with \(counts.completed) of \(counts.total) documents completed")
+                }
             }
             checkAcknowledged(agent)
         }
@@ -122,9 +128,8 @@ extension Simulation {
         if status.activity != .idle {
             violate("\(name) is \(status.activity) although nothing happens any more (\(status.error.map { "\($0)" } ?? "no error"))")
         }
-        if status.counts.completed != status.counts.total {
-            violate("\(name) is idle with \(status.counts.completed) of \(status.counts.total) documents completed")
-        }
+        let counts = replicator.rawCounts
+        if counts.completed != counts.total { violate("\(name) is idle with \(counts.completed) of \(counts.total) documents completed") }
         let waiting = pending(agent, replicator)?.filter { !isFree(DocumentID(stored: $0)) } ?? []
         if !waiting.isEmpty { violate("\(name) is idle while \(waiting.joined(separator: ", ")) wait") }
     }

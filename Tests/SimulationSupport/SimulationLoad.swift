@@ -39,7 +39,23 @@ extension Simulation {
             }
         }
         if plan.reconfigures { scheduleConfigurations(start) }
+        if plan.restarts { scheduleRestarts(start) }
         if !plan.isCalm { scheduleFaults(start) }
+    }
+
+    /// Operators start replicators with a reset, and have them run once. When the fleet heals, they are continuous again.
+    private func scheduleRestarts(_ start: UInt64) {
+        for _ in 0..<(1 + random.below(3)) {
+            let agent = agents[random.below(agents.count)]
+            guard let index = agent.links.indices.randomElement(random) else { continue }
+            let isReset = random.chance(0.6)
+            var link = agent.links[index]
+            link.isContinuous = false
+            let once = link
+            at(start, .load, agent) { _ in if isReset { agent.restart(index) } else { agent.reconfigure(index, as: once) } }
+            // Stopped by then, or in the middle of it.
+            at(start, .load, agent) { _ in agent.restartStopped() }
+        }
     }
 
     /// Operators change what a machine is to do, and reload.

@@ -27,6 +27,8 @@ package struct SimulationPlan: Sendable {
     package var deletesInConflict = false
     /// Replicators and listeners get another configuration, and later their own again.
     package var reconfigures = false
+    /// Operators have replicators begin anew, without their checkpoints, and run once.
+    package var restarts = false
     package var planted: PlantedFault?
     /// Machines that name revisions by versions to each other; the others know revision trees only. Of these machines some give versions to
     /// each edit, the others only to what is made on top of one.
@@ -61,10 +63,12 @@ package struct SimulationPlan: Sendable {
         if isCalm { (hasCrashes, hasDiskFaults, hasPolicies) = (false, false, hasPolicies) }
         deletesInConflict = random.chance(0.5)
         reconfigures = !isCalm && random.chance(0.3)
+        // From chances of its own: what else happens with a seed stays as it was.
+        restarts = planted == nil && !isCalm && SeededRandom(seed: seed ^ 0x4E5E7).chance(0.25)
         if withVersions {
             let isMixed = random.chance(0.4)
             versions = Set((0..<machines).filter { _ in !isMixed || random.chance(0.6) })
-            versionsEdits = versions.filter { _ in random.chance(0.7) }
+            versionsEdits = Set(versions.sorted().filter { _ in random.chance(0.7) })
         }
         // What a planted fault needs to show itself happens in each of its runs.
         switch planted {

@@ -78,6 +78,10 @@ struct ProxyTests {
         }
         let busy = try #require(try run(proxy, "HTTP/1.1 503 Busy\u{1B}[31m\r\nRetry-After: 7\r\n\r\n").error)
         #expect(busy.isTransient && busy.retryAfterSeconds == 7 && !busy.message.utf8.contains(0x1B))
+        // A date counts from the answer's own clock.
+        let dated = try #require(try run(
+            proxy, "HTTP/1.1 503 Busy\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nRetry-After: Sun, 06 Nov 1994 08:51:37 GMT\r\n\r\n").error)
+        #expect(dated.retryAfterSeconds == 120)
         // 1xx answers count, too: none of it is without end.
         let endless = try #require(try run(proxy, String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 100)).error)
         #expect(endless.message.contains("header_bytes (1000)"))

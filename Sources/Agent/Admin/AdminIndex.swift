@@ -25,7 +25,7 @@ struct AdminIndex: Sendable {
             shown(routes).map { route in
                 JSONOutput.object([
                     "method": .string(route.method), "path": .string("/\(route.pattern)"),
-                    "role": .string(AdminRole.needed(route.method, route.pattern).rawValue), "what": .string(AdminRouteWords.of(route)),
+                    "role": .string(AdminRole.needed(route.method, route.pattern).rawValue), "what": .string(AdminRouteSummaries.of(route)),
                 ])
             })
     }
@@ -42,7 +42,7 @@ struct AdminIndex: Sendable {
                 ])
             }
             let operation = JSONOutput.object([
-                "summary": .string(AdminRouteWords.of(route)), "parameters": .array(parameters),
+                "summary": .string(AdminRouteSummaries.of(route)), "parameters": .array(parameters),
                 "x-role": .string(AdminRole.needed(route.method, route.pattern).rawValue),
                 "responses": JSONOutput.object(["default": JSONOutput.object(["description": .string("the answer, or error and reason")])]),
             ])

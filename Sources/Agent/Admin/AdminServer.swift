@@ -130,7 +130,7 @@ public struct AdminServer: Sendable {
                     body: .buffer(ByteBuffer(string: await agent.metrics())))
             },
         ] + ReplicatorRoutes(agent: agent).routes + ListenerRoutes(agent: agent).routes + ConflictRoutes(agent: agent).routes + PluginRoutes(agent: agent).routes
-            + EventRoutes(agent: agent).routes + DocumentRoutes(agent: agent).routes + BlobRoutes(agent: agent).routes + CareRoutes(agent: agent).routes
+            + EventRoutes(agent: agent).routes + AdminDocumentRoutes(agent: agent).routes + BlobRoutes(agent: agent).routes + CareRoutes(agent: agent).routes
             + history.routes + rehearsals.routes + DashboardRoutes.routes
     }
 }

@@ -136,6 +136,8 @@ extension Agent {
                         "tls": JSONOutput.text(peer.tls),
                         "certificate": peer.certificate.map { Self.report($0) } ?? .null,
                         "active": .bool(peer.isActive),
+                        // How long ago it was last idle, with everything exchanged.
+                        "lag_seconds": peer.lag(now: environment.time.wallSeconds()).map { JSONOutput.number($0) } ?? .null,
                         "sent_bytes": JSONOutput.number(peer.counts.bytesSent),
                         "received_bytes": JSONOutput.number(peer.counts.bytesReceived),
                         "pulled_by_peer": JSONOutput.number(peer.counts.pushed),
@@ -175,6 +177,8 @@ extension Agent {
             "type": .string(configuration.type.rawValue),
             "continuous": .bool(configuration.isContinuous),
             "activity": .string(status.activity.rawValue),
+            // When the activity became what it is.
+            "since": .string(Timestamp.format(status.since)),
             "stopped_by_operator": .bool(isKeptStopped),
             // What somebody should look at, also while it is connected and idle.
             "attention": .array(attention.map { .string($0.what) }),
@@ -183,6 +187,9 @@ extension Agent {
             "progress": JSONOutput.object([
                 "completed": JSONOutput.number(status.counts.completed), "total": JSONOutput.number(status.counts.total),
             ]),
+            // Couchbase Lite 1.x's: from zero again whenever an idle replicator becomes busy.
+            "completed_changes_count": JSONOutput.number(status.burst.completed),
+            "changes_count": JSONOutput.number(status.burst.total),
             "pushed": JSONOutput.number(status.counts.pushed),
             "pulled": JSONOutput.number(status.counts.pulled),
             // Documents that a filter here said no to.

@@ -1,3 +1,4 @@
+import Documents
 import HTTPServer
 import PluginHost
 
@@ -41,6 +42,15 @@ struct AdminAuditing: Sendable {
 
     /// Without the port, which is another one each time.
     private static func host(_ address: String) -> String { address.lastIndex(of: ":").map { String(address[..<$0]) } ?? address }
+}
+
+extension AuditLog {
+    /// Records that a replicator purged documents to which its peer took access away.
+    func notePurge(by replicator: String, database: String, _ collection: CollectionName, count: Int) {
+        note(.init(
+            who: "replicator \(replicator)", from: "", action: "purge of documents with access removed", target: "\(database).\(collection)",
+            outcome: "\(count) purged"))
+    }
 }
 
 extension Agent {

@@ -139,10 +139,11 @@ package struct ConflictsByHand: Sendable {
         let database = place.database.name
         if let remote = place.remote {
             let replicator = settings.replicators.first {
-                $0.database.value.utf8.elementsEqual(database.utf8) && $0.target.value.text.utf8.elementsEqual(remote.utf8)
+                $0.database.value.utf8.elementsEqual(database.utf8) && $0.remoteKey.utf8.elementsEqual(remote.utf8)
             }
             return PolicyContext(
-                database: database, collection: place.collection.name, direction: .pull, replicator: replicator?.name.value ?? "", remote: remote)
+                database: database, collection: place.collection.name, direction: .pull, replicator: replicator?.name.value ?? "",
+                remote: replicator?.target.value.text ?? remote)
         }
         let listener = settings.listeners.first { $0.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }
         return PolicyContext(

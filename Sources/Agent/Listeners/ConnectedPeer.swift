@@ -11,6 +11,8 @@ extension PeerListener {
         public var subprotocol: String
         public var counts: ReplicationCounts
         public var isActive: Bool
+        /// When it was idle last (seconds since 1970); nil where it never was.
+        var lastIdle: Int64?
         /// Documents at which the peer's feed stands still until the push filter is mended.
         public var standstills: [Standstill] = []
         /// What both sides call the connection in their logs.
@@ -19,5 +21,8 @@ extension PeerListener {
         public var tls: String?
         /// What the peer showed.
         public var certificate: Certificate?
+
+        /// Seconds since both sides were last known to hold the same; nil where they never were.
+        func lag(now: Int64) -> Int64? { isActive ? lastIdle.map { max(0, now - $0) } : 0 }
     }
 }

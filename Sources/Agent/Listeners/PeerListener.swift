@@ -65,7 +65,7 @@ public final class PeerListener: ListenerDelegate {
     let environment: Environment
     let logger: Logger
     /// What peers pushed and could not be taken for the moment.
-    let waiting = DocumentTroubles(notesPolicies: true)
+    let waiting = WaitingDocuments(notesPolicies: true)
     /// CouchDB's API, where the settings have it.
     let couch = Mutex<CouchServer?>(nil)
     private let state = Mutex(State())
@@ -290,8 +290,13 @@ public final class PeerListener: ListenerDelegate {
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
             observer: SessionObserver(
-                activityChanged: { [weak self] level in
-                    self?.state.withLock { $0.connections[key]?.peer.isActive = level == .busy }
+                activityChanged: { [weak self, environment] level in
+                    let now = environment.time.wallSeconds()
+                    self?.state.withLock {
+                        // Idle until now, or from now on.
+                        if $0.connections[key]?.peer.isActive == false || level == .idle { $0.connections[key]?.peer.lastIdle = now }
+                        $0.connections[key]?.peer.isActive = level == .busy
+                    }
                 },
                 documents: { [weak self, waiting, environment, logger, user = admission.principal.name, name = admission.database.name] in
                     RefusalLog.note($0, user: user, database: name, logger)

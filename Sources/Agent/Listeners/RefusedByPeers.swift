@@ -6,6 +6,9 @@ import Replication
 struct RefusedByPeers: Sendable {
     /// `refused_by_peers`: documents that are named; those beyond are counted.
     static let limit = 1_000
+    /// `refused_by_peers_counted`: documents beyond those that are named, of which is known that they were counted. Where there are more, these
+    /// are the number.
+    static let countedLimit = 100_000
     /// `refused_by_peers_in_status`: documents that a status names.
     static let shown = 50
     /// `refusal_text`: characters of what a peer wrote that are kept.
@@ -30,8 +33,10 @@ struct RefusedByPeers: Sendable {
     }
 
     private(set) var refusals: [Key: Refusal] = [:]
-    /// How many did not fit.
-    private(set) var more = 0
+    /// How many are refused beside those that are named, each counted once however often its peer comes for it.
+    var more: Int { counted.count }
+    /// Hashes of their keys: a key holds texts that a peer chose.
+    private var counted: Set<Int> = []
 
     mutating func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
         for event in events where event.direction == .push && event.error?.domain != .plugin {
@@ -39,12 +44,14 @@ struct RefusedByPeers: Sendable {
             guard var error = event.error else {
                 // It was taken after all.
                 if !refusals.isEmpty { refusals[key] = nil }
+                if !counted.isEmpty { counted.remove(key.hashValue) }
                 continue
             }
             guard refusals[key] != nil || refusals.count < Self.limit else {
-                more += 1
+                if counted.count < Self.countedLimit { counted.insert(key.hashValue) }
                 continue
             }
+            if !counted.isEmpty { counted.remove(key.hashValue) }
             if error.message.utf8.count > Self.textLength { error.message = String(error.message.unicodeScalars.prefix(Self.textLength)) + " ..." }
             refusals[key] = Refusal(error: error, since: refusals[key]?.since ?? now)
         }

@@ -152,7 +152,7 @@ extension Agent {
                 done.append("database \(name) opened")
             }
         }
-        try prepareConflictPolicies(plan.new, changed: plan.touchedResolvers)
+        try preparePolicies(plan.new, changed: plan.touchedResolvers)
         for (listener, isBound) in prepared.listeners {
             var obstacle: ReplicationError?
             if !isBound, plan.mayWait(listener.settings) {
@@ -207,7 +207,7 @@ extension Agent {
         for wanted in plan.old.databases where database(wanted.name.value) == nil {
             await attempt("database \(wanted.name.value)") { try open(wanted, plan.old) }
         }
-        await attempt("the conflict resolvers") { try prepareConflictPolicies(plan.old, changed: plan.touchedResolvers) }
+        await attempt("the conflict resolvers") { try preparePolicies(plan.old, changed: plan.touchedResolvers) }
         for wanted in plan.old.listeners where plan.goneListeners.contains(wanted.name.value) {
             if let listener = stopped.first(where: { $0.settings.name.value == wanted.name.value }) {
                 shared.withLock { $0.listeners.append(listener) }

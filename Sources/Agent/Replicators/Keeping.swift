@@ -4,34 +4,40 @@ import DocumentStore
 import Interfaces
 import Replication
 
-/// Who looks after conflicts that no running replicator decides.
+/// Conflict keepers: decide what is still pending.
 extension Agent {
+    /// Prepares who decides the conflicts of each database, and who may refuse what is written to it.
+    ///
+    /// - Parameter changed: databases whose policies are made anew although there are some; sessions go on with the others.
+    func preparePolicies(_ settings: AgentSettings, changed: Set<String>) throws {
+        let before = shared.withLock { $0.conflictPolicies }
+        let made = try conflictPolicies(settings, before.filter { !changed.contains($0.key) })
+        let functions = try validations(settings)
+        shared.withLock { ($0.conflictPolicies, $0.validations) = (made, functions) }
+        for (name, policy) in before where changed.contains(name) || made[name] == nil { policy.shadow?.stop() }
+    }
+
     /// Who decides the conflicts of each database where a replicator names nobody else. That a resolver is there is checked even
     /// where nothing uses it yet.
-    ///
-    /// - Parameter changed: those that are made anew although there are some; sessions go on with the others.
-    func prepareConflictPolicies(_ settings: AgentSettings, changed: Set<String>) throws {
+    private func conflictPolicies(_ settings: AgentSettings, _ kept: [String: ConflictPolicy]) throws -> [String: ConflictPolicy] {
         let source = policies()
-        let before = shared.withLock { $0.conflictPolicies }
         var policies: [String: ConflictPolicy] = [:]
         for wanted in settings.databases {
             let name = wanted.name.value
             guard let database = database(name) else { continue }
-            if let known = before[name], !changed.contains(name) {
-                policies[name] = known
-            } else {
-                policies[name] = try source.conflictPolicy(wanted.conflictResolver, database: database, usedBy: "database \(name)")
-            }
+            policies[name] = try kept[name] ?? source.conflictPolicy(wanted.conflictResolver, database: database, usedBy: "database \(name)")
         }
-        let made = policies
+        return policies
+    }
+
+    private func validations(_ settings: AgentSettings) throws -> [String: any SyncFunction] {
+        let source = policies()
         var validations: [String: any SyncFunction] = [:]
         for wanted in settings.databases {
             guard let reference = wanted.validate else { continue }
             validations[wanted.name.value] = try source.syncFunction(reference, usedBy: "database \(wanted.name.value) validate")
         }
-        let functions = validations
-        shared.withLock { ($0.conflictPolicies, $0.validations) = (made, functions) }
-        for (name, policy) in before where changed.contains(name) || made[name] == nil { policy.shadow?.stop() }
+        return validations
     }
 
     /// One keeper for each collection that a replicator pulls, with its resolver, and one for each collection of a database:
@@ -43,7 +49,7 @@ extension Agent {
         for replicator in settings.replicators where replicator.direction.pulls {
             guard let database = database(replicator.database.value) else { continue }
             let target = replicator.target.value.text
-            guard let remote = try? await database.write({ try $0.remoteID(for: target) }) else { continue }
+            guard let remote = try? await database.write({ try $0.remoteID(for: replicator.remoteKey) }) else { continue }
             for wanted in replicator.collections {
                 guard let collection = database.collection(CollectionName(wanted.collection.value)) else { continue }
                 remotes["\(database.name).\(collection.name)", default: []].insert(remote)

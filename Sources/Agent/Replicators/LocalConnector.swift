@@ -1,4 +1,3 @@
-import AgentConfiguration
 import DocumentStore
 import Environment
 import Interfaces
@@ -11,6 +10,8 @@ import Transport
 struct LocalDatabases: Sendable {
     var find: @Sendable (String) -> Database?
     var conflicts: @Sendable (String) -> ConflictPolicy
+    /// Hears of each conflict that is decided in them.
+    var conflictObserver: ConflictObserver
 }
 
 /// Reaches another database of this agent: both sides of the protocol run here, joined in memory.
@@ -38,21 +39,10 @@ struct LocalConnector: TransportConnector {
         let conflicts = databases.conflicts(to)
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow
+        configuration.conflictObserver = databases.conflictObserver
         let session = ReplicationSession(
             transport: passive, role: .passive(configuration), environment: environment, memory: memory, logger: logger)
         await session.start()
         return active
-    }
-}
-
-extension EndpointAddress {
-    /// Nil for what is no message endpoint.
-    package init?(_ target: ReplicatorTarget) {
-        switch target.scheme {
-        case .unix: self = .unix(path: target.path)
-        case .serial: self = .serial(device: target.path, speed: target.speed)
-        case .exec: self = .exec(arguments: target.arguments)
-        default: return nil
-        }
     }
 }

@@ -16,6 +16,7 @@ package enum ReplicatorBuilding {
         _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?, local: LocalDatabases,
         group: any EventLoopGroup,
         limits: ReplicationLimits, memory: MemoryBudget, environment: Environment, logger: Logger, conflictObserver: @escaping ConflictObserver,
+        purged: @escaping @Sendable (CollectionName, Int) -> Void = { _, _ in },
         wireLog: WireLog? = nil
     ) throws -> Replicator {
         let target = settings.target.value
@@ -59,6 +60,7 @@ package enum ReplicatorBuilding {
             autoPurge: settings.enableAutoPurge, limits: limits)
         configuration.remoteID = settings.remoteID?.value
         configuration.conflictObserver = conflictObserver
+        configuration.purgeObserver = purged
         configuration.wireLog = wireLog
         configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value
         configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
@@ -221,7 +223,14 @@ extension CollectionName {
     }
 }
 
-/// The version that status and the User-Agent header show.
-public enum AgentVersion {
-    public static let number = "0.1.0"
+extension EndpointAddress {
+    /// Nil for what is no message endpoint.
+    package init?(_ target: ReplicatorTarget) {
+        switch target.scheme {
+        case .unix: self = .unix(path: target.path)
+        case .serial: self = .serial(device: target.path, speed: target.speed)
+        case .exec: self = .exec(arguments: target.arguments)
+        default: return nil
+        }
+    }
 }

@@ -108,7 +108,7 @@ struct Expansion {
     private func value(of name: String) -> Result<[UInt8], Failure> {
         if name.hasPrefix("file:") { return content(of: String(name.dropFirst(5)), name) }
         if name.hasPrefix("credential:") { return credential(String(name.dropFirst(11)), name) }
-        let shown = Quoting.quoted("${\(name)}")
+        let shown = ValueQuoting.quoted("${\(name)}")
         guard Bytes.matches(name, first: { Bytes.isAlphanumeric($0) && !Bytes.isDigit($0) || $0 == UInt8(ascii: "_") },
             rest: { Bytes.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }, 1...256)
         else {
@@ -130,7 +130,7 @@ struct Expansion {
     /// A credential that systemd gives to the unit (`LoadCredential=`, `SetCredentialEncrypted=`): a file in the folder that it
     /// names by `CREDENTIALS_DIRECTORY`.
     private func credential(_ credential: String, _ name: String) -> Result<[UInt8], Failure> {
-        let shown = Quoting.quoted("${\(name)}")
+        let shown = ValueQuoting.quoted("${\(name)}")
         // What systemd takes as a name: a file's name, so that nothing outside of its folder can be meant.
         guard (1...255).contains(credential.utf8.count), credential != ".", credential != "..",
             credential.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") })
@@ -147,7 +147,7 @@ struct Expansion {
     }
 
     private func content(of path: String, _ name: String) -> Result<[UInt8], Failure> {
-        let shown = Quoting.quoted("${\(name)}")
+        let shown = ValueQuoting.quoted("${\(name)}")
         guard !path.isEmpty, !path.utf8.contains(0) else { return .failure(Failure(message: "\(shown) names no file")) }
         do {
             var bytes = try SmallFile.read(Paths.resolve(path, in: folder), limit: Limits.expansionBytes, regularOnly: true)

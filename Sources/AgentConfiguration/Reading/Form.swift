@@ -132,7 +132,7 @@ extension ConfigurationSection {
             guard let key = keys.first(where: { $0.name == entry.key }) else {
                 reading.report(
                     at: entry.keyPosition,
-                    "unknown key \(Quoting.quoted(entry.key))"
+                    "unknown key \(ValueQuoting.quoted(entry.key))"
                         + NearestName.hint(for: entry.key, among: keys.map(\.name), otherwise: "valid keys"))
                 continue
             }

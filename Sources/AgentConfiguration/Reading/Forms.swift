@@ -56,7 +56,7 @@ enum TextRules {
             return nil
         case .bool, .integer, .number:
             guard scalar.isExpanded else {
-                let found = hidesValue ? Quoting.kind(node) : Quoting.found(node)
+                let found = hidesValue ? ValueQuoting.kind(node) : ValueQuoting.found(node)
                 reading.report(at: node.position, "expected \(expected), found \(found); put it in quotes to make it a text")
                 return nil
             }
@@ -172,7 +172,7 @@ extension Form where Value: RawRepresentable & CaseIterable, Value.RawValue == S
                         let nearest = NearestName.nearest(to: scalar.text, among: words)
                     {
                         reading.report(
-                            at: node.position, "expected \(expected), found \(Quoting.found(node)); did you mean \"\(nearest)\"?")
+                            at: node.position, "expected \(expected), found \(ValueQuoting.found(node)); did you mean \"\(nearest)\"?")
                     } else {
                         reading.reportMismatch(node, expected: expected)
                     }
@@ -204,7 +204,7 @@ extension Form {
                     if node.scalar != nil, node.scalar?.isUnresolved == false, !Form.isNothing(node) {
                         reading.report(
                             at: node.position,
-                            "expected \(expected), found \(Quoting.found(node)); write a list of one element as [ … ] or with a dash")
+                            "expected \(expected), found \(ValueQuoting.found(node)); write a list of one element as [ … ] or with a dash")
                     } else {
                         reading.reportMismatch(node, expected: expected)
                     }
@@ -241,7 +241,7 @@ extension Form {
                     let before = reading.failures
                     reading.within(key: entry.key) { reading in
                         if !syntax.accepts(entry.key) {
-                            reading.report(at: entry.keyPosition, "expected \(syntax.expected), found \(Quoting.quoted(entry.key))")
+                            reading.report(at: entry.keyPosition, "expected \(syntax.expected), found \(ValueQuoting.quoted(entry.key))")
                         }
                         guard let value = value.read(entry.value, &reading),
                             let element = make(value, Located(entry.key, at: entry.keyPosition), &reading)

@@ -52,7 +52,7 @@ struct Reading {
     /// Reports that a node is not what was expected.
     mutating func reportMismatch(_ node: ConfigurationNode, expected: String) {
         if noteUnresolved(node) { return }
-        report(at: node.position, "expected \(expected), found \(Quoting.found(node))")
+        report(at: node.position, "expected \(expected), found \(ValueQuoting.found(node))")
     }
 
     private var pathText: String {

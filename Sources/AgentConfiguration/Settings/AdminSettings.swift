@@ -40,7 +40,7 @@ public struct AdminSettings: Sendable, ConfigurationSection {
             reading.within(key: "address") {
                 $0.report(
                     at: address.position,
-                    "\(Quoting.quoted(address.value)) is not a loopback address, which needs a token; set admin.token or use 127.0.0.1")
+                    "\(ValueQuoting.quoted(address.value)) is not a loopback address, which needs a token; set admin.token or use 127.0.0.1")
             }
         }
         if isOpen.value, !hasNoToken {
@@ -50,10 +50,10 @@ public struct AdminSettings: Sendable, ConfigurationSection {
         var names: Set<String> = ["admin"]
         for each in tokens where each.name.position != .none {
             if !names.insert(each.name.value).inserted {
-                reading.report(at: each.name.position, "there are two tokens of the name \(Quoting.quoted(each.name.value)) (\"admin\" is admin.token's)")
+                reading.report(at: each.name.position, "there are two tokens of the name \(ValueQuoting.quoted(each.name.value)) (\"admin\" is admin.token's)")
             }
             if seen.contains(each.token.value) {
-                reading.report(at: each.token.position, "the token of \(Quoting.quoted(each.name.value)) is also another one's: nobody could tell them apart")
+                reading.report(at: each.token.position, "the token of \(ValueQuoting.quoted(each.name.value)) is also another one's: nobody could tell them apart")
             }
             seen.append(each.token.value)
         }

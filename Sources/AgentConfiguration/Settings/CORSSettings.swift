@@ -22,7 +22,7 @@ public struct CORSSettings: Sendable, ConfigurationSection {
             let text = origin.value.utf8
             let rest = text.starts(with: "https://".utf8) ? text.dropFirst(8) : text.starts(with: "http://".utf8) ? text.dropFirst(7) : text[text.endIndex...]
             if rest.isEmpty || rest.contains(UInt8(ascii: "/")) {
-                reading.report(at: origin.position, "an origin is https://HOST or http://HOST:PORT without a path, found \(Quoting.quoted(origin.value))")
+                reading.report(at: origin.position, "an origin is https://HOST or http://HOST:PORT without a path, found \(ValueQuoting.quoted(origin.value))")
             }
         }
         if credentials.value, let all = origins.first(where: { $0.value == "*" }) {

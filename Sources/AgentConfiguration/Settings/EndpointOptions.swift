@@ -22,17 +22,17 @@ struct EndpointOptions: Sendable, Hashable {
             case "speed" where scheme == .serial && pair.count == 2:
                 guard let value = Int(pair[1]), Self.speeds.contains(value) else {
                     throw ReplicatorTarget.Invalid(
-                        description: "\(Quoting.quoted(pair[1])) is no speed of a serial device: \(Self.speeds.map(String.init).joined(separator: ", "))")
+                        description: "\(ValueQuoting.quoted(pair[1])) is no speed of a serial device: \(Self.speeds.map(String.init).joined(separator: ", "))")
                 }
                 speed = value
             case "database" where pair.count == 2:
                 guard TextSyntax.database.accepts(pair[1]) else {
-                    throw ReplicatorTarget.Invalid(description: "expected \(TextSyntax.database.expected), found \(Quoting.quoted(pair[1]))")
+                    throw ReplicatorTarget.Invalid(description: "expected \(TextSyntax.database.expected), found \(ValueQuoting.quoted(pair[1]))")
                 }
                 database = pair[1]
             default:
                 let known = scheme == .serial ? "speed=BITS and database=NAME" : "database=NAME"
-                throw ReplicatorTarget.Invalid(description: "unknown option \(Quoting.quoted(String(part))) of a \(scheme.rawValue): target; there is \(known)")
+                throw ReplicatorTarget.Invalid(description: "unknown option \(ValueQuoting.quoted(String(part))) of a \(scheme.rawValue): target; there is \(known)")
             }
         }
     }

@@ -43,7 +43,7 @@ extension ListenerSettings {
         }
         let certificatesDecide = clientCertificates.value == .require && !roots.isEmpty
         guard authentication == nil, !certificatesDecide, !isLoopback else { return }
-        let place = interface.map { "on \(Quoting.quoted($0.value))" } ?? "on all interfaces"
+        let place = interface.map { "on \(ValueQuoting.quoted($0.value))" } ?? "on all interfaces"
         reading.report(
             at: interface?.position ?? position,
             "the listener is \(place), where other machines reach it, and has no authenticator: name one, bind it to 127.0.0.1, or write"

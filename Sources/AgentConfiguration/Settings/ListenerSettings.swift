@@ -112,7 +112,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         }
         var seen: Set<String> = []
         for database in databases where !seen.insert(database.value).inserted {
-            reading.report(at: database.position, "the database \(Quoting.quoted(database.value)) is listed twice")
+            reading.report(at: database.position, "the database \(ValueQuoting.quoted(database.value)) is listed twice")
         }
     }
     private func checkTLS(_ reading: inout Reading) {

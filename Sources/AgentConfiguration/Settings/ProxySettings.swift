@@ -90,7 +90,7 @@ extension Form where Value == ProxySettings {
         read: { node, reading in
             // A URL may have a password in it: it is not shown.
             guard node.scalar == nil || reading.noteUnresolved(node) else {
-                reading.report(at: node.position, "expected a mapping with the keys url, username and password, found \(Quoting.kind(node))")
+                reading.report(at: node.position, "expected a mapping with the keys url, username and password, found \(ValueQuoting.kind(node))")
                 return nil
             }
             return ProxySettings.read(node, &reading)

@@ -120,7 +120,7 @@ extension Form where Value == ReplicatorAuthenticator {
             // A single value may be a password or a token that was put a level too high: it is not shown.
             guard node.scalar == nil || Form<ReplicatorAuthenticator>.isNothing(node) || reading.noteUnresolved(node) else {
                 let keys = ReplicatorAuthenticatorSection.keys.map(\.name).joined(separator: ", ")
-                reading.report(at: node.position, "expected a mapping with the keys \(keys), found \(Quoting.kind(node))")
+                reading.report(at: node.position, "expected a mapping with the keys \(keys), found \(ValueQuoting.kind(node))")
                 return nil
             }
             return ReplicatorAuthenticatorSection.read(node, &reading)?.authenticator
@@ -168,13 +168,13 @@ extension Form where Value == [HTTPHeaderSetting] {
             read: { node, reading in
                 // A line as curl takes it may be a token: it is not shown.
                 guard node.entries != nil || reading.noteUnresolved(node) else {
-                    reading.report(at: node.position, "expected \(map.expected), found \(Quoting.kind(node))")
+                    reading.report(at: node.position, "expected \(map.expected), found \(ValueQuoting.kind(node))")
                     return nil
                 }
                 guard let headers = map.read(node, &reading) else { return nil }
                 var seen: Set<String> = []
                 for header in headers where !seen.insert(header.name.value.lowercased()).inserted {
-                    reading.report(at: header.name.position, "the header \(Quoting.quoted(header.name.value)) is here a second time")
+                    reading.report(at: header.name.position, "the header \(ValueQuoting.quoted(header.name.value)) is here a second time")
                 }
                 return headers
             })

@@ -45,7 +45,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public var proxy: ProxySettings?
     /// Seconds between pings. Default 300.
     public var heartbeat = Located(300)
-    /// 0: the default (9 one-shot, unlimited continuous); 1: no retry.
+    /// The first one included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry.
     public var maxAttempts = Located(0)
     /// Seconds that a retry waits at most. 0: the default (300).
     public var maxAttemptWaitTime = Located(300)
@@ -64,6 +64,9 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
     public internal(set) var position = SourcePosition.none
 
     public init() {}
+
+    /// What the remote database is known by: in checkpoints, in the store, and for whoever decides conflicts.
+    package var remoteKey: String { remoteID?.value ?? target.value.text }
 
     static let sectionName = "replicator"
     static let keys: [Key<ReplicatorSettings>] = [
@@ -97,7 +100,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("proxy", optional: \.proxy, .proxy, "The proxy that connections are made through. Absent: none, whatever the environment says."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
         Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
-            "0: the default (9 one-shot, unlimited continuous); 1: no retry."),
+            "Attempts in all, the first included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry."),
         Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
             "Seconds that a retry waits at most; 0: the default (300)."),
         Key("blocked_wait_time", \.blockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located,

@@ -61,7 +61,7 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
         let word = text[..<colon].lowercased()
         guard let scheme = Scheme(rawValue: word) else {
             let hint = NearestName.nearest(to: word, among: schemes).map { "; did you mean \"\($0)\"?" } ?? ""
-            throw Invalid(description: "unknown scheme \(Quoting.quoted(word)); \(choices)\(hint)")
+            throw Invalid(description: "unknown scheme \(ValueQuoting.quoted(word)); \(choices)\(hint)")
         }
         let rest = text[text.utf8.index(after: colon)...]
         guard !text.utf8.contains(0) else { throw Invalid(description: "a target must not contain the character NUL") }
@@ -113,7 +113,7 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
         if authority.hasPrefix("[") {
             guard let close = authority.firstIndex(of: "]") else { throw Invalid(description: "\"[\" without \"]\" in the URL's host") }
             host = authority[authority.index(after: authority.startIndex)..<close]
-            guard Address.isIPv6(String(host)) else { throw Invalid(description: "\(Quoting.quoted(String(host))) is not an IPv6 address") }
+            guard Address.isIPv6(String(host)) else { throw Invalid(description: "\(ValueQuoting.quoted(String(host))) is not an IPv6 address") }
             let after = authority[authority.index(after: close)...]
             guard after.isEmpty || after.hasPrefix(":") else { throw Invalid(description: "expected a port after \"]\" in the URL") }
             if !after.isEmpty { portText = after.dropFirst() }
@@ -124,13 +124,13 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
             }
             guard !host.isEmpty else { throw Invalid(description: "the URL has no host") }
             guard host.utf8.count <= 253, host.utf8.allSatisfy({ Bytes.isAlphanumeric($0) || Bytes.isDash($0) || $0 == UInt8(ascii: ".") }) else {
-                throw Invalid(description: "\(Quoting.quoted(String(host))) is not a host name (IPv6 addresses stand in [ ])")
+                throw Invalid(description: "\(ValueQuoting.quoted(String(host))) is not a host name (IPv6 addresses stand in [ ])")
             }
         }
         var port: Int?
         if let portText {
             guard portText.utf8.count <= 5, portText.utf8.allSatisfy(Bytes.isDigit), let value = Int(portText), (1...65535).contains(value) else {
-                throw Invalid(description: "expected a port from 1 to 65535 in the URL, found \(Quoting.quoted(String(portText)))")
+                throw Invalid(description: "expected a port from 1 to 65535 in the URL, found \(ValueQuoting.quoted(String(portText)))")
             }
             port = value
         }

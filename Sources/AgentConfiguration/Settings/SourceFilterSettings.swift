@@ -27,14 +27,14 @@ public struct SourceFilterSettings: Sendable, ConfigurationSection {
     fileprivate func checkName(_ reading: inout Reading) {
         if filter.value.utf8.first == UInt8(ascii: "_") {
             reading.report(
-                at: filter.position, "\(Quoting.quoted(filter.value)) is one of CouchDB's own: use selector or document_ids; views do not filter here")
+                at: filter.position, "\(ValueQuoting.quoted(filter.value)) is one of CouchDB's own: use selector or document_ids; views do not filter here")
         }
     }
 
     func check(_ reading: inout Reading) {
         for entry in params?.entries ?? [] {
             if Self.reservedParameters.contains(entry.key) {
-                reading.report(at: entry.keyPosition, "the parameter \(Quoting.quoted(entry.key)) of _changes is set by the replicator")
+                reading.report(at: entry.keyPosition, "the parameter \(ValueQuoting.quoted(entry.key)) of _changes is set by the replicator")
             }
             if entry.value.scalar == nil { reading.report(at: entry.value.position, "expected a single value, as a query carries it") }
         }

@@ -124,7 +124,7 @@ struct YAMLReader: ~Copyable {
             if let first = stack[top].keyPositions[bytes] {
                 problems.report(
                     at: position,
-                    "the key \(Quoting.quoted(text)) is here a second time; the first is at line \(first.line), column \(first.column)")
+                    "the key \(ValueQuoting.quoted(text)) is here a second time; the first is at line \(first.line), column \(first.column)")
             } else {
                 stack[top].keyPositions[bytes] = position
             }

@@ -54,7 +54,7 @@ final class PluginRecord: Sendable {
         var refused: Refused?
         /// Of the files whose tests have passed on the version in force.
         var provenIdentity = ""
-        var standing = Standing.trusted
+        var standing = PluginStanding.trusted
         /// Callers that wait for the end of the tests; false if they may not.
         var waiting: [CheckedContinuation<Bool, Never>] = []
         var rollback: PluginRollback?

@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Interfaces
 import NIOCore
 
@@ -41,7 +42,7 @@ extension ReplicationError {
         let object = (try? JSONValue(parsing: [UInt8](answer.body.readableBytesView.prefix(4_096))))?.asObject
         let words = [object?["error"]?.asString, object?["reason"]?.asString].compactMap(\.self).joined(separator: ": ")
         self.init(domain: .http, code: answer.status, message: "\(what.prefix(200)): HTTP \(answer.status)\(words.isEmpty ? "" : ", \(words.prefix(300))")")
-        retryAfterSeconds = answer.header("retry-after").flatMap { Int($0) }.map { min(max($0, 0), 86_400) }
+        retryAfterSeconds = RetryAfter.seconds(answer.header("retry-after"), date: answer.header("date"))
     }
 
     /// What CouchDB says of one document.

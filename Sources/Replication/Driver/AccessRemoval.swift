@@ -61,6 +61,7 @@ extension ReplicationSession {
     private func log(_ taken: [TakenAway], orphans: Int, _ collection: CollectionName) {
         let purged = taken.count { if case .purged = $0.end { true } else { false } }
         guard purged + orphans > 0 else { return }
+        if purged > 0, case .active(let active) = role { active.replicator.purgeObserver(collection, purged) }
         logger.info(
             "access removed: \(Plural.count(purged, "document")) purged, \(orphans) left as orphans",
             metadata: [

@@ -102,7 +102,7 @@ final class CollectionLink {
     func endPush() {
         if var ended = push?.ledger.counts {
             // What is under way is counted anew by the next push.
-            ended.total = ended.completed
+            ended.total = min(ended.total, ended.completed)
             endedPushes = endedPushes + ended
         }
         push = nil

@@ -21,11 +21,11 @@ extension ReplicationSession {
         case .report(let event): report(event)
         case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
         case .fail(let error): fail(error)
-        default: performInLists(action, link)
+        default: performOnStore(action, link)
         }
     }
 
-    private func performInLists(_ action: PushAction, _ link: CollectionLink) {
+    private func performOnStore(_ action: PushAction, _ link: CollectionLink) {
         let (slot, generation) = (link.slot, link.generation)
         let source = link.source
         let historyLimit = dialect.maximumHistory(slot)
@@ -214,7 +214,7 @@ extension ReplicationSession {
             comesBack = true
             let delay = RetryDelay(first: limits.deferralSeconds, longest: limits.maximumDeferralSeconds)
             later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
-                let message = "documents that could not be had or stored are asked for again, on a new connection"
+                let message = "reconnecting, to request documents that could not be fetched or stored"
                 $0.fail(ReplicationError(domain: .http, code: 503, message: message))
             }
         case .report(let event): report(event)

@@ -83,13 +83,6 @@ struct PeerView: Sendable {
     }
 }
 
-extension ReadTransaction {
-    /// The document's place in the feed.
-    func row(_ collection: Collection, _ id: DocumentID, withBody: Bool = false, remote: RemoteID? = nil) throws(StoreError) -> ChangeRow? {
-        try changes(collection, since: 0, limit: 1, includeBodies: withBody, ids: [id], remote: remote).first
-    }
-}
-
 extension DocumentFilter {
     /// One verdict for each document, whatever the filter does.
     func verdicts(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {

@@ -71,6 +71,8 @@ public actor ReplicationSession: MessageReceiver {
     /// Active: set-up is complete, the feeds run.
     var isRunning = false
     private(set) var hasEnded = false
+    /// Active and one-shot: everything was exchanged.
+    private var isComplete = false
     var wantsLegacy = false
     var picksHere = false
     /// It ends to ask once more for what could not be had.
@@ -296,6 +298,7 @@ public actor ReplicationSession: MessageReceiver {
             saveCheckpoints()
             if case .active(let active) = role, !active.replicator.isContinuous, !isBusy, links.allSatisfy({ $0.push?.isFinished ?? true }) {
                 reportRefusals()
+                isComplete = refusals.push == nil
                 return finish(error: refusals.push, closeCode: 1000, reason: "")
             }
         }
@@ -390,8 +393,9 @@ public actor ReplicationSession: MessageReceiver {
         passiveRequests = PassiveRequests()
         flushDocumentEvents()
         observer.activityChanged(.stopped)
-        // What was under way is counted anew by the next run.
-        counters.update { $0.total = $0.completed }
+        // What was under way is counted anew by the next run. A one-shot that came to its end has nothing under way, and more completed than
+        // was begun would be a fault: neither is covered up.
+        if !isComplete { counters.update { $0.total = min($0.total, $0.completed) } }
         noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy, picksHere: picksHere, comesBack: comesBack))
         for link in links { link.release() }
     }

@@ -28,7 +28,7 @@ extension ReplicationSession {
             now.checkpoint = now.checkpoint ?? link.checkpoint?.refusal
         }
         guard now != refusals else { return }
-        if let error = now.push, refusals.push == nil { logger.warning("the peer lets us push nothing, what it has is pulled: \(error.sentence)") }
+        if let error = now.push, refusals.push == nil { logger.warning("the peer accepts no writes from us; pulling continues: \(error.sentence)") }
         refusals = now
         observer.refusals(now)
     }

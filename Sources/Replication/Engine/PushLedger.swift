@@ -210,7 +210,7 @@ struct PushLedger {
     mutating func finish(_ id: DocumentID, peerVersion: Version? = nil) {
         guard let entry = remove(id) else { return }
         tracker.complete(entry.sequence)
-        counts.completed += 1
+        counts.completed += limits.has(.countedTwice) ? 2 : 1
         goOn(id, entry, peerVersion)
     }
 

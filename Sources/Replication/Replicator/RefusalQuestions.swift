@@ -59,16 +59,6 @@ extension Replicator {
     public nonisolated func refused() async throws -> Listed { try await listed(.refused, configuration.type.pushes ? [.push] : []) }
 }
 
-extension ReadTransaction {
-    /// Whether a document that is on a list is still to be had, or given up, for the reason that is noted there. The peer may have got it by
-    /// another way since, from another replicator for one, and what was refused may have changed: then it is offered anyway.
-    func isOwed(_ listed: Exclusion, _ collection: Collection) throws(StoreError) -> Bool {
-        guard listed.direction == .push else { return true }
-        guard let row = try row(collection, listed.id, remote: listed.remote), row.remoteRevision != row.revision else { return false }
-        return listed.kind != .refused || row.revision == listed.revision
-    }
-}
-
 extension Replicator {
     /// Offers once more what the peer refused. False where there is no connection: the next one does it anyway.
     public func retryRefused() async -> Bool {

@@ -30,6 +30,9 @@ public actor Replicator {
         var hasFlowed = false
         /// Of this run (seconds since 1970).
         var startedAt: Int64 = 0
+        /// What was counted when it became idle, and before the work since then. Work is counted before it is told of.
+        var whenIdle = ReplicationCounts()
+        var beforeBurst = ReplicationCounts()
         /// Of runs before the present start.
         var past = ReplicationCounts()
 
@@ -38,8 +41,10 @@ public actor Replicator {
             var status = status
             status.counts = counters.snapshot
             status.blobs = counters.blobs.underWay
-            // Counts of several documents at once are taken between two of them.
+            // For display only: who checks the counts takes ``Replicator/rawCounts``.
             status.counts.total = max(status.counts.total, status.counts.completed)
+            let completed = status.counts.completed - min(status.counts.completed, beforeBurst.completed)
+            status.burst = (completed, max(completed, status.counts.total - min(status.counts.total, beforeBurst.total)))
             return status
         }
     }
@@ -64,7 +69,7 @@ public actor Replicator {
     var retry: RetryMachine
     nonisolated let pause = RetryPause()
     /// Documents that wait although the connection is up.
-    public nonisolated let waiting = DocumentTroubles(notesPolicies: false)
+    public nonisolated let waiting = WaitingDocuments(notesPolicies: false)
     /// When the run began whose counts are in ``status`` (seconds since 1970).
     public nonisolated var startedAt: Int64 { shared.withLock { $0.startedAt } }
 
@@ -108,6 +113,7 @@ public actor Replicator {
         shared.withLock {
             $0.past = $0.past + $0.counters.snapshot
             $0.counters = ReplicationCounters()
+            ($0.whenIdle, $0.beforeBurst) = (ReplicationCounts(), ReplicationCounts())
             $0.startedAt = now
             let silence = $0.status.silence
             $0.status = ReplicatorStatus(activity: .connecting, since: now, lastSuccess: $0.status.lastSuccess)
@@ -174,6 +180,9 @@ public actor Replicator {
     /// Nil where the present connection has come to its end of the work, or none has broken before.
     public nonisolated var interruptions: Interruptions? { brokenOff.withLock { $0 } }
 
+    /// The counts of this run as the sessions made them, for those who check that they add up.
+    package nonisolated var rawCounts: ReplicationCounts { shared.withLock { $0.counters.snapshot } }
+
     /// What was counted in all runs, those before a restart included.
     public nonisolated var lifetime: ReplicationCounts { shared.withLock { $0.past + $0.counters.snapshot } }
 
@@ -192,7 +201,10 @@ public actor Replicator {
         shared.withLock { shared in
             let before = shared.status.activity
             change(&shared.status)
-            if shared.status.activity != before { shared.status.since = now }
+            guard shared.status.activity != before else { return }
+            shared.status.since = now
+            if shared.status.activity == .idle { shared.whenIdle = shared.counters.snapshot }
+            if before == .idle { shared.beforeBurst = shared.whenIdle }
         }
         publish()
     }
@@ -252,7 +264,7 @@ public actor Replicator {
                     $0.error = nil
                     if $0.refusals.push == nil { $0.lastSuccess = environment.time.wallSeconds() }
                 }
-                waiting.lookedAtAll()
+                waiting.forgetUnmentioned()
                 // What was fetched meanwhile may have been decided into something to push.
                 guard await hasFetchedMissing() else { break }
                 resets = false
@@ -334,7 +346,7 @@ public actor Replicator {
             if level == .idle {
                 self?.noteFlow()
                 self?.brokenOff.withLock { $0 = nil }
-                self?.waiting.lookedAtAll()
+                self?.waiting.forgetUnmentioned()
             }
             self?.update {
                 $0.activity = level

@@ -62,6 +62,8 @@ public struct ReplicatorConfiguration: Sendable {
     /// Seconds between questions of an idle continuous pull whether the peer has something that it did not tell of; 0 for none.
     public var silenceIntervalSeconds = 0
     public var conflictObserver: ConflictObserver = { _ in }
+    /// Hears of documents that were purged because the peer took access to them away, when that is durable: their number, for each batch.
+    package var purgeObserver: @Sendable (CollectionName, Int) -> Void = { _, _ in }
     /// Told of what crosses the wire.
     public var wireLog: WireLog?
     /// Over all connections: how many proofs of blobs the peer asked for.

@@ -21,7 +21,7 @@ extension Replicator {
     private static let page = 1_000
 
     /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, not known to be at the remote, and
-    /// passed by the push filter. All of them, some at a time.
+    /// not rejected by the push filter. All of them, some at a time.
     public nonisolated func eachPending(_ body: ([(CollectionName, DocumentID)]) async throws -> Void) async throws {
         guard configuration.type.pushes else { return }
         let database = configuration.database
@@ -43,19 +43,43 @@ extension Replicator {
                 }
                 guard let last = rows.last else { break }
                 cursor = last.sequence
-                var open = rows.filter { $0.remoteRevision != $0.revision }
-                if let filter = wanted.pushFilter, !open.isEmpty {
-                    let context = PolicyContext(
-                        database: database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
-                        remote: configuration.target)
-                    let verdicts = await filter.evaluate(
-                        open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) },
-                        context)
-                    open = zip(open, verdicts).filter { $0.1.passes }.map(\.0)
-                }
+                let open = await stillToPush(rows, wanted)
                 if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
             }
         }
+    }
+
+    /// Whether a document is one of those of ``eachPending(_:)``: a look-up, however many wait.
+    ///
+    /// - Throws: ``StoreError``.
+    public nonisolated func isPending(_ id: DocumentID, in name: CollectionName) async throws -> Bool {
+        let database = configuration.database
+        guard configuration.type.pushes, let wanted = configuration.collections.first(where: { $0.collection == name }),
+            let collection = database.collection(name), wanted.documentIDs?.contains(id) ?? true
+        else { return false }
+        let checkpoint = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+        let key = configuration.remoteKey
+        let row = try await database.read { transaction -> ChangeRow? in
+            let body = try transaction.checkpoint(id: checkpoint, collection: collection)?.body
+            let since = body.map { CheckpointBody(parsing: $0).local } ?? 0
+            return try transaction.changes(
+                collection, since: since, limit: 1, includeBodies: wanted.pushFilter != nil, ids: [id], remote: transaction.existingRemote(for: key)
+            ).first
+        }
+        return await !stillToPush(row.map { [$0] } ?? [], wanted).isEmpty
+    }
+
+    /// Those of rows newer than the checkpoint that are not known to be at the remote, unless the push filter rejects them. One that the
+    /// filter or the transform failed on is still to be pushed: nobody has said that it is to stay.
+    private nonisolated func stillToPush(_ rows: [ChangeRow], _ wanted: CollectionReplication) async -> [ChangeRow] {
+        let open = rows.filter { $0.remoteRevision != $0.revision }
+        guard let filter = wanted.pushFilter, !open.isEmpty else { return open }
+        let context = PolicyContext(
+            database: configuration.database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
+            remote: configuration.target)
+        let verdicts = await filter.verdicts(
+            open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) }, context)
+        return zip(open, verdicts).filter { $0.1 != .reject }.map(\.0)
     }
 
     /// ``eachPending(_:)`` at once.

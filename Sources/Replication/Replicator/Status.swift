@@ -168,6 +168,9 @@ public struct SilenceCounts: Sendable, Equatable {
 public struct ReplicatorStatus: Sendable {
     public var activity: ActivityLevel
     public var counts: ReplicationCounts
+    /// Documents dealt with and known to need a look since the replicator was last idle: Couchbase Lite 1.x's completedChangesCount and
+    /// changesCount.
+    public internal(set) var burst: (completed: UInt64, total: UInt64) = (0, 0)
     /// The last run's error; nil while all is well.
     public var error: ReplicationError?
     /// Blobs that are on their way.

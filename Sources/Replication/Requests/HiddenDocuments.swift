@@ -1,3 +1,4 @@
+// For CouchDBServer: peers that speak in requests. A session of Couchbase Lite has Driver/PassiveService.
 import DocumentStore
 import Documents
 import Interfaces

@@ -1,5 +1,5 @@
+import Encodings
 import Environment
-import Glibc
 import HTTPServer
 import Synchronization
 
@@ -77,7 +77,7 @@ public final class SessionCookies: Sendable {
             case "secure": cookie.isSecure = true
             // Max-Age has precedence, whatever the order.
             case "max-age": maxAge = Int64(value) ?? maxAge
-            case "expires": cookie.end = date(value) ?? cookie.end
+            case "expires": cookie.end = HTTPDate.seconds(value) ?? cookie.end
             default: break
             }
         }
@@ -95,24 +95,5 @@ public final class SessionCookies: Sendable {
         let utf8 = text.utf8.drop(while: isBlank)
         guard let last = utf8.lastIndex(where: { !isBlank($0) }) else { return "" }
         return String(Substring(utf8[...last]))
-    }
-
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`, also with dashes in the date (RFC 9110, section 5.6.7).
-    private static func date(_ text: String) -> Int64? {
-        let words = text.utf8.split(whereSeparator: { $0 == 0x20 || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ",") })
-            .map { String(Substring($0)) }
-        let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-        guard words.count >= 5, let day = Int32(words[1]), let month = months.firstIndex(of: words[2].lowercased()),
-            var year = Int32(words[3])
-        else { return nil }
-        let clock = words[4].split(separator: ":").compactMap { Int32($0) }
-        guard clock.count == 3, (1...31).contains(day), (0...9999).contains(year) else { return nil }
-        if year < 100 { year += year < 70 ? 2000 : 1900 }
-        var fields = tm()
-        fields.tm_year = year - 1900
-        fields.tm_mon = Int32(month)
-        fields.tm_mday = day
-        (fields.tm_hour, fields.tm_min, fields.tm_sec) = (clock[0], clock[1], clock[2])
-        return Int64(timegm(&fields))
     }
 }

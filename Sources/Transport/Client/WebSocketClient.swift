@@ -231,8 +231,7 @@ struct HandshakeResponse: Sendable {
         }
         let phrase = HTTPResponseStatus(statusCode: status).reasonPhrase
         var error = ReplicationError(domain: .http, code: status, message: "\(url): HTTP \(status), \(reason ?? phrase)")
-        // In seconds; a date is a time on a clock that may be another than ours.
-        error.retryAfterSeconds = headers.first("Retry-After").flatMap { Int($0) }.map { min(max($0, 0), 86_400) }
+        error.retryAfterSeconds = RetryAfter.seconds(headers.first("Retry-After"), date: headers.first("Date"))
         return error
     }
 }

@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Environment
 import HTTPServer
 import Interfaces
@@ -218,7 +219,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
             domain: .http, code: answer.status,
             message: configuration.withoutSecrets(
                 "\(configuration.url): HTTP \(answer.status)\(words.isEmpty ? "" : ", " + words.joined(separator: ": ").prefix(300))"))
-        error.retryAfterSeconds = answer.header("retry-after").flatMap { Int($0) }.map { min(max($0, 0), 86_400) }
+        error.retryAfterSeconds = RetryAfter.seconds(answer.header("retry-after"), date: answer.header("date"))
         return error
     }
 

@@ -127,7 +127,7 @@ public final class IAMTokens: Sendable {
         if !key.isEmpty { message = message.replacing(key, with: "(secret)") }
         if isKey { return ReplicationError(domain: .http, code: 401, message: message, remedy: "check authenticator.iam_api_key") }
         var error = ReplicationError(domain: .http, code: answer.status, message: message)
-        error.retryAfterSeconds = answer.headers.first("Retry-After").flatMap { Int($0) }.map { min(max($0, 0), 86_400) }
+        error.retryAfterSeconds = RetryAfter.seconds(answer.headers.first("Retry-After"), date: answer.headers.first("Date"))
         return error
     }
 }

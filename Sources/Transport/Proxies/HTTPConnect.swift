@@ -93,7 +93,7 @@ struct HTTPConnect: ProxyNegotiation {
         }
         let message = "\(proxy): CONNECT \(target) was answered with \(words)"
         var error = ReplicationError(domain: .http, code: head.status, message: message)
-        error.retryAfterSeconds = head.values("retry-after").first.flatMap { Int($0) }.map { min(max($0, 0), 86_400) }
+        error.retryAfterSeconds = RetryAfter.seconds(head.values("retry-after").first, date: head.values("date").first)
         guard !error.isTransient else { return error }
         return ReplicationError(
             domain: .http, code: head.status, message: message,

@@ -35,6 +35,8 @@ struct AllCommand: AsyncParsableCommand {
             }),
             ("delta", { try await DeltaScenario(documents: documents / 20, rounds: rounds).run($0) }),
             ("second-start", { try await SecondStartScenario(documents: documents * 10).run($0) }),
+            ("blob", { try await BlobScenario(megabytes: quick ? 205 : 2_048, rounds: quick ? 1 : 3).run($0) }),
+            ("hostile", { try await HostileScenario(connections: quick ? 100 : 1_000, rounds: quick ? 1 : 3).run($0) }),
             ("latency", { try await LatencyScenario(seconds: quick ? 2 : 20).run($0) }),
         ]
         var reports: [Report] = []

@@ -32,7 +32,7 @@ struct AgentOptions: ParsableArguments {
     func agentPath() throws -> String {
         let path = try agent ?? Self.folder(of: Child.ownPath()) + "/nightjar"
         guard access(path, X_OK) == 0 else {
-            throw BenchError("\(path): no executable; build it with: swift build -c release --product nightjar")
+            throw BenchError("\(path): no executable; build it with: NIGHTJAR_RELEASE=1 swift build -c release --product nightjar")
         }
         return path
     }

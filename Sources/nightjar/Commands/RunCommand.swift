@@ -7,8 +7,8 @@ struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Runs the agent in the foreground.",
         discussion: """
-            SIGTERM and SIGINT stop it cleanly, within five seconds; one that has not stopped after \(StopGuard.longestStop) s \
-            ends itself with status \(StopGuard.exitStatus). SIGHUP reads the configuration again. Without --config it runs an embedded \
+            SIGTERM and SIGINT stop it cleanly, within five seconds; one that has not stopped after \(ProcessSignals.longestStop) s \
+            ends itself with status \(ProcessSignals.exitStatus). SIGHUP reads the configuration again. Without --config it runs an embedded \
             default: data in ./nightjar-data, plugins in ./plugins if there is such a folder, the database main, and a \
             listener on 127.0.0.1:4984.
             """)
@@ -18,8 +18,8 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let environment = Environment.system
         // Before anything else: a signal that comes while it starts is not lost.
-        let signals: StopGuard
-        do { signals = try StopGuard(time: environment.time) } catch { throw Failure.exit(for: error) }
+        let signals: ProcessSignals
+        do { signals = try ProcessSignals(time: environment.time) } catch { throw Failure.exit(for: error) }
         System.returnLargeBlocks()
         let settings = try location.load()
         let logs = LogSink(time: environment.time)

@@ -1,7 +1,7 @@
 import Encodings
 
 /// How values appear in messages.
-enum Quoting {
+enum ValueQuoting {
     /// The text in quotes, shortened and without control characters.
     static func quoted(_ text: String) -> String {
         let shown = text.unicodeScalars.prefix(Limits.quotedCharacters)

@@ -7,7 +7,7 @@ import Synchronization
 /// They are taken from the moment this is made, so that one that comes before the agent is ready neither kills it nor is lost. A thread
 /// of its own waits for them, which needs nothing that hostile load could occupy. After the first stop it counts down: an agent that has
 /// not ended in order by ``longestStop`` is ended with ``exitStatus``.
-public final class StopGuard: Sendable {
+public final class ProcessSignals: Sendable {
     /// `longest_stop`: seconds. An orderly stop takes up to five; twice that leaves a busy machine room, and stays well below the 90 s after
     /// which systemd kills.
     public static let longestStop = 10

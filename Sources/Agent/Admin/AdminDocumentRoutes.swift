@@ -5,7 +5,7 @@ import HTTPServer
 import NIOCore
 
 /// Documents over the admin API: what `nightjar doc`, `import` and `export` use while an agent runs.
-struct DocumentRoutes: Sendable {
+struct AdminDocumentRoutes: Sendable {
     let agent: Agent
 
     /// A document of the largest size, and the little that the store leaves out of it.

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets one at a time do something that takes a while; those that come meanwhile follow in their order.
-final class Turns: Sendable {
+final class SerialGate: Sendable {
     private let state = Mutex<(isTaken: Bool, waiting: [CheckedContinuation<Void, Never>])>((false, []))
 
     /// Returns when it is the caller's turn, which lasts until ``leave()``.

@@ -17,7 +17,7 @@ public struct WaitingDocument: Sendable {
 }
 
 /// The documents that wait, noted from what is reported of them.
-public final class DocumentTroubles: Sendable {
+public final class WaitingDocuments: Sendable {
     /// `waiting_documents`: as many are remembered; they stand for the others.
     public static let limit = 1_000
 
@@ -63,7 +63,7 @@ public final class DocumentTroubles: Sendable {
     public func connected() { state.withLock { $0.named = [] } }
 
     /// Everything was looked at on this connection: what was not named on it does not wait any more.
-    public func lookedAtAll() {
+    public func forgetUnmentioned() {
         state.withLock { state in
             guard !state.documents.isEmpty else { return }
             let named = state.named

@@ -1,7 +1,7 @@
 import HTTPServer
 
 /// What each route of the admin API is for, in a few words. A test sees to it that none is left out.
-enum AdminRouteWords {
+enum AdminRouteSummaries {
     static func of(_ route: Route) -> String { words["\(route.method) \(route.pattern)"] ?? "" }
 
     private static let words = [
@@ -44,7 +44,7 @@ enum AdminRouteWords {
         "GET api/listeners/:name": "one listener",
         "GET api/listeners/:name/peers": "who is connected",
         "GET api/listeners/:name/sessions": "logins that a cookie stands for",
-        "POST api/listeners/:name/start": "has a listener listen again, or try now to have its port",
+        "POST api/listeners/:name/start": "starts a listener, or retries its port now",
         "POST api/listeners/:name/stop": "ends a listener's connections and releases its port, until it is started",
         "POST api/listeners/:name/disconnect/:who": "ends the connections of a user or address",
         "POST api/listeners/:name/revoke/:user": "ends a user's sessions and connections",

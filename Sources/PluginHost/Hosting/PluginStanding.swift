@@ -5,7 +5,7 @@ import LuaRuntime
 ///
 /// A start does not wait for tests that have not run before: ports open first. What needs the plugin meanwhile waits for them, except
 /// for logins, which are asked to come again.
-enum Standing: Sendable, Equatable {
+enum PluginStanding: Sendable, Equatable {
     /// They have passed, or there are none.
     case trusted
     case testing
@@ -50,7 +50,7 @@ extension PluginRecord {
     }
 
     /// The tests have ended; what waits for them goes on.
-    func stand(_ standing: Standing) {
+    func stand(_ standing: PluginStanding) {
         let waiting = change { fields in
             defer { fields.waiting = [] }
             fields.standing = standing

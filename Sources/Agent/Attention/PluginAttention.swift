@@ -1,0 +1,43 @@
+import PluginHost
+
+/// What needs attention in plugins.
+extension Agent {
+    nonisolated func pluginAttention() -> [Attention] {
+        let now = environment.time.wallSeconds()
+        var list: [Attention] = []
+        for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
+            let subject = "plugin \(plugin.name)"
+            if let refused = plugin.refused {
+                list.append(
+                    plugin.version == nil
+                        ? Attention(.pluginUnavailable, subject, refused.error, remedy: "mend the file: what it should judge is held until then")
+                        : Attention(
+                            .pluginRefused, subject, "the changed version is refused and the version before serves: \(refused.error)", remedy: "mend the file"))
+            }
+            for problem in plugin.parameterProblems {
+                // A start has no last text.
+                list.append(
+                    Attention(
+                        .nextStartFails, subject, "\(problem); its last text stays in force, and the next start would fail",
+                        remedy: "mend that file, or put it back: it is read again by itself"))
+            }
+            for failing in plugin.failing {
+                list.append(
+                    Attention(
+                        .breakerOpen, subject, since: now - Int64(failing.seconds),
+                        "\(failing.usedBy) keeps failing and is called only now and then: \(failing.error)",
+                        remedy: "mend the plugin; what it should judge is held until then"))
+            }
+            if plugin.state == .missing {
+                list.append(
+                    Attention(
+                        .pluginFileGone, subject, "is used and its file is gone; its last version serves",
+                        remedy: "put \(plugin.name).lua back into the plugins folder, or take the plugin out of the configuration"))
+            }
+        }
+        list += (plugins?.folderProblems() ?? []).map {
+            Attention(.pluginRefused, "plugins folder", "\($0)", remedy: "nightjar plugin check says what can be used")
+        }
+        return list
+    }
+}

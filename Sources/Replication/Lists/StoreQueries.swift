@@ -1,0 +1,17 @@
+import Documents
+import DocumentStore
+
+extension ReadTransaction {
+    /// The document's place in the feed.
+    func row(_ collection: Collection, _ id: DocumentID, withBody: Bool = false, remote: RemoteID? = nil) throws(StoreError) -> ChangeRow? {
+        try changes(collection, since: 0, limit: 1, includeBodies: withBody, ids: [id], remote: remote).first
+    }
+
+    /// Whether a document that is on a list is still to be had, or given up, for the reason that is noted there. The peer may have got it by
+    /// another way since, from another replicator for one, and what was refused may have changed: then it is offered anyway.
+    func isOwed(_ listed: Exclusion, _ collection: Collection) throws(StoreError) -> Bool {
+        guard listed.direction == .push else { return true }
+        guard let row = try row(collection, listed.id, remote: listed.remote), row.remoteRevision != row.revision else { return false }
+        return listed.kind != .refused || row.revision == listed.revision
+    }
+}
