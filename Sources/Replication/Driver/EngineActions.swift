@@ -340,7 +340,7 @@ extension ReplicationSession {
         then: @escaping @Sendable (isolated ReplicationSession, T) -> Void,
         failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void = { $0.fail($1) }
     ) {
-        database.write(body) { result in self.goOn(result, then, failed) }
+        database.write(body) { [share] result in withExtendedLifetime(share) { self.goOn(result, then, failed) } }
     }
 
     nonisolated func goOn<T: Sendable>(
@@ -361,9 +361,9 @@ extension ReplicationSession {
     func ask<T: Sendable>(
         atLength: Bool = false, _ question: @escaping @Sendable () async -> T, then: @escaping @Sendable (isolated ReplicationSession, T) -> Void
     ) {
-        let body: @Sendable () async -> Void = {
+        let body: @Sendable () async -> Void = { [share] in
             let answer = await question()
-            self.later { then($0, answer) }
+            withExtendedLifetime(share) { self.later { then($0, answer) } }
         }
         if atLength { environment.lengthyTask(body) } else { environment.task(body) }
     }
