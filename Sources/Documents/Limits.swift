@@ -5,9 +5,11 @@ public enum DocumentLimits {
     /// Longest digest of a revision id in hexadecimal digits. 32 and 40 are customary and Core's
     /// buffer takes 80; the rest is room for longer digests without letting ids grow without end.
     public static let revisionDigestDigits = 128
-    /// Largest generation of a revision that comes from elsewhere. Peers may read generations as JSON numbers, which most of them hold
-    /// exactly below 2^53; the room of a million is for edits and merges made here on top of what came in.
+    /// Largest generation of a revision that is no deletion, whether it comes from elsewhere or is made here. Above it there is room for
+    /// deletions, so that every document can be deleted everywhere, and for merges.
     public static let revisionGeneration: UInt64 = (1 << 53) - 1 - 1_000_000
+    /// Largest generation in what comes from elsewhere. Peers may read generations as JSON numbers, which most of them hold exactly up to here.
+    public static let receivedGeneration: UInt64 = (1 << 53) - 1
     /// Largest generation that is read from a database. What is stored was accepted once, by whatever limit; this one only keeps
     /// numbers within 63 bits.
     public static let storedGeneration: UInt64 = 1 << 62

@@ -9,10 +9,10 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
 
     public var kind: Kind { generation == 0 ? .version : .tree }
 
-    /// Checks a tree revision: a decimal generation from 1 to `DocumentLimits.revisionGeneration` without leading zero, `-`, and
+    /// Checks a tree revision: a decimal generation from 1 to `DocumentLimits.receivedGeneration` without leading zero, `-`, and
     /// an even number, 2 to 128, of lowercase hexadecimal digits (replication.md section 7: Core refuses all else).
     public init(_ text: some StringProtocol) throws(RevisionIDError) {
-        try self.init(text, largest: DocumentLimits.revisionGeneration)
+        try self.init(text, largest: DocumentLimits.receivedGeneration)
     }
 
     /// As `init(_:)`, for a text that names a revision which is stored: it may have a greater generation, made by edits here or
@@ -49,7 +49,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
     /// As `init(_:)`, from bytes.
     public init(utf8 bytes: UnsafeRawBufferPointer) throws(RevisionIDError) {
         let generation: UInt64
-        switch Self.check(bytes.assumingMemoryBound(to: UInt8.self), largest: DocumentLimits.revisionGeneration) {
+        switch Self.check(bytes.assumingMemoryBound(to: UInt8.self), largest: DocumentLimits.receivedGeneration) {
         case .success(let value): generation = value
         case .failure(let error): throw error
         }
@@ -59,7 +59,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
 
     /// Checks a tree revision as ``init(utf8:)`` does, and makes nothing of it.
     static func check(_ bytes: UnsafeRawBufferPointer) throws(RevisionIDError) {
-        if case .failure(let error) = check(bytes.assumingMemoryBound(to: UInt8.self), largest: DocumentLimits.revisionGeneration) { throw error }
+        if case .failure(let error) = check(bytes.assumingMemoryBound(to: UInt8.self), largest: DocumentLimits.receivedGeneration) { throw error }
     }
 
     /// A revision that was checked before.
@@ -169,7 +169,7 @@ public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible
     public var description: String {
         switch self {
         case .badGeneration(let value):
-            "the revision id \(value) does not begin with a generation from 1 to revisionGeneration = \(DocumentLimits.revisionGeneration) and \"-\""
+            "the revision id \(value) does not begin with a generation from 1 to receivedGeneration = \(DocumentLimits.receivedGeneration) and \"-\""
         case .badDigestLength(let digits, let value):
             "the digest of revision id \(value) has \(digits) digits: it must have an even number, "
                 + "2 to revisionDigestDigits = \(DocumentLimits.revisionDigestDigits)"

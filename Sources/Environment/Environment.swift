@@ -43,4 +43,8 @@ public struct Environment: Sendable {
     ) -> Task<Success, Never> {
         Task(executorPreference: taskExecutor, priority: priority, operation: body)
     }
+
+    /// Starts a task that may keep its thread for milliseconds at a time, for a peer's sake. Swift's pool has other threads for a lower
+    /// priority: what many peers have looked at there keeps nobody else waiting, such as the admin API or a stop.
+    public func lengthyTask(_ body: sending @escaping @isolated(any) () async -> Void) { task(priority: .utility, body) }
 }

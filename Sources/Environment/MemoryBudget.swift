@@ -202,6 +202,23 @@ public final class MemoryBudget: Sendable {
         for (call, standing) in calls { call(standing) }
     }
 
+    /// Nobody can be asked for it any more: it goes by itself.
+    fileprivate func end(_ number: Int, leaving bytes: Int) {
+        let calls = state.withLock { state -> [Call] in
+            guard let holding = state.holdings[number] else { return [] }
+            // What was taken from one that had to go is here until it is done.
+            if !holding.isEvicted { state.forget(holding, number) }
+            state.holdings[number] = Holding(bytes: bytes, changed: { _ in }, trim: {})
+            state.used += bytes
+            state.highest = max(state.highest, state.used)
+            if bytes > 0 { state.holders += 1 }
+            var calls: [Call] = []
+            if state.used <= calm(state) { relieve(&state, except: number, &calls) }
+            return calls
+        }
+        for (call, standing) in calls { call(standing) }
+    }
+
     /// One connection's place in the budget; it is given up when nobody holds it any more.
     public final class Share: Sendable {
         private let budget: MemoryBudget
@@ -228,6 +245,9 @@ public final class MemoryBudget: Sendable {
 
         /// The connection is over.
         public func giveUp() { budget.remove(number) }
+
+        /// The connection is over, but not what it has begun elsewhere: so much counts until nobody holds the share any more.
+        public func end(leaving bytes: Int) { budget.end(number, leaving: bytes) }
     }
 }
 

@@ -25,6 +25,10 @@ extension Attack {
         Attack(
             testDescription: "20,000 frames of one byte of a reply to getAttachment", bounds: Bounds(perRequest: 0.2)
         ) { try await attachment($0, megabytes: 1, smallFrames: 20_000) } check: { try await isHeld($0) },
+        Attack(
+            testDescription: "20 documents that name 1,000 blobs each, which are not here, on each of 20 connections",
+            bounds: Bounds(perRequest: 150, memory: 71 << 20)
+        ) { try await nameBlobs($0, connections: 20, documents: 20, blobs: 1_000) },
         Attack(testDescription: "20,000 frames of one byte of a request", bounds: Bounds(perRequest: 0.2)) { hub in
             var frames = HandmadeFrames()
             let first = frames.message(beginning, flags: moreComing)
@@ -37,6 +41,26 @@ extension Attack {
         let block = HandmadeFrames.properties(("Profile", "proposeChanges"))
         return HandmadeFrames.varint(UInt64(block.count)) + block
     }()
+
+    /// The blobs are asked for, and never sent.
+    private static func nameBlobs(_ hub: AgentProcess, connections: Int, documents: Int, blobs: Int) async throws -> Sent {
+        var sent = Sent(requests: connections * documents)
+        for connection in 0..<connections {
+            var frames = HandmadeFrames()
+            var bytes: [UInt8] = []
+            for document in 0..<documents {
+                let id = "names-\(connection)-\(document)"
+                let names = (0..<blobs).map { blob in
+                    let digest = Base64.encode(SHA1.hash(Array("\(id)-\(blob)".utf8)))
+                    return "\"b\(blob)\":{\"@type\":\"blob\",\"digest\":\"sha1-\(digest)\",\"length\":100000}"
+                }
+                let properties = HandmadeFrames.properties(("Profile", "rev"), ("id", id), ("rev", "1-aa"), ("sequence", "\(document + 1)"))
+                bytes += WebSocketFrame.binary(frames.request(properties: properties, body: Array("{\(names.joined(separator: ","))}".utf8)))
+            }
+            sent.flows.append(try await WebSocketProbe.connect(port: try hub.port("edge"), path: "/main/_blipsync").pour(bytes))
+        }
+        return sent
+    }
 
     private static func poured(_ hub: AgentProcess, connections: Int, _ frames: [[UInt8]], requests: Int? = nil) async throws -> Sent {
         let bytes = frames.flatMap { WebSocketFrame.binary($0) }

@@ -1,3 +1,4 @@
+import Dispatch
 @testable import DocumentStore
 import Documents
 import SQLite
@@ -135,6 +136,56 @@ import Testing
         #expect(late.values.withLock { $0 } == [0: ["closed"]])
         let again = try Database.open(folder: store.folder, name: "test")
         #expect(try await again.statistics().first?.documents == 10)
+    }
+
+    /// What many peers asked for would hold up a stop.
+    @Test func readsThatWaitWhenTheDatabaseIsClosedAreAnsweredAndNotDone() async throws {
+        let database = try store().database
+        let (begun, gate) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let done = Mutex(0)
+        let answers = Mutex([Bool]())
+        let read: @Sendable (@escaping @Sendable () -> Void) -> Void = { body in
+            let answer: @Sendable (Result<Int, any Error>) -> Void = { result in
+                let isDone = if case .success = result { true } else { false }
+                answers.withLock { $0.append(isDone) }
+            }
+            database.read({ _ in
+                body()
+                return done.withLock { count in
+                    count += 1
+                    return count
+                }
+            }, completion: answer)
+        }
+        let readers = DatabaseOptions().readers
+        for _ in 0..<readers {
+            read { () -> Void in
+                begun.signal()
+                gate.wait()
+            }
+        }
+        await withCheckedContinuation { (all: CheckedContinuation<Void, Never>) in
+            DispatchQueue.global().async {
+                for _ in 0..<readers { begun.wait() }
+                all.resume()
+            }
+        }
+        for _ in 0..<50 { read { () -> Void in } }
+        let close = Task {
+            await withCheckedContinuation { (end: CheckedContinuation<Void, Never>) in
+                DispatchQueue.global().async {
+                    database.close()
+                    end.resume()
+                }
+            }
+        }
+        // While those that are under way are waited for.
+        while answers.withLock({ $0.count }) < 50 { await Task.yield() }
+        #expect(answers.withLock { $0 } == Array(repeating: false, count: 50))
+        for _ in 0..<readers { gate.signal() }
+        await close.value
+        #expect(done.withLock { $0 } == readers)
+        #expect(answers.withLock { $0.filter { $0 }.count } == readers)
     }
 
     @Test func droppedAnswerSaysThatTheDatabaseIsClosed() {

@@ -6,14 +6,27 @@ import Testing
 @Suite struct GenerationTests {
     private static let largest = "\(DocumentLimits.revisionGeneration)"
 
-    @Test func editsAndMergesOnTheLargestGenerationAreReadAgain() async throws {
+    /// Otherwise one revision of a stranger would make a document that no peer takes any more, not even deleted.
+    @Test func onTheLargestGenerationAnEditIsRefusedInWordsAndADeletionGoesEverywhere() async throws {
+        let (store, elsewhere) = (try Store(), try Store())
+        for each in [store, elsewhere] { _ = try await each.insert("full", "\(Self.largest)-aa", body: #"{"n":1}"#) }
+        let parent = rev("\(Self.largest)-aa")
+        let error = await #expect(throws: StoreError.self) { try await store.save("full", #"{"n":2}"#, parent: parent) }
+        #expect("\(error.map { "\($0)" } ?? "")".contains("revisionGeneration = \(DocumentLimits.revisionGeneration)"))
+        #expect(try await store.get("full")?.revision == parent)
+
+        let tombstone = try await store.save("full", "{}", deleted: true, parent: parent).revision
+        #expect(tombstone.generation == DocumentLimits.revisionGeneration + 1)
+        // As it comes over the wire.
+        let received = try RevisionID(tombstone.text)
+        _ = try await elsewhere.insert("full", received.text, [parent.text], deleted: true)
+        #expect(try await elsewhere.get("full")?.isDeleted == true)
+        await #expect(throws: StoreError.self) { try await store.save("full", #"{"n":3}"#, parent: nil) }
+    }
+
+    @Test func mergesOnTheLargestGenerationAreReadAgain() async throws {
         let store = try Store()
         let c = try store.c
-        _ = try await store.insert("edited", "\(Self.largest)-aa", body: #"{"n":1}"#)
-        var parent = rev("\(Self.largest)-aa")
-        for n in 2...4 { parent = try await store.save("edited", #"{"n":\#(n)}"#, parent: parent).revision }
-        #expect(parent.generation == DocumentLimits.revisionGeneration + 3)
-
         let remote = try await store.remote()
         let local = try await store.save("merged", #"{"n":1}"#)
         _ = try await store.insert("merged", "\(Self.largest)-bb", body: #"{"n":2}"#, remote: remote)
@@ -22,10 +35,10 @@ import Testing
         #expect(local.revision != merged.revision)
 
         let rows = try await store.database.read { try $0.changes(c, since: 0, limit: 10, includeBodies: true) }
-        #expect(try rows.map { try $0.history(limit: 10).count } == [3, 1])
-        #expect(try await store.insert("innocent", "1-aa") == .inserted(sequence: rows[1].sequence + 1))
-        _ = try await store.save("edited", "{}", deleted: true, parent: parent)
-        #expect(try await store.get("edited")?.isDeleted == true)
+        #expect(try rows.map { try $0.history(limit: 10).count } == [1])
+        #expect(try await store.insert("innocent", "1-aa") == .inserted(sequence: rows[0].sequence + 1))
+        _ = try await store.save("merged", "{}", deleted: true, parent: merged.revision)
+        #expect(try await store.get("merged")?.isDeleted == true)
     }
 
     @Test func theDoorIsClosedAboveTheLargestGeneration() async throws {

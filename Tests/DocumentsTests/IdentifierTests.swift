@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "1-ab", "12-0123456789abcdef0123456789abcdef", "9007199253740991-00", "3-faded000" + "00112233aabbccdd",
+        "1-ab", "12-0123456789abcdef0123456789abcdef", "9007199254740991-00", "3-faded000" + "00112233aabbccdd",
         "1-" + String(repeating: "a", count: 128),
     ])
     func treeRevisionsAreKeptAsTheyAre(text: String) throws {
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "-", "1", "1-", "-ab", "0-ab", "01-ab", "1-a", "1-AB", "1-abc", "1-xy", "1-ab ", " 1-ab", "9007199253740992-ab", "9007199254740992-ab",
+        "", "-", "1", "1-", "-ab", "0-ab", "01-ab", "1-a", "1-AB", "1-abc", "1-xy", "1-ab ", " 1-ab", "9007199254740992-ab",
         "99999999999999999999-ab", "1-" + String(repeating: "a", count: 130), "1--ab", "é-ab", "1-ab\n", "+1-ab",
     ])
     func otherRevisionsAreRefused(text: String) {

@@ -69,7 +69,7 @@ struct RevisionTests {
         .init("generation 0", 400) { Peer.revision("r2", "0-aa") },
         .init("a negative generation", 400) { Peer.revision("r3", "-1-aa") },
         .init("a generation beyond 2^53", 400) { Peer.revision("r4", "99999999999999999999999999-aa") },
-        .init("a generation beyond revisionGeneration", 400) { Peer.revision("r11", "\(DocumentLimits.revisionGeneration + 1)-aa") },
+        .init("a generation beyond revisionGeneration", 422) { Peer.revision("r11", "\(DocumentLimits.revisionGeneration + 1)-aa") },
         .init("an uppercase digest", 400) { Peer.revision("r5", "1-AA") },
         .init("a digest of odd length", 400) { Peer.revision("r6", "1-abc") },
         .init("an empty digest", 400) { Peer.revision("r7", "1-") },

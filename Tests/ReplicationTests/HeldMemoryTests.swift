@@ -97,7 +97,7 @@ struct HeldMemoryTests {
         func outcome(_ body: String, _ memory: MemoryBudget) async -> Int? {
             var revision = received(1, "a")
             revision.body = ByteBuffer(string: body)
-            switch await RevisionChecking.check([revision], unusualKeys: true, memory).first {
+            switch await RevisionChecking.check(UncheckedRevisions([revision]), unusualKeys: true, memory).first {
             case .refused(_, let error)?: return error.code
             case .checked(let checked)?: return checked.bytes > 0 ? nil : 0
             case nil: return 0
@@ -112,7 +112,7 @@ struct HeldMemoryTests {
         #expect(await outcome("{\"n\":\(numbers)}", MemoryBudget(limit: 64 << 10)) == nil)
         var revision = received(1, "a")
         revision.body = ByteBuffer(string: "{\"n\":\(numbers),\"b\":{\"@type\":\"blob\",\"digest\":\"\(digest(7).text)\"}}")
-        guard case .checked(let checked)? = await RevisionChecking.check([revision], unusualKeys: true, MemoryBudget(limit: 64 << 10)).first else {
+        guard case .checked(let checked)? = await RevisionChecking.check(UncheckedRevisions([revision]), unusualKeys: true, MemoryBudget(limit: 64 << 10)).first else {
             Issue.record("it was refused")
             return
         }

@@ -73,6 +73,19 @@ import Testing
         #expect(budget.used == 0)
     }
 
+    @Test func whatAConnectionLeavesCountsUntilNobodyHasIt() {
+        let memory = MemoryBudget(limit: 1_000_000)
+        for isEvicted in [false, true] {
+            var share: MemoryBudget.Share? = memory.share { _ in }
+            let standing = share?.hold(isEvicted ? 2_000_000 : 500_000, owedByPeer: isEvicted ? 2_000_000 : 0)
+            #expect(standing == (isEvicted ? .evicted : .free))
+            share?.end(leaving: 200_000)
+            #expect(memory.used == 200_000)
+            share = nil
+            #expect(memory.used == 0)
+        }
+    }
+
     @Test func whoOwesTheMostForTheLongestGivesWay() {
         let budget = budget()
         let (old, toldOld) = join(budget)

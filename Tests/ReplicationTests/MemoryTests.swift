@@ -1,4 +1,5 @@
 import BLIP
+import Dispatch
 import Documents
 import DocumentStore
 import Environment
@@ -109,6 +110,29 @@ struct MemoryTests {
         await session.stand(.evicted)
         #expect(await session.bytesOnTheirWayOut == 0)
         client.drop()
+    }
+
+    /// Who comes, leaves work for the store and goes, again and again, would fill the memory with what nobody counts.
+    @Test func whatAPeerLeftToTheStoreCountsUntilItIsStored() async throws {
+        let (database, memory, length) = (try TestDatabase("hub"), MemoryBudget(limit: 64 << 20), 1_000_000)
+        let (gate, isHeld) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        database.database.write { _ in
+            isHeld.signal()
+            gate.wait()
+        } completion: { (_: Result<Void, any Error>) in }
+        let peer = try await Peer(MemoryHub(database: database, memory: memory).connect())
+        await peer.begin()
+        let body = "{\"text\":\"\(String(repeating: "x", count: length))\"}"
+        peer.send(peer.request("rev", [("collection", "0"), ("id", "large"), ("rev", "1-aa"), ("history", "")], body))
+        // Reserved for the store, which makes a row of it.
+        try await eventually("it is for the store") { memory.reserved >= 2 * length }
+        let before = memory.used
+        peer.close()
+        try await eventually("the session has ended") { memory.used < before }
+        #expect(memory.used >= 3 * length)
+        gate.signal()
+        try await eventually("it is stored") { memory.used == 0 }
+        #expect(try await database.get("large") != nil)
     }
 
     /// Forty kilobytes of zlib's for an hour are no debt: who makes us hold a message goes.

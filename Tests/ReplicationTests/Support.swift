@@ -39,6 +39,8 @@ final class TestDatabase: Sendable {
         removeTree(folder)
     }
 
+    var blobsFolder: String { "\(folder)/\(database.name).nightjar/blobs" }
+
     func collection(_ name: String = "_default") throws -> Collection {
         try #require(database.collection(CollectionName(parsing: name)))
     }

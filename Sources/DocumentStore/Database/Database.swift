@@ -125,7 +125,8 @@ public final class Database: Sendable {
     public func close() {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         // Readers first, the writer last: the last connection to close moves the log into the database, which a reader cannot.
-        reads.close()
+        // What peers asked for and nobody has looked up yet must not hold up a stop.
+        reads.close(dropsWaiting: true)
         writes.close()
         blobs.close()
         signals.finish()

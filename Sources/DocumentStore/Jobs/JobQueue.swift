@@ -82,12 +82,14 @@ final class JobQueue<Element: Sendable>: Sendable {
         for worker in state.withLock({ $0.workers }) { worker.runNow() }
     }
 
-    /// Refuses later jobs. Those that wait are still done, then the workers end; waits for that as `Worker.stop` does.
-    func close() {
-        let workers = state.withLock { state in
+    /// Refuses later jobs. Those that wait are still done, or let go, which answers that the database is closed; then the workers end. Waits
+    /// for that as `Worker.stop` does.
+    func close(dropsWaiting: Bool = false) {
+        let (workers, dropped) = state.withLock { state in
             state.isClosed = true
-            return state.workers
+            return (state.workers, dropsWaiting ? state.removeFirst(.max) : [])
         }
+        _ = consume dropped
         for worker in workers { worker.stop() }
     }
 

@@ -61,7 +61,7 @@ extension WriteTransaction {
 
     /// At the door only: a revision that is stored already stays welcome.
     private func checkGeneration(_ incoming: IncomingRevision) throws(StoreError) {
-        guard incoming.revision.generation <= DocumentLimits.revisionGeneration else {
+        guard incoming.isDeleted || incoming.revision.generation <= DocumentLimits.revisionGeneration else {
             throw .historyInvalid(
                 id: incoming.id, revision: incoming.revision,
                 detail: "its generation is above revisionGeneration = \(DocumentLimits.revisionGeneration)")

@@ -40,6 +40,13 @@ extension WriteTransaction {
         guard parent == row.revision || (parent == nil && row.isDeleted) else {
             throw .conflict(id: id, current: row.revision)
         }
+        // Peers would refuse it. A deletion they take.
+        guard deleted || row.revision.generation < DocumentLimits.revisionGeneration else {
+            throw .historyInvalid(
+                id: id, revision: row.revision,
+                detail: "nothing but a deletion can follow a generation of revisionGeneration = \(DocumentLimits.revisionGeneration) or more; "
+                    + "to use the id again, purge the document wherever it is")
+        }
         let new = NewRevision(
             revision: RevisionDigest.revision(parent: row.revision, deleted: deleted, canonicalBody: canonical),
             isDeleted: deleted, body: body, hasBlobs: !digests.isEmpty, isOurs: true)

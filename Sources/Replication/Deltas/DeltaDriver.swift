@@ -63,7 +63,7 @@ extension ReplicationSession {
         }
         // The names of its blobs are put beside them, for which all of it is read: not where the connection runs.
         let (slot, generation, memory, knowsBlobs) = (link.slot, link.generation, memory, dialect.knowsBlobs(link.slot))
-        ask { () async -> OutgoingDocument in
+        ask(atLength: true) { () async -> OutgoingDocument in
             let reservation = await memory.reserve(min(JSONTreeSize.bytes(of: document.body), memory.workLimit))
             return withExtendedLifetime(reservation) { document.withAttachments(whereListed: knowsBlobs) }
         } then: { session, document in
@@ -95,7 +95,7 @@ extension ReplicationSession {
         guard batch.memory != nil else { return made(.success(documents.map { _ in .withoutMemory }), documents, link) }
         let (slot, generation, limits) = (link.slot, link.generation, limits)
         let knowsBlobs = dialect.knowsBlobs(slot)
-        ask { () async -> Result<[DeltaOutcome], any Error> in
+        ask(atLength: true) { () async -> Result<[DeltaOutcome], any Error> in
             do {
                 let answers = try await lookUp.bases(batch.questions)
                 return .success(zip(documents, answers).map { DeltaOutcome($0, $1, knowsBlobs: knowsBlobs, limits: limits) })
@@ -212,7 +212,7 @@ extension ReplicationSession {
         guard batch.memory != nil else {
             return accept(.success(revisions.map { .refused($0, Self.noMemory($0, memory.limit)) }), revisions, link)
         }
-        ask { () async -> Result<[AppliedDelta], any Error> in
+        ask(atLength: true) { () async -> Result<[AppliedDelta], any Error> in
             do {
                 let answers = try await lookUp.bases(batch.questions)
                 return .success(zip(revisions, answers).map { AppliedDelta($0, $1, limits: limits) })

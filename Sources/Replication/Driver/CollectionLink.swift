@@ -38,6 +38,9 @@ final class CollectionLink {
     /// What a peer that is bound to channels wants.
     var leaving = LeavingRevisions()
 
+    /// What is being checked of each batch.
+    var unchecked: [BatchID: UncheckedRevisions] = [:]
+
     var deltas = DeltaCounts()
     var outgoingDeltas = OutgoingDeltas()
     /// Bytes that a delta on its way to the peer saves.
@@ -124,6 +127,8 @@ final class CollectionLink {
     /// time, and the budget does not count them any more.
     func release() {
         push = nil
+        for batch in unchecked.values { batch.giveUp() }
+        unchecked = [:]
         leaving = LeavingRevisions()
         outgoingDeltas = OutgoingDeltas()
         deltaTrips = [:]

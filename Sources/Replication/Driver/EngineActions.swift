@@ -162,8 +162,13 @@ extension ReplicationSession {
         case .refuseList(let handle, let error): dialect.refuse(handle, error)
         case .check(let batch, let revisions):
             let unusualKeys = database.unusualKeys
-            let (handover, memory) = (Handover(revisions), memory)
-            ask { await RevisionChecking.check(handover.take() ?? [], unusualKeys: unusualKeys, memory) } then: { $0.tell($0.links[slot], pull: .insertion(.checked(batch, $1))) }
+            let (unchecked, memory) = (UncheckedRevisions(revisions), memory)
+            link.unchecked[batch] = unchecked
+            ask(atLength: true) { await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) } then: { session, outcomes in
+                let link = session.links[slot]
+                link.unchecked[batch] = nil
+                session.tell(link, pull: .insertion(.checked(batch, outcomes)))
+            }
         case .fetchBlobs(let fetch, let revision):
             need(fetch, revision, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)
@@ -236,7 +241,7 @@ extension ReplicationSession {
         }
         if let rows = list.rows { return tell(link, pull: .listRead(.success(rows))) }
         if list.body.readableBytes <= limits.inlineListBytes { return tell(link, pull: .listRead(rows())) }
-        ask { rows() } then: { $0.tell($0.links[slot], pull: .listRead($1)) }
+        ask(atLength: true) { rows() } then: { $0.tell($0.links[slot], pull: .listRead($1)) }
     }
 
     private func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {
@@ -335,7 +340,7 @@ extension ReplicationSession {
         then: @escaping @Sendable (isolated ReplicationSession, T) -> Void,
         failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void = { $0.fail($1) }
     ) {
-        database.write(body) { result in self.goOn(result, then, failed) }
+        database.write(body) { [share] result in withExtendedLifetime(share) { self.goOn(result, then, failed) } }
     }
 
     nonisolated func goOn<T: Sendable>(
@@ -351,13 +356,16 @@ extension ReplicationSession {
     }
 
     /// Asks a policy, or the pool, and goes on here.
+    ///
+    /// - Parameter atLength: the answer may take milliseconds of work, such as a look at a large body.
     func ask<T: Sendable>(
-        _ question: @escaping @Sendable () async -> T, then: @escaping @Sendable (isolated ReplicationSession, T) -> Void
+        atLength: Bool = false, _ question: @escaping @Sendable () async -> T, then: @escaping @Sendable (isolated ReplicationSession, T) -> Void
     ) {
-        environment.task {
+        let body: @Sendable () async -> Void = { [share] in
             let answer = await question()
-            self.later { then($0, answer) }
+            withExtendedLifetime(share) { self.later { then($0, answer) } }
         }
+        if atLength { environment.lengthyTask(body) } else { environment.task(body) }
     }
 }
 

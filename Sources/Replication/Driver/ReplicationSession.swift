@@ -382,7 +382,7 @@ public actor ReplicationSession: MessageReceiver {
         dialect.end()
         files.end()
         counters.blobs.endAll()
-        share?.giveUp()
+        share?.end(leaving: (passiveRequests.bytes + links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5)
         share = nil
         for link in links {
             counters.add(link.counts - link.countsSeen)

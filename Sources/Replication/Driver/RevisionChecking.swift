@@ -2,26 +2,51 @@ import Documents
 import Environment
 import Interfaces
 import NIOCore
+import Synchronization
+
+/// Revisions of a batch that nobody has looked at yet. Whoever checks them takes one after the other, so that a batch is not held twice; when
+/// their connection ends they go at once, and with them the rest of the work.
+final class UncheckedRevisions: Sendable {
+    /// In reverse.
+    private let rest: Mutex<[ReceivedRevision]>
+
+    init(_ revisions: consuming [ReceivedRevision]) {
+        revisions.reverse()
+        rest = Mutex(revisions)
+    }
+
+    var count: Int { rest.withLock { $0.count } }
+
+    func next() -> ReceivedRevision? { rest.withLock { $0.popLast() } }
+
+    func giveUp() { rest.withLock { $0 = [] } }
+}
 
 /// Looks at the bodies of a batch: valid JSON, reserved keys, blobs. Not for an event loop, which a large document would hold up.
 enum RevisionChecking {
     /// Bodies up to this size are looked at and stored without asking for memory.
     static let smallBody = 64 << 10
+    /// Bytes of bodies that are looked at before other batches have their turn.
+    private static let turnBytes = 64 << 10
 
     /// - Parameters:
     ///   - unusualKeys: what the database allows, see `DatabaseOptions.unusualKeys`.
     ///   - memory: has room for a large body once more, and for its values where these are needed.
-    static func check(_ batch: consuming [ReceivedRevision], unusualKeys: Bool, _ memory: MemoryBudget) async -> [CheckOutcome] {
+    static func check(_ batch: UncheckedRevisions, unusualKeys: Bool, _ memory: MemoryBudget) async -> [CheckOutcome] {
         var outcomes: [CheckOutcome] = []
         outcomes.reserveCapacity(batch.count)
-        // Each goes as soon as it is checked, so that a batch is not held twice.
-        batch.reverse()
-        while let revision = batch.popLast() {
+        var bytes = 0
+        while let revision = batch.next() {
+            bytes += revision.body.readableBytes
             if revision.body.readableBytes <= smallBody {
                 outcomes.append(check(revision, unusualKeys: unusualKeys))
             } else {
                 outcomes.append(await check(large: revision, unusualKeys, memory))
             }
+            guard bytes >= turnBytes else { continue }
+            // The batches of other connections have their turn: one that many large ones stand before would wait for all of them.
+            bytes = 0
+            await Task.yield()
         }
         return outcomes
     }

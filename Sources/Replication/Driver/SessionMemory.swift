@@ -63,7 +63,7 @@ extension ReplicationSession {
     func readElsewhere(_ body: ByteBuffer, _ read: @escaping @Sendable () -> DialectEvent) {
         let (memory, held) = (memory, body.storageCapacity)
         bytesElsewhere += held
-        ask { () async -> DialectEvent in
+        ask(atLength: true) { () async -> DialectEvent in
             let size = JSONTreeSize.bytes(of: [UInt8](body.readableBytesView))
             // Without it nothing goes: what is read is bounded, and only a few are at it.
             let reservation = await memory.reserve(size)

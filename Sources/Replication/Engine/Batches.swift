@@ -81,6 +81,22 @@ struct Batches {
     var running: Int { batches.count }
     var isEmpty: Bool { count == 0 && batches.isEmpty }
 
+    /// What policies and the store have in hand. What is being checked goes with its connection.
+    var bytesElsewhere: Int {
+        var bytes = 0
+        for step in batches.values {
+            switch step {
+            case .checking: break
+            case .judging(let revisions, _), .assigning(let revisions, _): for each in revisions { bytes += each.bytes }
+            case .keeping(let held, let passed):
+                for each in held { bytes += each.revision.bytes }
+                for each in passed { bytes += each.bytes }
+            case .storing(let revisions, _): for each in revisions { bytes += each.revision.bytes }
+            }
+        }
+        return bytes
+    }
+
     func hold(_ id: DocumentID) -> Bool { !documents.isEmpty && documents[id] != nil }
     /// What an earlier version of the filter kept back is on its way to the list.
     var areKeepingBack: Bool { keepingForOldFilter.contains { if case .keeping? = batches[$0] { true } else { false } } }

@@ -75,6 +75,8 @@ struct InsertionMachine {
     var count: Int { arrivals.count + batches.count }
     /// What everything that is here holds.
     var bytes: Int { arrivals.bytes + batches.bytes }
+    /// Of them, what policies and the store have in hand.
+    var bytesElsewhere: Int { batches.bytesElsewhere }
 
     /// Something of the document is here.
     func holds(_ id: DocumentID) -> Bool { batches.hold(id) || arrivals.contains(id) }

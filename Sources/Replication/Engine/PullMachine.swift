@@ -64,6 +64,9 @@ struct PullMachine {
     /// Body bytes received and not stored yet, and what conflicts cost that wait for a decision.
     var bufferedBytes: Int { insertion.bytes + lists.bytes + conflicts.count * settings.limits.bufferedMessageOverhead }
 
+    /// Of them, what is here after the end of the connection, until policies and the store are done with it.
+    var bytesElsewhere: Int { insertion.bytesElsewhere }
+
     // MARK: - Events
 
     mutating func handle(_ event: PullEvent, _ actions: inout [PullAction]) {

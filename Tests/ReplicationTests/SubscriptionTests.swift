@@ -1,0 +1,86 @@
+import BLIP
+import Documents
+import Glibc
+import NIOCore
+import Replication
+import Testing
+
+/// What a peer that pulls asks for, and what one that pushes gets when the disk fails.
+@Suite(.timeLimit(.minutes(5)))
+struct SubscriptionTests {
+    private struct Feed {
+        var ids: [String] = []
+        var histories: [String: String] = [:]
+    }
+
+    /// Reads what a subscription that is not continuous brings, to its end.
+    private func read(_ requests: inout AsyncStream<IncomingRequest>.Iterator) async -> Feed {
+        var feed = Feed()
+        while let request = await requests.next() {
+            if request.profile == "rev", let id = request.properties["id"] {
+                feed.ids.append(id)
+                feed.histories[id] = request.properties["history"] ?? ""
+            }
+            // The list without a row says that everything has been offered.
+            if request.profile == "changes", request.body.readableBytes <= 4 { break }
+        }
+        return feed
+    }
+
+    @Test(arguments: [1, 3, 7]) func maxHistoryOfAPullerIsObeyed(limit: Int) async throws {
+        let database = try TestDatabase("hub")
+        for n in 0..<12 { try await database.put("long", "{\"n\":\(n)}") }
+        let peer = try await Peer(Hub(database)) { request in
+            guard request.profile == "changes" else { return OutgoingReply() }
+            return OutgoingReply(json: "[[]]", ["maxHistory": String(limit)])
+        }
+        await peer.begin()
+        _ = await peer.ask("subChanges", [("collection", "0")])
+        var requests = peer.requests.makeAsyncIterator()
+        while let request = await requests.next() {
+            guard request.profile == "rev" else { continue }
+            #expect(request.properties["rev"]?.hasPrefix("12-") == true)
+            let history = (request.properties["history"] ?? "").split(separator: ",")
+            #expect(history.count == limit && history.first?.hasPrefix("11-") == true, "\(history)")
+            break
+        }
+    }
+
+    @Test func aSecondSubscriptionThatEndsWorksOnTheSameConnection() async throws {
+        let database = try TestDatabase("hub")
+        try await database.put("first", "{}")
+        let peer = try await Peer(Hub(database)) { request in
+            request.profile == "changes" ? OutgoingReply(json: "[[]]") : OutgoingReply()
+        }
+        await peer.begin()
+        var requests = peer.requests.makeAsyncIterator()
+        #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
+        #expect(await read(&requests).ids.contains("first"))
+        try await database.put("second", "{}")
+        #expect(await peer.ask("subChanges", [("collection", "0"), ("since", "1")])?.error == nil)
+        #expect(await read(&requests).ids == ["second"])
+        #expect(await peer.isAlive())
+    }
+
+    /// A final answer would cost the peer its edit.
+    @Test func aBlobThatTheDiskDoesNotTakeIsForLater() async throws {
+        let database = try TestDatabase("hub")
+        let bytes = Array("a photo".utf8)
+        let digest = BlobDigest.of(bytes).text
+        let peer = try await Peer(Hub(database)) { request in
+            request.profile == "getAttachment" ? OutgoingReply(body: ByteBuffer(bytes: bytes)) : OutgoingReply()
+        }
+        await peer.begin()
+        func push() async -> Int? {
+            let body = "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(bytes.count)}}"
+            return await peer.ask("rev", [("collection", "0"), ("id", "photo"), ("rev", "1-aa"), ("history", "")], body)?.error?.code
+        }
+        let blobs = database.blobsFolder
+        #expect(rename(blobs, blobs + "-away") == 0)
+        #expect(await push() == 503)
+        #expect(try await database.get("photo") == nil)
+        #expect(rename(blobs + "-away", blobs) == 0)
+        #expect(await push() == nil)
+        #expect(try await database.get("photo") != nil)
+    }
+}
