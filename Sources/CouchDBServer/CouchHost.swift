@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Environment
 import HTTPServer
 import Interfaces
@@ -64,6 +65,20 @@ struct CouchCall: Sendable {
     var remote: String { request.connection.remoteAddress }
     var acceptsGzip: Bool {
         request.headers.list("Accept-Encoding").contains { HeaderList.sameName($0, "gzip") || $0.utf8.starts(with: "gzip;q=1".utf8) }
+    }
+
+    /// Whether the client said that it holds what has this tag. Nothing is weaker here than it seems, so that weak tags are as good.
+    func holds(_ tag: String) -> Bool {
+        request.headers.list("If-None-Match").contains { $0 == tag || $0 == "W/\(tag)" || $0 == "*" }
+    }
+
+    /// Where a document is for the client; nil where it did not say how it calls this server.
+    func location(of id: String) -> String? {
+        guard let host = request.headers.first("Host"), HeaderList.isSendable("Location", host) else { return nil }
+        let database = request.path.utf8.split(separator: UInt8(ascii: "/")).first.map { String(Substring($0)) } ?? ""
+        let isPrefixed = id.utf8.starts(with: "_design/".utf8)
+        let name = (isPrefixed ? "_design/" : "") + PercentEncoding.encode(isPrefixed ? String(id.dropFirst(8)) : id)
+        return "\(request.connection.identity == nil ? "http" : "https")://\(host)/\(database)/\(name)"
     }
 
     func context(_ direction: Direction) -> PolicyContext { peer.policyContext(collection.name, direction, remote: remote) }

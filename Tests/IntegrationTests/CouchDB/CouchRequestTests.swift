@@ -105,7 +105,7 @@ struct CouchRequestTests {
             ("PUT", "/main", "{}", "412 file_exists"), ("DELETE", "/main", "", "403 forbidden"), ("GET", "/other", "", "404 not_found"),
             ("GET", "/main/a?rev=zzz", "", "400 bad_request"), ("GET", "/main/a?revs=maybe", "", "400 query_parse_error"),
             ("GET", "/main/_changes?since=zzz", "", "400 bad_request"), ("GET", "/main/_changes?feed=zzz", "", "400 bad_request"),
-            ("POST", "/main/_find", "{}", "400 missing_required_key"), ("GET", "/main/_design/a/_view/b", "", "501 not_implemented"),
+            ("POST", "/main/_find", "{}", "400 missing_required_key"), ("GET", "/main/_design/a/_view/b", "", "404 not_found"),
             ("PATCH", "/main/a", "", "405 method_not_allowed"), ("GET", "/_uuids?count=100000", "", "403 forbidden"),
         ] {
             let found = try await couch.problem(method, target, body.isEmpty ? String?.none : body)
