@@ -102,8 +102,9 @@ struct ChangesQuestion: Sendable {
             let plugin = name.utf8.split(separator: UInt8(ascii: "/")).last.map { String(Substring($0)) } ?? name
             do { filter = try call.host.filter(plugin, query.pairs.filter { !Self.own.contains($0.key) }) } catch let error as HTTPError where error.status == 404 {
                 let names = name.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1).map { String(Substring($0)) }
-                if names.count == 2 { throw try await DesignDocuments(call: call).refusal(names[0], "filters", names[1]) { _ in error } }
-                throw error
+                guard names.count == 2 else { throw error }
+                let refusal = try await DesignDocuments(call: call).refusal(names[0], "filters", names[1]) { _ in error }
+                throw refusal.status == 501 ? refusal : error
             }
         }
     }

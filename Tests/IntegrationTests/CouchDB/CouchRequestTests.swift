@@ -112,6 +112,9 @@ struct CouchRequestTests {
             #expect(found == expected, "\(method) \(target) \(body)")
         }
         #expect(try await couch.problem("POST", "/main/_bulk_docs", "{}", [("Content-Type", "text/plain")]) == "415 bad_content_type")
+        for type in ["APPLICATION/JSON", "application/json; charset=utf-8"] {
+            #expect(try await couch.send("POST", "/main/_revs_diff", "{}", [("Content-Type", type)]).status == 200, "\(type)")
+        }
         let tooLong = try await couch.probe.raw(
             Array("POST /main/_bulk_docs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n".utf8))
         #expect(String(decoding: tooLong, as: UTF8.self).contains("couchdb_request_bytes"))
