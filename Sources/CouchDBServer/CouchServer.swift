@@ -87,8 +87,8 @@ package struct CouchServer: Sendable {
             route("POST", "/_purge") { try await Purging.answer($0) },
             route("POST", "/_ensure_full_commit") { _ in .couch(201, ["ok": true, "instance_start_time": "0"]) },
             route("GET", "/_security") { _ in
-                // Who may do what is decided elsewhere; these names would say that nobody may.
-                .couch(200, ["admins": ["roles": []], "members": ["roles": []]])
+                // As of a database whose rights nobody has set: who may do what is decided elsewhere.
+                .couch(200, ["admins": [:], "members": [:]])
             },
             route("PUT", "/_security") { _ in throw CouchError.forbidden("who may do what is in the agent's configuration") },
             route("GET", "/_revs_limit") { _ in .couch(200, .int(StoreLimits.historyDepth)) },

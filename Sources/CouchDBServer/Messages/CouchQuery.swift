@@ -91,6 +91,13 @@ enum NamedRevision: Sendable {
         }
     }
 
+    var generation: UInt64 {
+        switch self {
+        case .known(let revision): revision.generation
+        case .elsewhere(let text): UInt64(Substring(text.utf8.prefix { $0 != UInt8(ascii: "-") })) ?? 0
+        }
+    }
+
     var known: RevisionID? { if case .known(let revision) = self { revision } else { nil } }
 
     /// Of one that is to be stored.

@@ -57,6 +57,8 @@ enum BulkRoutes {
         var revisions: [RevisionID]
         /// Those that cannot be here.
         var elsewhere: [String] = []
+        /// Of all of them.
+        var newest: UInt64 = 0
     }
 
     /// One document of the answer.
@@ -77,7 +79,9 @@ enum BulkRoutes {
             var asked = Asked(id: member.key, revisions: [])
             for value in list {
                 guard let text = value.asString else { throw CouchError.badRequest("Invalid rev format") }
-                switch try NamedRevision(text) {
+                let named = try NamedRevision(text)
+                asked.newest = max(asked.newest, named.generation)
+                switch named {
                 case .known(let revision): asked.revisions.append(revision)
                 case .elsewhere(let text): asked.elsewhere.append(text)
                 }
@@ -118,7 +122,7 @@ enum BulkRoutes {
                 let tree = document.revisions.first?.tree
                 let missing = asked.revisions.filter { $0 != document.current && tree?.contains($0) != true }
                 guard !missing.isEmpty || !asked.elsewhere.isEmpty else { continue }
-                let newest = missing.map(\.generation).max() ?? 0
+                let newest = asked.elsewhere.isEmpty ? missing.map(\.generation).max() ?? 0 : asked.newest
                 let leaves = tree?.leaves.map(\.revision) ?? [document.current].compactMap(\.self)
                 found.append(
                     Missing(id: asked.id, revisions: missing.map(\.text) + asked.elsewhere, ancestors: leaves.filter { $0.generation < newest }))

@@ -59,7 +59,8 @@ enum LocalRoutes {
             }
         }
         body.raw("}")
-        return try await set(call, id, token, isDeletion ? [] : body.bytes)
+        let made = try await set(call, id, token, isDeletion ? [] : body.bytes)
+        return isDeletion ? "0-0" : made
     }
 
     static func delete(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
