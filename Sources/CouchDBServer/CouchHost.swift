@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Environment
 import HTTPServer
 import Interfaces
@@ -66,6 +67,20 @@ struct CouchCall: Sendable {
         request.headers.list("Accept-Encoding").contains { HeaderList.sameName($0, "gzip") || $0.utf8.starts(with: "gzip;q=1".utf8) }
     }
 
+    /// Whether the client said that it holds what has this tag. Nothing is weaker here than it seems, so that weak tags are as good.
+    func holds(_ tag: String) -> Bool {
+        request.headers.list("If-None-Match").contains { $0 == tag || $0 == "W/\(tag)" || $0 == "*" }
+    }
+
+    /// Where a document is for the client; nil where it did not say how it calls this server.
+    func location(of id: String) -> String? {
+        guard let host = request.headers.first("Host"), HeaderList.isSendable("Location", host) else { return nil }
+        let database = request.path.utf8.split(separator: UInt8(ascii: "/")).first.map { String(Substring($0)) } ?? ""
+        let isPrefixed = id.utf8.starts(with: "_design/".utf8)
+        let name = (isPrefixed ? "_design/" : "") + PercentEncoding.encode(isPrefixed ? String(id.dropFirst(8)) : id)
+        return "\(request.connection.identity == nil ? "http" : "https")://\(host)/\(database)/\(name)"
+    }
+
     func context(_ direction: Direction) -> PolicyContext { peer.policyContext(collection.name, direction, remote: remote) }
 
     /// The body as JSON text.
@@ -73,9 +88,9 @@ struct CouchCall: Sendable {
     /// - Throws: ``HTTPError`` 415, 413, 400.
     func json(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> [UInt8] {
         let type = request.headers.first("Content-Type") ?? ""
-        let media = type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }
+        let media = String(Substring(type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }))
         // A form of another site could post, but not put.
-        guard request.method != "POST" || media.isEmpty || media.elementsEqual("application/json".utf8) else {
+        guard request.method != "POST" || media.utf8.isEmpty || HeaderList.sameName(media, "application/json") else {
             throw HTTPError(415, "Content-Type must be application/json", error: "bad_content_type")
         }
         return try await bytes(limit)

@@ -41,7 +41,7 @@ package struct CouchServer: Sendable {
                     "vendor": ["name": "Nightjar", "version": .string(host.version)],
                 ])
             },
-            .get("/_up") { _ in .couch(200, ["status": "ok"]) },
+            .get("/_up") { _ in .couch(200, ["status": "ok", "seeds": [:]]) },
             .get("/_uuids") { request in
                 let count = try CouchQuery(request.query).number("count") ?? 1
                 guard count <= CouchLimits.uuids else {
@@ -52,7 +52,7 @@ package struct CouchServer: Sendable {
             },
             .get("/_all_dbs") { request in
                 _ = try await host.authenticate(request)
-                return .couch(200, .array(host.databases.sorted().map { .string($0) }))
+                return try DatabaseRoutes.list(host.databases, CouchQuery(request.query))
             },
             .get("/_session") { try await host.session($0) },
             Route("POST", "/_session", bodyLimit: NamedLimit("couchdb_login_bytes", CouchLimits.loginBytes)) { try await host.session($0) },
@@ -83,10 +83,12 @@ package struct CouchServer: Sendable {
             route("GET", "/_all_docs") { try await AllDocuments.answer($0) },
             route("POST", "/_all_docs") { try await AllDocuments.answer($0) },
             route("POST", "/_all_docs/queries") { try await AllDocuments.queries($0) },
+            route("GET", "/_design_docs") { try await DesignDocuments(call: $0).list() },
             route("POST", "/_purge") { try await Purging.answer($0) },
             route("POST", "/_ensure_full_commit") { _ in .couch(201, ["ok": true, "instance_start_time": "0"]) },
             route("GET", "/_security") { _ in
-                .couch(200, ["admins": ["names": [], "roles": []], "members": ["names": [], "roles": []]])
+                // As of a database whose rights nobody has set: who may do what is decided elsewhere.
+                .couch(200, ["admins": [:], "members": [:]])
             },
             route("PUT", "/_security") { _ in throw CouchError.forbidden("who may do what is in the agent's configuration") },
             route("GET", "/_revs_limit") { _ in .couch(200, .int(StoreLimits.historyDepth)) },
@@ -142,8 +144,12 @@ package struct CouchServer: Sendable {
         for method in ["GET", "POST", "PUT", "DELETE"] {
             routes.append(
                 Route(method, "/:db/_design/:doc/*rest") { request in
-                    _ = try await call(host, request)
-                    throw CouchError.notHere("what design documents hold (views, lists, attachments)")
+                    let call = try await call(host, request)
+                    let rest = try request.parameters.require("rest").utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }
+                    let (kind, name) = rest.first == "_view" && rest.count > 1 ? ("views", rest[1]) : ("", "")
+                    throw try await DesignDocuments(call: call).refusal(try request.parameters.require("doc"), kind, name) { _ in
+                        kind.isEmpty ? CouchError.notHere("what design documents hold (lists, attachments)") : CouchError.missing("missing_named_view")
+                    }
                 })
         }
         return routes
@@ -204,6 +210,21 @@ enum DatabaseRoutes {
             "sizes": ["file": .int(call.database.sizeBytes()), "external": 0, "active": 0], "props": [:],
             "cluster": ["q": 1, "n": 1, "w": 1, "r": 1],
         ])
+    }
+
+    /// `_all_dbs` by its parameters.
+    static func list(_ names: [String], _ query: CouchQuery) throws -> HTTPResponse {
+        let isDescending = try query.flag("descending")
+        let (first, last) = (try query.json("startkey") ?? query.json("start_key"), try query.json("endkey") ?? query.json("end_key"))
+        let includesEnd = try query.flag("inclusive_end", default: true)
+        func precedes(_ a: String, _ b: String) -> Bool { isDescending ? b.utf8.lexicographicallyPrecedes(a.utf8) : a.utf8.lexicographicallyPrecedes(b.utf8) }
+        let shown = names.sorted(by: precedes).filter { name in
+            if let start = first?.asString, precedes(name, start) { return false }
+            guard let end = last?.asString else { return true }
+            return precedes(name, end) || includesEnd && name.utf8.elementsEqual(end.utf8)
+        }
+        let rest = shown.dropFirst(try query.number("skip") ?? 0).prefix(try query.number("limit") ?? .max)
+        return .couch(200, .array(rest.map { .string($0) }))
     }
 
     /// Databases are made in the configuration: one that is there exists, others cannot be made.

@@ -108,15 +108,15 @@ extension PeerListener {
         default:
             let cookies = request.headers.first("Cookie")
             var name: String?
-            var way = "null"
+            var way = ""
             if let found = sessions.find(cookies, ""), let session = await admitted(by: found, remote: request.connection.remoteAddress) {
-                (name, way) = (session.principal.name, "\"cookie\"")
+                (name, way) = (session.principal.name, ",\"authenticated\":\"cookie\"")
             } else if request.basicCredentials != nil {
-                (name, way) = (try await caller(request, "").principal.name, "\"default\"")
+                (name, way) = (try await caller(request, "").principal.name, ",\"authenticated\":\"default\"")
             }
             let user = name.map { JSONValue.string($0).text } ?? "null"
             return .json(
-                "{\"ok\":true,\"userCtx\":{\"name\":\(user),\"roles\":[]},\"info\":{\"authentication_handlers\":[\"cookie\",\"default\"],\"authenticated\":\(way)}}\n")
+                "{\"ok\":true,\"userCtx\":{\"name\":\(user),\"roles\":[]},\"info\":{\"authentication_handlers\":[\"cookie\",\"default\"]\(way)}}\n")
         }
     }
 

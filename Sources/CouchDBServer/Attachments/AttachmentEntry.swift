@@ -54,15 +54,17 @@ struct AttachmentEntry: Sendable {
 
     /// As a client sees it.
     ///
-    /// - Parameter mark: `stub` or `follows`.
+    /// - Parameter mark: `stub` or `follows`; nil where the bytes are in it.
     func shown(generation: UInt64, _ mark: String?) -> JSONObject {
         var shown = JSONObject([
             JSONObject.Member(key: "content_type", value: .string(contentType)),
             JSONObject.Member(key: "revpos", value: .int(members["revpos"]?.asUInt64 ?? generation)),
             JSONObject.Member(key: "digest", value: .string(shownDigest)),
-            JSONObject.Member(key: "length", value: .int(length)),
         ])
-        if let mark { shown[mark] = .bool(true) }
+        if let mark {
+            shown["length"] = .int(length)
+            shown[mark] = .bool(true)
+        }
         if let encoding = members["encoding"] { shown["encoding"] = encoding }
         return shown
     }

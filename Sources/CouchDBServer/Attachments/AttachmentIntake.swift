@@ -26,12 +26,13 @@ struct AttachmentIntake: Sendable {
     init(_ call: CouchCall) { (reading, blobs) = (DocumentReading(call: call), call.database.blobs) }
 
     /// - Parameters:
+    ///   - isEdit: the revision is made here, of a client's edit.
     ///   - parents: revisions whose attachments stubs may mean, the nearest first.
     ///   - following: the parts behind the document, by the names of its attachments that follow.
     /// - Returns: the body, with `_attachments` where there are any.
     /// - Throws: ``HTTPError`` 412 `missing_stub`, 400.
     func body(
-        of document: IncomingDocument, _ id: DocumentID, generation: UInt64, parents: [RevisionID], following: [String: ReceivedBlob] = [:]
+        of document: IncomingDocument, _ id: DocumentID, generation: UInt64, isEdit: Bool, parents: [RevisionID], following: [String: ReceivedBlob] = [:]
     ) async throws -> [UInt8] {
         let scan: DocumentScan
         do { scan = try JSONScanner.scanDocument(document.body) } catch { throw CouchError.invalidJSON(error) }
@@ -41,7 +42,7 @@ struct AttachmentIntake: Sendable {
         var entries: [JSONObject.Member] = []
         for (name, entry) in (document.attachments?.members ?? []).map({ ($0.key, $0.value) }) {
             guard let object = entry.asObject else { throw IncomingDocument.invalid("the entry \"\(name)\" of _attachments must be an object") }
-            let taken = try await attachment(name, object, generation, before, following)
+            let taken = try await attachment(name, object, of: id, generation, isEdit: isEdit, before, following)
             if let digest = taken.blob { allowed.insert(digest) }
             entries.append(JSONObject.Member(key: name, value: .object(taken.members)))
         }
@@ -66,10 +67,14 @@ struct AttachmentIntake: Sendable {
     private static func missingStub(_ reason: String) -> HTTPError { HTTPError(412, reason, error: "missing_stub") }
 
     private func attachment(
-        _ name: String, _ entry: JSONObject, _ generation: UInt64, _ before: Known, _ following: [String: ReceivedBlob]
+        _ name: String, _ entry: JSONObject, of id: DocumentID, _ generation: UInt64, isEdit: Bool, _ before: Known, _ following: [String: ReceivedBlob]
     ) async throws -> AttachmentEntry {
+        if entry["stub"]?.asBool != true, name.utf8.first == UInt8(ascii: "_") {
+            throw CouchError.badRequest("Attachment name '\(name)' starts with prohibited character '_'")
+        }
         let type = entry["content_type"]?.asString
-        let position = entry["revpos"]?.asUInt64.map { min($0, generation) } ?? generation
+        // Bytes that come with an edit are new with it, whatever the client read before.
+        let position = isEdit ? generation : entry["revpos"]?.asUInt64.map { min($0, generation) } ?? generation
         if let data = entry["data"] {
             guard let text = data.asString, let bytes = Base64.decode(text) else {
                 throw CouchError.badRequest("Invalid attachment data for \(name)")
@@ -86,7 +91,7 @@ struct AttachmentIntake: Sendable {
                 name: name, contentType: type ?? part.contentType ?? "application/octet-stream", length: part.length, digest: part.digest,
                 md5: part.md5, revisionPosition: position)
         }
-        guard let found = before.entries[name] else { throw Self.missingStub("Invalid attachment stub in the document for \(name)") }
+        guard let found = before.entries[name] else { throw Self.missingStub("Invalid attachment stub in \(id.text) for \(name)") }
         return found
     }
 

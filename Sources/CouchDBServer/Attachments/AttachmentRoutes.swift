@@ -9,6 +9,7 @@ import Replication
 /// `/DATABASE/DOCUMENT/ATTACHMENT`.
 enum AttachmentRoutes {
     private static func id(_ text: String) throws(HTTPError) -> DocumentID {
+        if text.utf8.elementsEqual("_local".utf8) { throw CouchError.badRequest("_local documents do not accept attachments.") }
         guard case .document(let id) = try CouchID(text) else { throw CouchError.missing("Document is missing attachment") }
         return id
     }
@@ -29,9 +30,7 @@ enum AttachmentRoutes {
             "X-Content-Type-Options": "nosniff",
         ]
         if entry.shownDigest.utf8.starts(with: "md5-".utf8) { headers.set("Content-MD5", plain) }
-        if call.request.headers.list("If-None-Match").contains(where: { $0 == tag || $0 == "W/\(tag)" || $0 == "*" }) {
-            return HTTPResponse(status: 304, headers: headers)
-        }
+        if call.holds(tag) { return HTTPResponse(status: 304, headers: headers) }
         headers.set("Content-Type", Multipart.fieldText(entry.contentType))
         var (start, count, status) = (UInt64(0), size, 200)
         // A part of something else than the client has the beginning of is no use to it.

@@ -36,7 +36,7 @@ struct ChangesQuestion: Sendable {
             }
             self.feed = feed
         }
-        try takePlace(query.text("since") ?? body["since"].map { $0.asString ?? $0.text }, call.request.headers.first("Last-Event-ID"))
+        try takePlace(query.text("since") ?? body["since"].map { $0.asString ?? $0.text }, query.text("last-event-id") ?? call.request.headers.first("Last-Event-ID"))
         limit = try query.number("limit") ?? body["limit"]?.asInt64.map { Int(clamping: max(0, $0)) }
         switch query.text("style") {
         case nil, "main_only": break
@@ -47,7 +47,7 @@ struct ChangesQuestion: Sendable {
         includesDocuments = try query.flag("include_docs")
         form = try DocumentRoutes.form(query)
         try takeTimes(query)
-        try takeFilter(query, body, call)
+        try await takeFilter(query, body, call)
         // A selector is the tree that came; of a list of ids only the ids are kept, and a feed may last long.
         if filter == nil { call.answer.holdQuestion((ids ?? []).reduce(0) { $0 + 2 * $1.text.utf8.count + 96 }) }
     }
@@ -81,7 +81,7 @@ struct ChangesQuestion: Sendable {
         if let value = try query.number("timeout") { timeout = min(value, CouchLimits.timeout) }
     }
 
-    private mutating func takeFilter(_ query: CouchQuery, _ body: JSONObject, _ call: CouchCall) throws {
+    private mutating func takeFilter(_ query: CouchQuery, _ body: JSONObject, _ call: CouchCall) async throws {
         switch query.text("filter") {
         case nil, "": break
         case "_doc_ids":
@@ -92,11 +92,20 @@ struct ChangesQuestion: Sendable {
         case "_selector":
             guard let selector = body["selector"] else { throw CouchError.badRequest("Selector must be specified in POST payload") }
             filter = SelectorFilter(selector: try Selector(selector))
-        case "_view": throw CouchError.notHere("filter=_view")
+        case "_view":
+            guard let view = query.text("view") else { throw CouchError.badRequest("`view` filter parameter is not provided.") }
+            let names = view.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1).map { String(Substring($0)) }
+            guard names.count == 2 else { throw CouchError.badRequest("`view` must be of the form `designname/viewname`") }
+            throw try await DesignDocuments(call: call).refusal(names[0], "views", names[1]) { CouchError.missing("missing json key: \($0)") }
         case let name?:
             // `design/PLUGIN`, as CouchDB and Couchbase Lite 1.x name a filter of a design document.
             let plugin = name.utf8.split(separator: UInt8(ascii: "/")).last.map { String(Substring($0)) } ?? name
-            filter = try call.host.filter(plugin, query.pairs.filter { !Self.own.contains($0.key) })
+            do { filter = try call.host.filter(plugin, query.pairs.filter { !Self.own.contains($0.key) }) } catch let error as HTTPError where error.status == 404 {
+                let names = name.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1).map { String(Substring($0)) }
+                guard names.count == 2 else { throw error }
+                let refusal = try await DesignDocuments(call: call).refusal(names[0], "filters", names[1]) { _ in error }
+                throw refusal.status == 501 ? refusal : error
+            }
         }
     }
 

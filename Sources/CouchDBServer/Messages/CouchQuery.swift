@@ -54,26 +54,56 @@ struct CouchQuery: Sendable {
     }
 
     /// A list of revisions, as JSON.
-    func revisions(_ key: String) throws(HTTPError) -> [RevisionID]? {
+    func revisions(_ key: String) throws(HTTPError) -> [NamedRevision]? {
         guard let value = try json(key) else { return nil }
         guard let items = value.asArray else { throw CouchError.badRequest("\(key) must be a JSON array of revisions") }
-        var found: [RevisionID] = []
+        var found: [NamedRevision] = []
         for item in items {
             guard let text = item.asString else { throw CouchError.badRequest("Invalid rev format") }
-            found.append(try RevisionID(couch: text))
+            found.append(try NamedRevision(text))
         }
         return found
     }
 
+    /// - Throws: ``HTTPError`` 400; 404 for a revision that cannot be here.
     func revision(_ key: String) throws(HTTPError) -> RevisionID? {
         guard let text = text(key), !text.utf8.isEmpty else { return nil }
-        return try RevisionID(couch: text)
+        guard case .known(let revision) = try NamedRevision(text) else { throw CouchError.missing() }
+        return revision
     }
 }
 
-extension RevisionID {
-    /// As a client of CouchDB names it.
-    init(couch text: String) throws(HTTPError) {
-        do { try self.init(known: text) } catch { throw HTTPError(400, "Invalid rev format: \(error)") }
+/// A revision as a client of CouchDB names it.
+///
+/// CouchDB takes any text behind the generation. Revisions here are hexadecimal, so that one with another text is well named, and is not here.
+enum NamedRevision: Sendable {
+    case known(RevisionID)
+    case elsewhere(String)
+
+    /// - Throws: ``HTTPError`` 400 for what is no revision to CouchDB either.
+    init(_ text: String) throws(HTTPError) {
+        do { self = .known(try RevisionID(known: text)) } catch {
+            let generation = text.utf8.prefix { $0 != UInt8(ascii: "-") }
+            guard generation.count < text.utf8.count, UInt64(Substring(generation)).map({ $0 > 0 }) == true else {
+                throw HTTPError(400, "Invalid rev format: \(error)")
+            }
+            self = .elsewhere(text)
+        }
+    }
+
+    var generation: UInt64 {
+        switch self {
+        case .known(let revision): revision.generation
+        case .elsewhere(let text): UInt64(Substring(text.utf8.prefix { $0 != UInt8(ascii: "-") })) ?? 0
+        }
+    }
+
+    var known: RevisionID? { if case .known(let revision) = self { revision } else { nil } }
+
+    /// Of one that is to be stored.
+    ///
+    /// - Throws: ``HTTPError`` 400 that says what revisions look like here.
+    static func storable(_ text: String) throws(HTTPError) -> RevisionID {
+        do { return try RevisionID(known: text) } catch { throw HTTPError(400, "Invalid rev format: \(error)") }
     }
 }

@@ -57,7 +57,8 @@ extension RouteDescription {
         "rev", "revs", "revs_info", "conflicts", "deleted_conflicts", "meta", "open_revs", "latest", "attachments", "atts_since", "local_seq",
     ]
     private static let changes = [
-        "feed", "since", "limit", "style", "include_docs", "conflicts", "attachments", "descending", "filter", "doc_ids", "heartbeat", "timeout", "seq_interval",
+        "feed", "since", "limit", "style", "include_docs", "conflicts", "attachments", "descending", "filter", "doc_ids", "heartbeat", "timeout", "seq_interval", "last-event-id",
+        "view",
     ]
     private static let allDocuments = [
         "key", "keys", "startkey", "endkey", "inclusive_end", "descending", "limit", "skip", "include_docs", "conflicts", "attachments", "update_seq",
@@ -70,7 +71,8 @@ extension RouteDescription {
         "GET /_up": .init("For load balancers: the process answers.", isOpen: true),
         "GET /_openapi.json": .init("This description.", isOpen: true),
         "GET /_uuids": .init("Random ids for documents.", ["count"], errors: [403], isOpen: true),
-        "GET /_all_dbs": .init("The databases that this listener serves.", answer: "Strings"),
+        "GET /_all_dbs": .init(
+            "The databases that this listener serves.", ["startkey", "endkey", "inclusive_end", "descending", "limit", "skip"], answer: "Strings"),
         "GET /_session": .init("Who the request comes from.", isOpen: true),
         "POST /_session": .init("Logs in: the answer sets the cookie AuthSession.", ["next"], body: .login, isOpen: true),
         "DELETE /_session": .init("Ends the session.", isOpen: true),
@@ -89,6 +91,7 @@ extension RouteDescription {
         "POST /:db/_changes": .init("The same; doc_ids or a selector stand in the body.", changes, body: .json("ChangesQuestion"), isBodyOptional: true, answer: .feed),
         "GET /:db/_all_docs": .init("All documents in the order of their ids.", allDocuments),
         "POST /:db/_all_docs": .init("The same; the parameters may stand in the body.", allDocuments, body: .json("Object"), isBodyOptional: true),
+        "GET /:db/_design_docs": .init("The design documents, which are kept and not run.", ["include_docs"]),
         "POST /:db/_all_docs/queries": .init("Several such questions at once.", body: .json("Queries")),
         "POST /:db/_purge": .init("Removes revisions without a tombstone; peers do not hear of it.", body: .json("Revisions"), success: [201]),
         "POST /:db/_ensure_full_commit": .init("What was acknowledged is on the disk anyhow.", success: [201]),

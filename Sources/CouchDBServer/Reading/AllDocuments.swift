@@ -35,6 +35,9 @@ struct AllDocuments: Sendable {
             guard let items = list.asArray else { throw CouchError.badRequest("`keys` parameter must be an array.") }
             keys = items
         }
+        if call.request.method == "POST", keys != nil, ["key", "startkey", "start_key", "endkey", "end_key"].contains(where: { query.text($0) != nil }) {
+            throw CouchError.query("`keys` is incompatible with `key`, `start_key` and `end_key`")
+        }
         if let key = try query.json("key") {
             guard let text = key.asString else {
                 isEmpty = true
@@ -175,7 +178,7 @@ struct AllDocuments: Sendable {
         let wanted = (isDescending ? all.reversed().map(\.self) : all).dropFirst(skip).prefix(limit)
         let statistics = try await call.database.statistics().first { $0.name == call.collection.name }
         let isBound = call.peer.channelPeer != nil || call.peer.pushFilter != nil
-        try await writer.write("{\"total_rows\":\(isBound ? "null" : "\(statistics?.documents ?? 0)"),\"offset\":\(isBound ? "null" : "0"),\"rows\":[")
+        try await writer.write("{\"total_rows\":\(isBound ? "null" : "\(statistics?.documents ?? 0)"),\"offset\":null,\"rows\":[")
         var output = Output(left: .max, skip: 0)
         var rest = wanted[...]
         while let key = rest.first {

@@ -52,7 +52,11 @@ enum BulkGet {
         let rev = item["rev"]?.asString
         do throws(HTTPError) {
             guard !text.utf8.isEmpty else { throw CouchError.badRequest("document id missed") }
-            let revision: RevisionID? = if let rev { try RevisionID(couch: rev) } else { Optional.none }
+            var revision: RevisionID?
+            if let rev {
+                guard case .known(let known) = try NamedRevision(rev) else { throw CouchError.missing() }
+                revision = known
+            }
             let since = (item["atts_since"]?.asArray ?? []).compactMap { $0.asString.flatMap { try? RevisionID(known: $0) } }
             switch try CouchID(text) {
             case .document(let id):

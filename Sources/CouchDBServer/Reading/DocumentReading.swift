@@ -15,6 +15,8 @@ struct FoundRevision: Sendable {
     var tree: RevisionTree?
     /// Some revision of the document has blobs.
     var hasBlobs: Bool
+    /// Ancestors whose bodies are kept for a while, where that was asked for.
+    var kept: Set<RevisionID> = []
 }
 
 /// Which revisions of a document are asked for.
@@ -44,14 +46,17 @@ struct DocumentReading: Sendable {
     struct Question: Sendable {
         var id: DocumentID
         var wanted: WantedRevisions = .current
+        /// With which ancestors can still be had.
+        var withKept = false
     }
 
     /// Has the client's channels noted, once for a request.
     func prepare() async throws { try await call.host.access.note(call.peer, call.collection) }
 
-    func one(_ id: DocumentID, _ wanted: WantedRevisions = .current, withTree: Bool = false) async throws -> FoundDocument {
+    func one(_ id: DocumentID, _ wanted: WantedRevisions = .current, withTree: Bool = false, withKept: Bool = false) async throws -> FoundDocument {
         try await prepare()
-        return try await page([Question(id: id, wanted: wanted)][...], withTrees: withTree).first ?? FoundDocument(id: id)
+        let question = Question(id: id, wanted: wanted, withKept: withKept)
+        return try await page([question][...], withTrees: withTree || withKept).first ?? FoundDocument(id: id)
     }
 
     /// Some of the first documents: at least one, as many as may be held at once.
@@ -86,10 +91,24 @@ struct DocumentReading: Sendable {
             }
             try Task.checkCancellation()
             switch page {
-            case .found(let documents): return try await judged(documents)
+            case .found(let documents): return try await judged(try await withoutGoneBlobs(documents))
             case .needs(let bytes): allowed = bytes
             }
         }
+    }
+
+    /// A replaced body may name blobs that are gone: the revision is, then, gone too.
+    private func withoutGoneBlobs(_ documents: [FoundDocument]) async throws -> [FoundDocument] {
+        var documents = documents
+        for index in documents.indices {
+            for found in documents[index].revisions where found.hasBlobs && found.tree?.leaves.contains(where: { $0.revision == found.revision }) == false {
+                let named = ((try? BlobReferences.find(in: found.body)) ?? []).map(\.digest)
+                guard try await call.database.blobs.perform({ blobs in named.contains { blobs.size($0) == nil } }) else { continue }
+                documents[index].revisions.removeAll { $0.revision == found.revision }
+                documents[index].missing.append(found.revision)
+            }
+        }
+        return documents
     }
 
     private enum Page: Sendable {
@@ -162,7 +181,8 @@ struct DocumentReading: Sendable {
                 } else if bound == nil, let tree, tree.contains(wanted) {
                     let leaves = latest ? tree.leaves.map(\.revision).filter { $0 == wanted || tree.isAncestor(wanted, of: $0) } : [wanted]
                     for each in leaves where !document.revisions.contains(where: { $0.revision == each }) {
-                        if let body = try transaction.body(collection, id, each) {
+                        // Replaced bodies are kept for a while.
+                        if let body = try transaction.deltaBase(collection, id, each) {
                             revision(each, tree.isDeleted(each) ?? false, body, tree)
                         } else {
                             document.missing.append(each)
@@ -173,6 +193,12 @@ struct DocumentReading: Sendable {
                 }
             }
             if bound != nil, isFirsthand, let tree { addEnded(tree.endedLeaves(beside: row.revision), tree, latest: latest, row, &document) }
+        }
+        if question.withKept, bound == nil, let tree {
+            for index in document.revisions.indices {
+                for ancestor in tree.ancestors(of: document.revisions[index].revision)
+                where try transaction.deltaBaseSize(collection, id, ancestor) != nil { document.revisions[index].kept.insert(ancestor) }
+            }
         }
         return document
     }

@@ -10,7 +10,9 @@ enum DocumentRoutes {
     // MARK: - Reading
 
     static func get(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
-        switch try CouchID(id) {
+        switch try? CouchID(id) {
+        // No document can have such an id.
+        case nil: throw CouchError.missing()
         case .document(let id): return try await get(call, id)
         case .local(let id): return try await LocalRoutes.get(call, id)
         case .design(let id):
@@ -33,7 +35,7 @@ enum DocumentRoutes {
         form.withLocalSequence = try query.flag("local_seq")
         if try query.flag("attachments") { form.attachments = .inline }
         if let since = try query.revisions("atts_since") {
-            form.since = since
+            form.since = since.compactMap(\.known)
             form.attachments = .inline
         }
         return form
@@ -45,12 +47,12 @@ enum DocumentRoutes {
         let revision = try call.query.revision("rev")
         let latest = try call.query.flag("latest")
         let document = try await DocumentReading(call: call).one(
-            id, revision.map { .named([$0], latest: latest) } ?? .current, withTree: true)
+            id, revision.map { .named([$0], latest: latest) } ?? .current, withTree: true, withKept: form.withRevisionInfo)
         guard let found = document.revisions.first else { throw CouchError.missing() }
         if revision == nil, found.isDeleted { throw CouchError.missing("deleted") }
         let tag = "\"\(found.revision.text)\""
         let headers: HeaderList = ["ETag": tag, "Cache-Control": "must-revalidate"]
-        if call.request.headers.list("If-None-Match").contains(tag) { return HTTPResponse(status: 304, headers: headers) }
+        if call.holds(tag) { return HTTPResponse(status: 304, headers: headers) }
         let isMultipart = form.attachments != .stubs && Multipart.isAccepted(call.request, "multipart/related")
         if isMultipart { form.attachments = .follow }
         let text = DocumentText(found, form)
@@ -79,7 +81,8 @@ enum DocumentRoutes {
             throw CouchError.badRequest("Document rev and etag have different values")
         }
         guard let text = inQuery ?? inHeader else { return nil }
-        return try RevisionID(couch: text)
+        guard case .known(let revision) = try NamedRevision(text) else { throw CouchError.conflict() }
+        return revision
     }
 
     static func put(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
@@ -95,7 +98,6 @@ enum DocumentRoutes {
         }
         let parts = try await call.jsonParts()
         let document = try IncomingDocument(parts, parts.root)
-        if let own = document.id, !own.utf8.elementsEqual(id.utf8) { throw CouchError.badRequest("Document ID must match the URL") }
         if let parent, let own = document.revision, own != parent, isEdit {
             throw CouchError.badRequest("Document rev from request body and query string have different values")
         }
@@ -106,7 +108,7 @@ enum DocumentRoutes {
         try call.requireWriting()
         let parts = try await call.jsonParts()
         let document = try IncomingDocument(parts, parts.root)
-        if let own = document.id, case .local(let id) = try CouchID(own) { return try await LocalRoutes.put(call, id) }
+        if let own = document.id, case .local(let id) = try CouchID(own) { return try await LocalRoutes.put(call, id, parts, parts.root) }
         return try await store(call, document, id: nil, parent: nil, isEdit: try call.query.flag("new_edits", default: true))
     }
 
@@ -124,7 +126,9 @@ enum DocumentRoutes {
         text.string(id)
         let isBatch = call.query.text("batch") == "ok"
         text.text(isBatch ? "}" : ",\"rev\":\"\(revision.text)\"}")
-        return .couch(isBatch ? 202 : status, text, headers: ["ETag": "\"\(revision.text)\""])
+        var headers: HeaderList = ["ETag": "\"\(revision.text)\""]
+        if status == 201, let location = call.location(of: id) { headers.set("Location", location) }
+        return .couch(isBatch ? 202 : status, text, headers: headers)
     }
 
     static func delete(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
@@ -133,7 +137,7 @@ enum DocumentRoutes {
         let parent = try parent(call)
         if case .document(let id) = try CouchID(id) {
             let document = try await DocumentReading(call: call).one(id)
-            if document.current == nil || document.isDeleted && parent == nil {
+            if document.current == nil || document.isDeleted && parent != document.current {
                 throw CouchError.missing(document.isDeleted ? "deleted" : "missing")
             }
         }
@@ -152,7 +156,10 @@ enum DocumentRoutes {
         guard let destination = PercentEncoding.decode(target.path.utf8), !destination.utf8.isEmpty else {
             throw CouchError.badRequest("Destination header is not well percent-encoded")
         }
-        let parent = try CouchQuery(target.query).revision("rev")
+        let parent = try CouchQuery(target.query).text("rev").map { text throws(HTTPError) in
+            guard case .known(let revision) = try NamedRevision(text) else { throw CouchError.conflict() }
+            return revision
+        }
         guard case .document(let source) = try CouchID(id) else { throw CouchError.badRequest("only documents can be copied") }
         let revision = try call.query.revision("rev")
         let found = try await DocumentReading(call: call).one(source, revision.map { .named([$0], latest: false) } ?? .current).revisions.first

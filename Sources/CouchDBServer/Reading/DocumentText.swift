@@ -135,7 +135,8 @@ struct DocumentText {
             text.string(revision.text)
             let isHere = revision == found.revision
             let isDeleted = isHere ? found.isDeleted : found.tree?.isDeleted(revision) ?? false
-            text.text(",\"status\":\"\(isDeleted ? "deleted" : isHere ? "available" : "missing")\"}")
+            let isAvailable = isHere || found.kept.contains(revision)
+            text.text(",\"status\":\"\(isDeleted ? "deleted" : isAvailable ? "available" : "missing")\"}")
         }
         text.raw("]")
     }

@@ -6,17 +6,27 @@ import Interfaces
 
 /// `GET /DATABASE/DOCUMENT?open_revs=[…]`: several revisions of a document, as a JSON array or as multipart/mixed.
 enum OpenRevisions {
-    private static func wanted(_ query: CouchQuery) throws(HTTPError) -> WantedRevisions {
-        if query.text("open_revs") == "all" { return .leaves }
-        return .named(try query.revisions("open_revs") ?? [], latest: try query.flag("latest"))
+    /// With those that cannot be here.
+    private static func wanted(_ query: CouchQuery) throws(HTTPError) -> (WantedRevisions, elsewhere: [String]) {
+        if query.text("open_revs") == "all" { return (.leaves, []) }
+        let named = try query.revisions("open_revs") ?? []
+        let elsewhere = named.compactMap { if case .elsewhere(let text) = $0 { text } else { String?.none } }
+        return (.named(named.compactMap(\.known), latest: try query.flag("latest")), elsewhere)
+    }
+
+    /// Clients that take anything get parts, as from CouchDB.
+    private static func isMultipart(_ request: HTTPRequest) -> Bool {
+        let accepted = request.headers.list("Accept")
+        return accepted.isEmpty || ["multipart/mixed", "multipart/*", "*/*"].contains { Multipart.isAccepted(request, $0) }
     }
 
     static func answer(_ call: CouchCall, _ id: DocumentID) async throws -> HTTPResponse {
-        let wanted = try wanted(call.query)
+        let (wanted, elsewhere) = try wanted(call.query)
         var form = try DocumentRoutes.form(call.query)
         let document = try await DocumentReading(call: call).one(id, wanted, withTree: true)
         if case .leaves = wanted, document.revisions.isEmpty { throw CouchError.missing() }
-        guard Multipart.isAccepted(call.request, "multipart/mixed") else {
+        let missingRevisions = document.missing.map(\.text) + elsewhere
+        guard isMultipart(call.request) else {
             let texts = document.revisions.map { DocumentText($0, form) }
             return .pieces(call.database.blobs, keeping: call.answer) { writer in
                 try await writer.write("[")
@@ -27,7 +37,7 @@ enum OpenRevisions {
                     try await writer.write(text.pieces)
                     try await writer.write("}")
                 }
-                for revision in document.missing {
+                for revision in missingRevisions {
                     try await writer.write("\(isFirst ? "" : ",")\(missing(revision))")
                     isFirst = false
                 }
@@ -49,7 +59,7 @@ enum OpenRevisions {
                 }
                 try await writer.write("\r\n")
             }
-            for revision in document.missing {
+            for revision in missingRevisions {
                 try await writer.write("--\(outer)\r\nContent-Type: application/json; error=\"true\"\r\n\r\n\(missing(revision))\r\n")
             }
             try await writer.write("--\(outer)--")
@@ -58,21 +68,21 @@ enum OpenRevisions {
 
     private static func boundary(_ call: CouchCall) -> String { Hex.encode(call.host.environment.random.bytes(16)) }
 
-    private static func missing(_ revision: RevisionID) -> String { "{\"missing\":\"\(revision.text)\"}" }
+    private static func missing(_ revision: String) -> String { "{\"missing\":\(JSONValue.string(revision).text)}" }
 
     /// A design document has one revision.
     static func answer(_ call: CouchCall, design stored: DesignDocuments.Stored, _ id: String) async throws -> HTTPResponse {
-        var missing: [RevisionID] = []
+        let (wanted, elsewhere) = try wanted(call.query)
+        var missing = elsewhere
         var isWanted = true
-        if case .named(let revisions, let latest) = try wanted(call.query) {
+        if case .named(let revisions, let latest) = wanted {
             isWanted = revisions.contains { $0 == stored.revision || latest && stored.history.contains($0) }
-            missing = revisions.filter { $0 != stored.revision && !(latest && stored.history.contains($0)) }
+            missing += revisions.filter { $0 != stored.revision && !(latest && stored.history.contains($0)) }.map(\.text)
         }
         let text = isWanted ? DesignDocuments.shown(stored, withRevisions: true) : nil
-        let isMultipart = Multipart.isAccepted(call.request, "multipart/mixed")
         let outer = boundary(call)
         let (wantedText, missingRevisions) = (text, missing)
-        guard isMultipart else {
+        guard isMultipart(call.request) else {
             var out = JSONWriter()
             out.raw("[")
             if let text {

@@ -27,6 +27,7 @@ enum BulkRoutes {
             }
         }
         guard let documents else { throw CouchError.badRequest("POST body must include `docs` parameter.") }
+        for document in documents { try IncomingDocument.check(parts, document, isEdit: isEdit) }
         let results = try await DocumentWriting(call: call).bulk(parts, documents, isEdit: isEdit)
         var text = JSONWriter()
         text.raw("[")
@@ -43,7 +44,7 @@ enum BulkRoutes {
             } else {
                 text.raw("{\"ok\":true,\"id\":")
                 text.string(result.id ?? "")
-                text.text(",\"rev\":\"\(result.revision?.text ?? "")\"}")
+                text.text(",\"rev\":\"\(result.token ?? result.revision?.text ?? "")\"}")
             }
         }
         text.raw("]")
@@ -54,6 +55,17 @@ enum BulkRoutes {
     private struct Asked: Sendable {
         var id: String
         var revisions: [RevisionID]
+        /// Those that cannot be here.
+        var elsewhere: [String] = []
+        /// Of all of them.
+        var newest: UInt64 = 0
+    }
+
+    /// One document of the answer.
+    private struct Missing: Sendable {
+        var id: String
+        var revisions: [String]
+        var ancestors: [RevisionID] = []
     }
 
     private static func asked(_ call: CouchCall) async throws -> [Asked] {
@@ -64,22 +76,27 @@ enum BulkRoutes {
             guard count <= CouchLimits.revisions else {
                 throw HTTPError(413, "the request names more revisions than couchdb_revisions (\(CouchLimits.revisions)) allows")
             }
-            return Asked(
-                id: member.key,
-                revisions: try list.map { value in
-                    guard let text = value.asString else { throw CouchError.badRequest("Invalid rev format") }
-                    return try RevisionID(couch: text)
-                })
+            var asked = Asked(id: member.key, revisions: [])
+            for value in list {
+                guard let text = value.asString else { throw CouchError.badRequest("Invalid rev format") }
+                let named = try NamedRevision(text)
+                asked.newest = max(asked.newest, named.generation)
+                switch named {
+                case .known(let revision): asked.revisions.append(revision)
+                case .elsewhere(let text): asked.elsewhere.append(text)
+                }
+            }
+            return asked
         }
     }
 
     /// What is not here of the revisions asked for, and which of ours may be their ancestors. Of documents that the client may not have it
     /// learns nothing: their revisions may come, and are judged when they do.
-    private static func missing(_ call: CouchCall) async throws -> [(id: String, missing: [RevisionID], ancestors: [RevisionID])] {
+    private static func missing(_ call: CouchCall) async throws -> [Missing] {
         let asked = try await asked(call)
         let reading = DocumentReading(call: call)
         try await reading.prepare()
-        var found: [(id: String, missing: [RevisionID], ancestors: [RevisionID])] = []
+        var found: [Missing] = []
         var questions: [DocumentReading.Question] = []
         var wanted: [Asked] = []
         for each in asked {
@@ -91,9 +108,9 @@ enum BulkRoutes {
             case .design(let id)?:
                 let stored = try await DesignDocuments(call: call).get(id)
                 let known = stored.map { [$0.revision] + $0.history } ?? []
-                let missing = each.revisions.filter { !known.contains($0) }
-                if !missing.isEmpty { found.append((each.id, missing, [])) }
-            default: found.append((each.id, each.revisions, []))
+                let missing = each.revisions.filter { !known.contains($0) }.map(\.text) + each.elsewhere
+                if !missing.isEmpty { found.append(Missing(id: each.id, revisions: missing)) }
+            default: found.append(Missing(id: each.id, revisions: each.revisions.map(\.text) + each.elsewhere))
             }
         }
         var rest = questions[...]
@@ -104,10 +121,11 @@ enum BulkRoutes {
             for (document, asked) in zip(page, next) {
                 let tree = document.revisions.first?.tree
                 let missing = asked.revisions.filter { $0 != document.current && tree?.contains($0) != true }
-                guard !missing.isEmpty else { continue }
-                let newest = missing.map(\.generation).max() ?? 0
+                guard !missing.isEmpty || !asked.elsewhere.isEmpty else { continue }
+                let newest = asked.elsewhere.isEmpty ? missing.map(\.generation).max() ?? 0 : asked.newest
                 let leaves = tree?.leaves.map(\.revision) ?? [document.current].compactMap(\.self)
-                found.append((asked.id, missing, leaves.filter { $0.generation < newest }))
+                found.append(
+                    Missing(id: asked.id, revisions: missing.map(\.text) + asked.elsewhere, ancestors: leaves.filter { $0.generation < newest }))
             }
             next = next.dropFirst(page.count)
         }
@@ -121,7 +139,7 @@ enum BulkRoutes {
         text.list(missing) { text, each in
             text.string(each.id)
             text.raw(":{\"missing\":")
-            text.strings(each.missing.map(\.text))
+            text.strings(each.revisions)
             if !each.ancestors.isEmpty {
                 text.raw(",\"possible_ancestors\":")
                 text.strings(each.ancestors.map(\.text))
@@ -139,7 +157,7 @@ enum BulkRoutes {
         text.list(missing) { text, each in
             text.string(each.id)
             text.raw(":")
-            text.strings(each.missing.map(\.text))
+            text.strings(each.revisions)
         }
         text.raw("}}")
         return .couch(200, text)

@@ -26,6 +26,48 @@ struct DesignDocuments: Sendable {
         return record.flatMap { Self.read($0.body) }
     }
 
+    /// What is said to a client that wants what a design document holds to be run: there is none, it holds no such thing, or it is not run here.
+    func refusal(_ design: String, _ kind: String, _ name: String, absent: (String) -> HTTPError) async throws -> HTTPError {
+        guard let stored = try await get("_design/\(design)"), !stored.isDeleted else { return CouchError.missing() }
+        let parts = JSONParts(checked: stored.json)
+        guard let functions = parts.member(kind, of: parts.root), parts.isObject(functions) else { return absent(kind) }
+        guard parts.member(name, of: functions) != nil else { return absent(name) }
+        return CouchError.notHere("what design documents hold (\(kind))")
+    }
+
+    /// Their ids and revisions, in order.
+    func all() async throws -> [(id: String, stored: Stored)] {
+        guard isForAll else { return [] }
+        let collection = call.collection
+        return try await call.database.read { transaction in
+            try transaction.localDocuments(collection, prefix: "_design/", limit: CouchLimits.documents).compactMap { id, record in
+                Self.read(record.body).flatMap { $0.isDeleted ? nil : (id, $0) }
+            }
+        }
+    }
+
+    /// `_design_docs`: those that there are.
+    func list() async throws -> HTTPResponse {
+        let all = try await all()
+        let includesDocuments = try call.query.flag("include_docs")
+        var text = JSONWriter()
+        text.text("{\"total_rows\":\(all.count),\"offset\":0,\"rows\":[")
+        text.list(all) { text, each in
+            text.raw("{\"id\":")
+            text.string(each.id)
+            text.raw(",\"key\":")
+            text.string(each.id)
+            text.text(",\"value\":{\"rev\":\"\(each.stored.revision.text)\"}")
+            if includesDocuments {
+                text.raw(",\"doc\":")
+                text.append(Self.shown(each.stored, withRevisions: false))
+            }
+            text.raw("}")
+        }
+        text.raw("]}")
+        return .couch(200, text)
+    }
+
     private static func read(_ json: [UInt8]) -> Stored? {
         guard let document = try? IncomingDocument(JSONParts(checked: json), 0..<json.count), let revision = document.revision else { return nil }
         return Stored(revision: revision, isDeleted: document.isDeleted, history: document.history, json: json)

@@ -14,6 +14,8 @@ struct DocumentWriting: Sendable {
         /// Nil where the client gave none, and nothing was stored.
         var id: String?
         var revision: RevisionID?
+        /// Of a `_local` document, in place of a revision.
+        var token: String?
         var error: HTTPError?
     }
 
@@ -32,6 +34,7 @@ struct DocumentWriting: Sendable {
     ) async throws -> PeerWriting.Write {
         let text = given ?? document.id ?? Hex.encode(call.host.environment.random.bytes(16))
         guard case .document(let id) = try CouchID(text) else { throw CouchError.illegalID("Only reserved document ids may start with underscore.") }
+        if let foreign = document.foreignRevision, parent == nil || !isEdit { throw isEdit ? CouchError.conflict() : foreign }
         let before = parent ?? document.revision
         let revision: PeerWriting.Write.Revision
         let (generation, parents): (UInt64, [RevisionID])
@@ -45,7 +48,7 @@ struct DocumentWriting: Sendable {
             revision = .made(made, history: Array(document.history.dropFirst()))
             (generation, parents) = (made.generation, Array(document.history.dropFirst().prefix(10)))
         }
-        let body = try await AttachmentIntake(call).body(of: document, id, generation: generation, parents: parents, following: following)
+        let body = try await AttachmentIntake(call).body(of: document, id, generation: generation, isEdit: isEdit, parents: parents, following: following)
         return PeerWriting.Write(id: id, revision: revision, isDeleted: document.isDeleted, body: body)
     }
 
@@ -95,6 +98,9 @@ struct DocumentWriting: Sendable {
 
     private func prepare(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) async throws -> Prepared {
         do {
+            if let own = parts.member("_id", of: range).flatMap({ parts.string($0) }), case .local(let local) = try CouchID(own) {
+                return .done(Result(id: own, token: try await LocalRoutes.store(call, local, parts, range)))
+            }
             let document = try IncomingDocument(parts, range)
             if let own = document.id, case .design(let design) = try CouchID(own) {
                 let revision = try await DesignDocuments(call: call).put(design, document, parent: document.revision, isMade: !isEdit)

@@ -5,6 +5,8 @@ import HTTPServer
 struct IncomingDocument: Sendable {
     var id: String?
     var revision: RevisionID?
+    /// Why it has no revision that can be stored, though it names one; an edit of it is a conflict.
+    var foreignRevision: HTTPError?
     /// Of `_revisions`, the newest first: the revision itself and its ancestors.
     var history: [RevisionID] = []
     var isDeleted = false
@@ -36,7 +38,45 @@ struct IncomingDocument: Sendable {
         }
         text.raw("}")
         body = text.bytes
-        if let revision, let first = history.first, first != revision { throw CouchError.badRequest("_rev is not the first of _revisions") }
+        if foreignRevision == nil, let revision, let first = history.first, first != revision { throw CouchError.badRequest("_rev is not the first of _revisions") }
+    }
+
+    /// What CouchDB refuses a whole request for, of one of its documents. All else is the document's own failure.
+    ///
+    /// - Throws: ``HTTPError`` 400.
+    static func check(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) throws(HTTPError) {
+        guard parts.isObject(range) else { throw CouchError.badRequest("Document must be a JSON object") }
+        var (isNamed, isLocal) = (false, false)
+        var revision: String?
+        for (key, value) in parts.members(of: range) where key.utf8.first == UInt8(ascii: "_") {
+            switch key {
+            case "_id":
+                guard let id = parts.string(value) else { throw CouchError.illegalID("Document id must be a string") }
+                guard !id.utf8.isEmpty else { throw CouchError.illegalID("Document id must not be empty") }
+                // An id that is too long for us is no mistake to CouchDB.
+                if id.utf8.first == UInt8(ascii: "_") { if case .local = try CouchID(id) { isLocal = true } }
+            case "_rev":
+                if parts.isNull(value) { continue }
+                guard let text = parts.string(value) else { throw CouchError.badRequest("Invalid rev format") }
+                if text.utf8.isEmpty { continue }
+                isNamed = true
+                revision = text
+            case "_revisions":
+                guard parts.isObject(value) else { throw invalid("_revisions must have start and ids") }
+                isNamed = true
+            case "_deleted":
+                guard parts.flag(value) != nil else { throw invalid("Bad special document member: _deleted must be true or false") }
+            case "_attachments":
+                guard parts.isObject(value) else { throw invalid("_attachments must be an object") }
+            case _ where ignored.contains(key): continue
+            default: throw invalid("Bad special document member: \(key)")
+            }
+        }
+        if isLocal { return }
+        if let revision { _ = try NamedRevision(revision) }
+        guard isEdit || isNamed else {
+            throw CouchError.badRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
+        }
     }
 
     private mutating func take(_ key: String, _ range: Range<Int>, _ parts: JSONParts) throws(HTTPError) {
@@ -47,7 +87,11 @@ struct IncomingDocument: Sendable {
         case "_rev":
             if parts.isNull(range) { return }
             guard let text = parts.string(range) else { throw CouchError.badRequest("Invalid rev format") }
-            if !text.utf8.isEmpty { revision = try RevisionID(couch: text) }
+            if text.utf8.isEmpty { return }
+            switch try NamedRevision(text) {
+            case .known(let known): revision = known
+            case .elsewhere: foreignRevision = Self.reason(text)
+            }
         case "_deleted":
             guard let flag = parts.flag(range) else { throw Self.invalid("Bad special document member: _deleted must be true or false") }
             isDeleted = flag
@@ -59,7 +103,12 @@ struct IncomingDocument: Sendable {
             guard UInt64(ids.count) <= start else { throw Self.invalid("_revisions.ids has more entries than start says") }
             for (index, id) in ids.enumerated() {
                 guard let digest = id.asString else { throw Self.invalid("RevId isn't a string") }
-                history.append(try RevisionID(couch: "\(start - UInt64(index))-\(digest)"))
+                let text = "\(start - UInt64(index))-\(digest)"
+                guard case .known(let known)? = try? NamedRevision(text) else {
+                    foreignRevision = foreignRevision ?? Self.reason(text)
+                    return
+                }
+                history.append(known)
             }
         case "_attachments":
             guard let object = try parts.value(range, of: key)?.asObject else { throw Self.invalid("_attachments must be an object") }
@@ -67,6 +116,11 @@ struct IncomingDocument: Sendable {
         case _ where Self.ignored.contains(key): return
         default: throw Self.invalid("Bad special document member: \(key)")
         }
+    }
+
+    private static func reason(_ text: String) -> HTTPError? {
+        do throws(HTTPError) { _ = try NamedRevision.storable(text) } catch { return error }
+        return nil
     }
 
     static func invalid(_ reason: String) -> HTTPError { HTTPError(400, reason, error: "doc_validation") }

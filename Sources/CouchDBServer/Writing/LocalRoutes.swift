@@ -16,7 +16,7 @@ enum LocalRoutes {
         let stored = try await call.database.read { try $0.peerCheckpoint(owner, id: key) }
         guard let stored, !isDeleted(stored) else { throw CouchError.missing() }
         let tag = "\"\(stored.revision)\""
-        if call.request.headers.list("If-None-Match").contains(tag) { return HTTPResponse(status: 304, headers: ["ETag": tag]) }
+        if call.holds(tag) { return HTTPResponse(status: 304, headers: ["ETag": tag]) }
         var text = JSONWriter()
         text.raw("{\"_id\":")
         text.string("_local/\(id)")
@@ -31,12 +31,22 @@ enum LocalRoutes {
 
     static func put(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
         let parts = try await call.jsonParts()
-        guard parts.isObject(parts.root) else { throw CouchError.badRequest("Document must be a JSON object") }
+        return try await put(call, id, parts, parts.root)
+    }
+
+    static func put(_ call: CouchCall, _ id: String, _ parts: JSONParts, _ range: Range<Int>) async throws -> HTTPResponse {
+        let revision = try await store(call, id, parts, range)
+        return answer(201, id, revision)
+    }
+
+    /// - Returns: its new token.
+    static func store(_ call: CouchCall, _ id: String, _ parts: JSONParts, _ range: Range<Int>) async throws -> String {
+        guard parts.isObject(range) else { throw CouchError.badRequest("Document must be a JSON object") }
         var body = JSONWriter()
         body.raw("{")
         var token: String?
         var isDeletion = false
-        for member in parts.members(of: parts.root) {
+        for member in parts.members(of: range) {
             switch member.key {
             case "_rev": token = parts.string(member.value)
             case "_deleted": isDeletion = parts.flag(member.value) ?? false
@@ -49,8 +59,8 @@ enum LocalRoutes {
             }
         }
         body.raw("}")
-        let revision = try await set(call, id, token, isDeletion ? [] : body.bytes)
-        return answer(201, id, revision)
+        let made = try await set(call, id, token, isDeletion ? [] : body.bytes)
+        return isDeletion ? "0-0" : made
     }
 
     static func delete(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {

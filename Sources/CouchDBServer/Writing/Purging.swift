@@ -16,7 +16,7 @@ enum Purging {
             guard case .document(let id) = try CouchID(member.key), let list = member.value.asArray else {
                 throw CouchError.badRequest("_purge takes an object of document ids with a list of revisions each")
             }
-            asked.append((id, try list.map { try RevisionID(couch: $0.asString ?? "") }))
+            asked.append((id, try list.compactMap { try NamedRevision($0.asString ?? "").known }))
         }
         let documents = asked
         let purged = try await call.database.write { transaction in

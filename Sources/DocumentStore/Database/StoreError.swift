@@ -125,7 +125,7 @@ extension StoreError: CustomStringConvertible {
         case .tooManyIndexes(let limit):
             "the collection has its maximum of \(limit) indexes (max_indexes): remove one"
         case .bodyTooLarge(let id, let bytes, let limit):
-            "body of \(id) has \(bytes) bytes, more than the limit of \(limit)"
+            "body of \(id) has \(bytes) bytes, more than a document may have: maxBodyBytes = \(limit)"
         case .bodyInvalid(let id, let detail):
             "body of document \(id) is not a valid JSON object: \(detail)"
         case .reservedKey(let id, let key):

@@ -66,7 +66,7 @@ extension WriteTransaction {
         statement.bind(1, state.now)
         statement.bind(2, Int64(collection.id))
         statement.bind(3, row.sequence)
-        statement.bind(4, Int64(bounds.minBodyBytes))
+        statement.bind(4, keepsSmallBases ? 0 : Int64(bounds.minBodyBytes))
         try session.run(statement)
         guard session.connection.changes > 0 else { return }
         let count = try session.cached(

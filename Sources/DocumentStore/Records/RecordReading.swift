@@ -33,6 +33,23 @@ extension ReadTransaction {
         return StoredCheckpoint(revision: "0-\(statement.integer(0))", body: statement.blob(1))
     }
 
+    /// Documents that are never replicated whose ids begin with `prefix`, in the order of their ids.
+    public final func localDocuments(
+        _ collection: Collection, prefix: String, limit: Int
+    ) throws(StoreError) -> [(id: String, record: StoredCheckpoint)] {
+        let statement = try active().cached(
+            "SELECT id, rev, body FROM local_documents WHERE collection = ?1 AND id >= ?2 AND substr(id, 1, length(?2)) = ?2 ORDER BY id LIMIT ?3")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, prefix)
+        statement.bind(3, Int64(limit))
+        defer { statement.reset() }
+        var found: [(id: String, record: StoredCheckpoint)] = []
+        while try session.step(statement) {
+            found.append((statement.text(0), StoredCheckpoint(revision: "0-\(statement.integer(1))", body: statement.blob(2))))
+        }
+        return found
+    }
+
     /// Why the document is excluded; `nil` if it is not.
     public final func exclusion(
         _ collection: Collection, remote: RemoteID, direction: Exclusion.Direction, id: DocumentID

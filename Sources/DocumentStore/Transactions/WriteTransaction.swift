@@ -6,6 +6,8 @@ import SQLite
 /// swallows the error.
 public final class WriteTransaction: ReadTransaction {
     let state: WriterState
+    /// Replaced bodies are kept however small they are: somebody may ask for them by their revisions, not only for deltas.
+    public var keepsSmallBases = false
 
     init(_ session: Session, _ state: WriterState) {
         self.state = state

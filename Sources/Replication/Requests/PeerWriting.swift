@@ -243,7 +243,8 @@ package struct PeerWriting: Sendable {
             collection: collection, remote: nil, conflicts: peer.resolver == nil ? .store : .storePushed, settlesHeld: false, keepsLeaves: true)
         let collection = collection
         return try await peer.database.write { transaction in
-            try steps.map { step in
+            transaction.keepsSmallBases = true
+            return try steps.map { step in
                 if let parent = step.parent, try !Self.isFree(step.revision.id, parent, collection, transaction) {
                     return .failed(.conflict(id: step.revision.id, current: nil))
                 }

@@ -105,13 +105,16 @@ struct CouchRequestTests {
             ("PUT", "/main", "{}", "412 file_exists"), ("DELETE", "/main", "", "403 forbidden"), ("GET", "/other", "", "404 not_found"),
             ("GET", "/main/a?rev=zzz", "", "400 bad_request"), ("GET", "/main/a?revs=maybe", "", "400 query_parse_error"),
             ("GET", "/main/_changes?since=zzz", "", "400 bad_request"), ("GET", "/main/_changes?feed=zzz", "", "400 bad_request"),
-            ("POST", "/main/_find", "{}", "400 missing_required_key"), ("GET", "/main/_design/a/_view/b", "", "501 not_implemented"),
+            ("POST", "/main/_find", "{}", "400 missing_required_key"), ("GET", "/main/_design/a/_view/b", "", "404 not_found"),
             ("PATCH", "/main/a", "", "405 method_not_allowed"), ("GET", "/_uuids?count=100000", "", "403 forbidden"),
         ] {
             let found = try await couch.problem(method, target, body.isEmpty ? String?.none : body)
             #expect(found == expected, "\(method) \(target) \(body)")
         }
         #expect(try await couch.problem("POST", "/main/_bulk_docs", "{}", [("Content-Type", "text/plain")]) == "415 bad_content_type")
+        for type in ["APPLICATION/JSON", "application/json; charset=utf-8"] {
+            #expect(try await couch.send("POST", "/main/_revs_diff", "{}", [("Content-Type", type)]).status == 200, "\(type)")
+        }
         let tooLong = try await couch.probe.raw(
             Array("POST /main/_bulk_docs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n".utf8))
         #expect(String(decoding: tooLong, as: UTF8.self).contains("couchdb_request_bytes"))
