@@ -82,6 +82,7 @@ public actor Agent {
     nonisolated let disks: DiskGuard
     private var diskWatch: Task<Void, Never>?
     private var ageWatch: Task<Void, Never>?
+    private var expiryWatch: Task<Void, Never>?
 
     /// Tells the local network of listeners that are to be announced.
     nonisolated let announcer: ServiceAnnouncer
@@ -139,6 +140,7 @@ public actor Agent {
             attentionWatch = Task { [weak self] in await self?.watchAttention() }
             diskWatch = Task { [weak self] in await self?.watchDisks() }
             ageWatch = Task { [weak self] in await self?.watchAges() }
+            expiryWatch = Task { [weak self] in await self?.watchExpiries() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             networkWatch = watchNetwork()
             remembering = Task { [weak self] in await self?.rememberNowAndThen() }
@@ -175,6 +177,7 @@ public actor Agent {
         attentionWatch?.cancel()
         diskWatch?.cancel()
         ageWatch?.cancel()
+        expiryWatch?.cancel()
         networkWatch?.stop()
         remembering?.cancel()
         // Goodbye before the ports are closed.

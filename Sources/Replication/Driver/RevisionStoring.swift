@@ -48,6 +48,9 @@ struct RevisionStoring: Sendable {
             {
                 try transaction.route(collection, revision.id, revision.revision, route)
             }
+            if let expiry = revision.expiry, !revision.isDeleted, outcome.isNew {
+                try transaction.setExpiry(collection, revision.id, expiry)
+            }
         } catch {
             guard error.concernsOneDocument else { throw error }
             return .failed(error)

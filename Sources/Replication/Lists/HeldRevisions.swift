@@ -174,6 +174,7 @@ enum HeldRevisions {
         case .none: bytes.append(contentsOf: "\"had\":null,".utf8)
         case .unknown: break
         }
+        if let expiry = revision.expiry { bytes.append(contentsOf: "\"exp\":\(expiry.json),".utf8) }
         if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
         bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
         bytes.append(contentsOf: revision.body)
@@ -211,6 +212,6 @@ enum HeldRevisions {
             history: RevisionHistory(history),
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
             blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
-            offeredBefore: versions(object["before"]) ?? [], branches: branches)
+            offeredBefore: versions(object["before"]) ?? [], branches: branches, expiry: object["exp"].flatMap { DocumentExpiry($0) })
     }
 }
