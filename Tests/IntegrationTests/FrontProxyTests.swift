@@ -92,7 +92,7 @@ struct FrontProxyTests {
         try await hub.put("main", "later", "{}")
         _ = try await feed.line(containing: #""id":"later""#)
         feed.send(SIGTERM)
-        try await eventually("the edge has it all") { try await edge.has("later") && edge.has("doc") }
+        try await eventually("the edge has it all") { try await every(edge.has("later"), edge.has("doc")) }
 
         // The same connection, beyond the time after which the proxy gives up a silent one.
         try await eventually("the proxy's patience is over") { ContinuousClock.now - start > patience * 2 }
