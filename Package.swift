@@ -97,6 +97,17 @@ let package = Package(
         ),
         .target(
             name: "TLS", dependencies: ["COpenSSL", "Digests", "Encodings", "Environment", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        // The local network, by the Avahi of the system.
+        .target(
+            name: "Discovery",
+            dependencies: [
+                "Encodings", "Environment",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
         .target(
             name: "PluginHost",
             dependencies: [
@@ -121,7 +132,7 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "CMalloc", "CTimex", "CouchDBServer", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+                "AgentConfiguration", "CMalloc", "CTimex", "CouchDBServer", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
                 "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -139,7 +150,7 @@ let package = Package(
         .executableTarget(
             name: "nightjar",
             dependencies: [
-                "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+                "Agent", "AgentConfiguration", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
                 "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -172,6 +183,7 @@ let package = Package(
         .testTarget(name: "DocumentStoreTests", dependencies: ["TestRandomness", "DocumentStore", "Documents", "Digests", "Selectors", "SQLite"], swiftSettings: strict),
         .testTarget(name: "BLIPTests", dependencies: ["TestRandomness", "BLIP", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .testTarget(name: "LuaRuntimeTests", dependencies: ["TestRandomness", "LuaRuntime", "Environment"], swiftSettings: strict),
+        .testTarget(name: "DiscoveryTests", dependencies: ["TestRandomness", "Discovery"], swiftSettings: strict),
         .testTarget(
             name: "PluginHostTests",
             dependencies: [

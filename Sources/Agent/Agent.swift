@@ -1,5 +1,6 @@
 import AgentConfiguration
 import Documents
+import Discovery
 import DocumentStore
 import Environment
 import Glibc
@@ -81,6 +82,11 @@ public actor Agent {
     nonisolated let disks: DiskGuard
     private var diskWatch: Task<Void, Never>?
     private var ageWatch: Task<Void, Never>?
+    private var expiryWatch: Task<Void, Never>?
+
+    /// Tells the local network of listeners that are to be announced.
+    nonisolated let announcer: ServiceAnnouncer
+    private var announcing: Task<Void, Never>?
 
     /// What is held in memory for peers, over all connections.
     nonisolated let memory: MemoryBudget
@@ -100,6 +106,7 @@ public actor Agent {
         disks = DiskGuard(time: environment.time, logger: logs.logger(.database))
         audit = AuditLog(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.http))
         shared = Mutex(Shared(settings: settings))
+        announcer = ServiceAnnouncer(group: group, environment: environment, logger: logs.logger(.listener))
         memory = MemoryBudget(limit: settings.limits.memory, time: environment.time, resident: { System.residentBytes })
         log = logs.logger(.database)
     }
@@ -133,9 +140,11 @@ public actor Agent {
             attentionWatch = Task { [weak self] in await self?.watchAttention() }
             diskWatch = Task { [weak self] in await self?.watchDisks() }
             ageWatch = Task { [weak self] in await self?.watchAges() }
+            expiryWatch = Task { [weak self] in await self?.watchExpiries() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
             networkWatch = watchNetwork()
             remembering = Task { [weak self] in await self?.rememberNowAndThen() }
+            announcing = Task { [announcer] in await announcer.run { [weak self] in self?.announcements() ?? [] } }
             shared.withLock { $0.isReady = true }
         } catch {
             await stop()
@@ -168,8 +177,12 @@ public actor Agent {
         attentionWatch?.cancel()
         diskWatch?.cancel()
         ageWatch?.cancel()
+        expiryWatch?.cancel()
         networkWatch?.stop()
         remembering?.cancel()
+        // Goodbye before the ports are closed.
+        announcing?.cancel()
+        await Deadline.run(seconds: 1, environment.time) { [announcing] in await announcing?.value }
         defer { logs.reportFolded(all: true) }
         for keeper in keepers { await keeper.stop() }
         await channels.stop()

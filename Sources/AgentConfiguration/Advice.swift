@@ -17,8 +17,8 @@ extension AgentSettings {
                 advice.append(
                     ConfigurationProblem(
                         at: target.position,
-                        "\(name): sends \(secret) in clear text to \(target.value.host); everybody on the way can read it: use "
-                            + (target.value.scheme == .ws ? "wss://" : "https://")))
+                        "\(name): sends \(secret) in clear text to \(target.value.scheme == .discover ? "whoever announces this name" : target.value.host); everybody on the way can read it: use "
+                            + target.value.scheme.withTLS))
             }
             if let own = listeners.first(where: { $0.isReached(by: target.value) }), own.serves(target.value.database, replicator.database.value) {
                 advice.append(
@@ -49,11 +49,21 @@ extension AgentSettings {
     }
 }
 
+extension ReplicatorTarget.Scheme {
+    fileprivate var withTLS: String {
+        switch self {
+        case .ws: "wss://"
+        case .discover: "a listener with TLS, without tls=off"
+        default: "https://"
+        }
+    }
+}
+
 extension ReplicatorSettings {
     /// What of its credentials crosses a network that others may listen to; nil: nothing.
     fileprivate var sentInClearText: String? {
         let target = target.value
-        guard target.scheme.isNetwork, !target.scheme.usesTLS, !Address.isLoopback(target.host) else { return nil }
+        guard target.scheme.isNetwork, !target.usesTLS, !Address.isLoopback(target.host) else { return nil }
         return switch authenticator {
         case .basic: "its password"
         case .session: "its session"

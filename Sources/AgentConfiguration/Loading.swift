@@ -22,10 +22,13 @@ extension AgentSettings {
     }
 
     /// Reads as much of a configuration file as is right: for `check`, which names everything at once.
+    /// - Parameter environment: what `${NAME}` looks up; nil: the process's environment.
     /// - Returns: what could be read (nil: nothing), and what is wrong (nil: nothing).
-    public static func examine(path: String, overrides: Overrides = Overrides()) -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
+    public static func examine(
+        path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
+    ) -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
         do throws(ConfigurationProblems) {
-            return read(try bytes(of: path), path, Paths.folder(of: path), overrides, nil, only: nil)
+            return read(try bytes(of: path), path, Paths.folder(of: path), overrides, environment, only: nil)
         } catch { return (nil, error) }
     }
 

@@ -23,7 +23,8 @@ public enum ReservedKeys {
             case "_id", "_rev": if member.value.asString == nil { expected = "a string" } else { continue }
             case "_deleted", "_removed": if member.value.asBool == nil { expected = "true or false" } else { continue }
             case "_attachments": if member.value.asObject == nil { expected = "an object" } else { continue }
-            case "_exp", "_cv", "_vv", "_revisions", "_purged": continue
+            case "_exp": if DocumentExpiry(member.value) == nil { expected = DocumentExpiry.expected } else { continue }
+            case "_cv", "_vv", "_revisions", "_purged": continue
             // Sync Gateway's own.
             case let key where key.utf8.starts(with: "_sync".utf8): continue
             default: return "\(quoted(member.key.utf8)) is no key of a document: top-level keys that begin with _ are reserved"

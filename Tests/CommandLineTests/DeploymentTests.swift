@@ -62,7 +62,8 @@ struct DeploymentTests {
         for secret in ["admin.token", "hub.secret", "pair.secret", "sync-gateway.secret"] { try folder.write(secret, "secret\n") }
         folder.makeFolder("plugins")
         try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
-        try folder.write("users.txt", "")
+        let hash = try await NightjarExecutable.run("password", folder: folder.path, input: .text("secret\n")).output
+        try folder.write("users.txt", "ada:\(hash)")
         let outcome = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"), folder: folder.path)
         #expect(outcome.status == 0 && outcome.errors.isEmpty, "\(name): \(outcome)")
     }

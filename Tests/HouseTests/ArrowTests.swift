@@ -19,6 +19,7 @@ struct ArrowTests {
         "DocumentStore": ["Documents", "Digests", "Encodings", "Environment", "Selectors", "SQLite"],
         "Replication": ["BLIP", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "Interfaces"],
         "PluginHost": ["LuaRuntime", "Interfaces", "Encodings", "Environment", "Documents", "Digests"],
+        "Discovery": ["Encodings", "Environment"],
         "TLS": ["COpenSSL", "Digests", "Encodings", "Environment"],
         "HTTPServer": ["Encodings", "Environment"],
         "CouchDBServer": [
@@ -28,12 +29,12 @@ struct ArrowTests {
         "MessageEndpoints": ["CZlib", "Environment", "Interfaces"],
         "Transport": ["HTTPServer", "Interfaces", "Encodings", "Environment", "Documents", "Digests", "MessageEndpoints", "TLS"],
         "Agent": [
-            "AgentConfiguration", "CMalloc", "CTimex", "CouchDBServer", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "AgentConfiguration", "CMalloc", "CTimex", "CouchDBServer", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
             "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
         // Commands speak to an agent or open its folders: nothing of the protocol, of TLS records or of SQL is theirs.
         "nightjar": [
-            "Agent", "AgentConfiguration", "Digests", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "Agent", "AgentConfiguration", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
             "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
     ]
@@ -46,6 +47,7 @@ struct ArrowTests {
         "Replication": ["NIOCore", "Logging"],
         "PluginHost": ["Logging"],
         "TLS": ["NIOCore"],
+        "Discovery": ["NIOCore", "NIOPosix", "Logging"],
         "HTTPServer": ["NIOCore", "NIOPosix", "NIOHTTP1", "Logging"],
         "CouchDBServer": ["NIOCore", "Logging"],
         "Transport": ["NIOCore", "NIOPosix", "NIOHTTP1", "NIOConcurrencyHelpers", "Logging"],

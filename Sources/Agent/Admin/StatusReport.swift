@@ -109,6 +109,9 @@ extension Agent {
                     listener.settings.endpoint != nil ? [JSONValue.string(address)] : names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") }
                 }),
             "port": JSONOutput.number(listener.port),
+            // The name under which the local network finds it; null while it does not.
+            "announced_as": JSONOutput.text(
+                announcer.isAnnounced(listener.settings.announcedName) && listener.settings.advertise.value != .no ? listener.settings.announcedName : nil),
             "tls": listener.security.map { Self.report($0.identity) } ?? .null,
             "connections": JSONOutput.number(peers.count),
             "max_connections": JSONOutput.number(listener.maxConnections),

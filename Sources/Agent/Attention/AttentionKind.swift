@@ -32,6 +32,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case certificateExpired = "certificate_expired"
     case certificateEnding = "certificate_ending"
     case tlsFilesRefused = "tls_files_refused"
+    case notAdvertised = "not_advertised"
 
     enum Gravity: String, Sendable {
         /// There is work that the agent cannot do, now or at its next start: `/health` is 503.
@@ -48,7 +49,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer, .notAdvertised:
             .attention
         }
     }

@@ -170,6 +170,6 @@ extension Agent {
                         remedy: "mend the plugin; who logs in is answered 503 and may come again"))
             }
         }
-        return list + certificateAttention(of: listener, now: now)
+        return list + discoveryAttention(of: listener) + certificateAttention(of: listener, now: now)
     }
 }

@@ -34,13 +34,16 @@ public struct DocumentAccess: Sendable {
     }
 
     /// The JSON of a document.
+    ///
+    /// - Parameter purgeTime: what `_exp` has set, in seconds since 1970.
     public static func json(
-        id: DocumentID, revision: RevisionID, vector: VersionVector? = nil, isDeleted: Bool, body: [UInt8]
+        id: DocumentID, revision: RevisionID, vector: VersionVector? = nil, isDeleted: Bool, body: [UInt8], purgeTime: Int64? = nil
     ) -> [UInt8] {
         var json = Array("{\"_id\":".utf8)
         JSONValue.string(id.text).serialize(into: &json)
         json += Array(",\"_rev\":\"\(revision.text)\"\(isDeleted ? ",\"_deleted\":true" : "")".utf8)
         if let vector { json += Array(",\"_cv\":\"\(vector.current)\",\"_vv\":\"\(vector.history)\"".utf8) }
+        if let purgeTime { json += Array(",\"_exp\":\"\(Timestamp.format(purgeTime))\"".utf8) }
         // The body's own bytes follow, without its opening brace.
         guard let brace = body.firstIndex(of: UInt8(ascii: "{")) else { return json + [UInt8(ascii: "}")] }
         let rest = body[(brace + 1)...]
@@ -60,11 +63,12 @@ public struct DocumentAccess: Sendable {
     /// - Parameter withVersion: also `_cv`, the version by which peers of version vectors know the revision, and `_vv`, what else it knows of.
     public func get(_ id: String, withVersion: Bool = false) async throws -> [UInt8]? {
         let id = try documentID(id)
-        let (document, vector) = try await database.read { [collection] in
-            (try $0.document(collection, id), withVersion ? try $0.currentVector(collection, id) : nil)
+        let (document, vector, purgeTime) = try await database.read { [collection] in
+            (try $0.document(collection, id), withVersion ? try $0.currentVector(collection, id) : nil, try $0.purgeTime(collection, id))
         }
         guard let document, !document.isDeleted else { return nil }
-        return Self.json(id: document.id, revision: document.revision, vector: vector, isDeleted: false, body: document.body)
+        return Self.json(
+            id: document.id, revision: document.revision, vector: vector, isDeleted: false, body: document.body, purgeTime: purgeTime)
     }
 
     /// What a JSON document says of itself, and the rest of it.
@@ -73,6 +77,8 @@ public struct DocumentAccess: Sendable {
         var revision: RevisionID?
         var isDeleted = false
         var body: [UInt8]
+        /// `_exp`; nil where the document does not say.
+        var expiry: DocumentExpiry?
     }
 
     func parts(_ json: [UInt8]) throws -> Parts {
@@ -92,7 +98,8 @@ public struct DocumentAccess: Sendable {
         }
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
-        for key in ["_id", "_rev", "_deleted", "_cv", "_vv"] { object[key] = nil }
+        parts.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
+        for key in ["_id", "_rev", "_deleted", "_cv", "_vv", "_exp"] { object[key] = nil }
         if case .object(let attachments)? = object["_attachments"] {
             object["_attachments"] = .object(LegacyAttachments.complete(attachments, generation: (parts.revision?.generation ?? 0) + 1))
         }
@@ -116,7 +123,7 @@ public struct DocumentAccess: Sendable {
             do { revision = try RevisionID(known: parent) } catch { throw AgentError(.invalid, "\(error)") }
         }
         if !parts.isDeleted { try await requireBlobs(of: parts.body, id) }
-        return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision)
+        return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision, expiry: parts.expiry)
     }
 
     /// A document whose bytes are nowhere could be sent to nobody. What it names already is no matter of this save.
@@ -132,12 +139,23 @@ public struct DocumentAccess: Sendable {
             .invalid, "the blob \(unknown) that the document names is not here; store its bytes first (nightjar blob put \(database.name) FILE)")
     }
 
-    private func save(_ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?) async throws -> SavedRevision {
+    private func save(
+        _ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?, expiry: DocumentExpiry? = nil
+    ) async throws -> SavedRevision {
         if let refusal = try await validation?.refusals([.init(id: id, isDeleted: isDeleted, body: body)]).first, let refusal { throw refusal }
         do {
-            if let saves { return try await saves.save(id: id, body: body, deleted: isDeleted, parent: parent) }
+            // A tombstone has nothing that could expire.
+            let expiry = isDeleted ? .never : expiry
+            if let saves {
+                let saved = try await saves.save(id: id, body: body, deleted: isDeleted, parent: parent)
+                // Not in one step with the save, which a resolver may have decided: nothing was acknowledged yet.
+                if let expiry { try await database.write { [collection] in try $0.setExpiry(collection, id, expiry) } }
+                return saved
+            }
             return try await database.write { [collection] in
-                try $0.save(collection, id: id, body: body, deleted: isDeleted, parent: parent)
+                let saved = try $0.save(collection, id: id, body: body, deleted: isDeleted, parent: parent)
+                if let expiry { try $0.setExpiry(collection, id, expiry) }
+                return saved
             }
         } catch let failure as PolicyFailure {
             throw AgentError(.conflict, Self.undecided(id, failure))

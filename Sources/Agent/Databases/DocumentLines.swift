@@ -6,8 +6,8 @@ import NIOCore
 /// Documents as lines of JSON.
 public enum DocumentLines {
     /// The document as one line, its body's line breaks taken out.
-    public static func append(_ row: ChangeRow, to buffer: inout ByteBuffer) {
-        var json = DocumentAccess.json(id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [])
+    public static func append(_ row: ChangeRow, purgeTime: Int64? = nil, to buffer: inout ByteBuffer) {
+        var json = DocumentAccess.json(id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [], purgeTime: purgeTime)
         json.withUnsafeMutableBytes { bytes in
             guard let base = bytes.baseAddress else { return }
             // Outside of strings JSON may have line breaks; inside they are escaped.

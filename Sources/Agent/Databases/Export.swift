@@ -10,12 +10,17 @@ extension DocumentAccess {
     ) async throws {
         var since: SequenceNumber? = 0
         while let start = since {
-            let page = try await database.read { [collection] in
-                try $0.salvage(collection, since: start, limit: 500, includeDeleted: includesDeleted)
+            let (page, times) = try await database.read { [collection] transaction -> (SalvagedPage, [DocumentID: Int64]) in
+                let page = try transaction.salvage(collection, since: start, limit: 500, includeDeleted: includesDeleted)
+                // Few databases have any.
+                guard try transaction.nextPurgeTime() != nil else { return (page, [:]) }
+                var times: [DocumentID: Int64] = [:]
+                for row in page.rows { times[row.id] = try transaction.purgeTime(collection, row.id) }
+                return (page, times)
             }
             since = page.next
             var buffer = ByteBuffer()
-            for row in page.rows { DocumentLines.append(row, to: &buffer) }
+            for row in page.rows { DocumentLines.append(row, purgeTime: times[row.id], to: &buffer) }
             if buffer.readableBytes > 0 { try await write(buffer) }
             for part in page.unreadable { try await unreadable(part) }
         }

@@ -41,6 +41,7 @@ extension DocumentAccess {
         var revision: RevisionID?
         var isDeleted: Bool
         var body: [UInt8]
+        var expiry: DocumentExpiry?
         /// The plugin let it pass over what was stored then; nil inside where nothing was.
         var judgedOver: RevisionID??
     }
@@ -87,7 +88,7 @@ extension DocumentAccess {
             if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return nil }
             let parts = try parts(line)
             let id = try documentID(parts.id ?? counts.source.map { Self.madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))
-            return ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body)
+            return ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body, expiry: parts.expiry)
         } catch {
             counts.failed += 1
             // The line is the import's, not that of the text in it.
@@ -111,7 +112,11 @@ extension DocumentAccess {
         var moved: [ImportLine] = []
         let work = batch
         let results = try await database.write { [collection] transaction in
-            try work.map { try Self.store($0, collection, transaction) }
+            try work.map { line in
+                let result = try Self.store(line, collection, transaction)
+                if let expiry = line.expiry, !line.isDeleted, result.isStored { try transaction.setExpiry(collection, line.id, expiry) }
+                return result
+            }
         }
         for (line, result) in zip(batch, results) {
             switch result {
@@ -122,6 +127,9 @@ extension DocumentAccess {
                 do {
                     if let saves, line.revision != nil {
                         _ = try await saves.save(id: line.id, body: line.body, deleted: line.isDeleted, parent: line.revision)
+                        if let expiry = line.expiry, !line.isDeleted {
+                            try await database.write { [collection] in try $0.setExpiry(collection, line.id, expiry) }
+                        }
                         counts.saved += 1
                         continue
                     }
@@ -145,7 +153,8 @@ extension DocumentAccess {
     /// Those that a plugin lets pass. It is not asked about what is stored already.
     private func validated(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws -> [ImportLine] {
         guard let validation, !lines.isEmpty else { return lines }
-        let writes = zip(lines, try await validation.stored(lines.map(\.id))).filter { line, stored in !Self.isUnchanged(line, stored) }
+        // One whose time changes goes the way of the others.
+        let writes = zip(lines, try await validation.stored(lines.map(\.id))).filter { line, stored in line.expiry != nil || !Self.isUnchanged(line, stored) }
         counts.unchanged += lines.count - writes.count
         let refusals = await validation.refusals(
             writes.map { .init(id: $0.0.id, isDeleted: $0.0.isDeleted, body: $0.0.body) }, over: writes.map { $0.1 })
@@ -171,6 +180,14 @@ extension DocumentAccess {
         case moved
         case conflict(String)
         case failed(String)
+
+        /// The document is as the line has it.
+        var isStored: Bool {
+            switch self {
+            case .saved, .unchanged: true
+            case .moved, .conflict, .failed: false
+            }
+        }
     }
 
     private static func store(_ line: ImportLine, _ collection: Collection, _ transaction: WriteTransaction) throws -> LineResult {

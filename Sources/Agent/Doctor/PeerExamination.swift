@@ -19,6 +19,7 @@ extension Doctor {
         case .local: return []
         case .exec: return [program(target, name)]
         case .unix, .serial: return [endpoint(target, name)]
+        case .discover: return await connection(replicator, name)
         case .ws, .wss, .http, .https: break
         }
         var findings: [Finding] = []

@@ -81,7 +81,7 @@ package enum ReplicatorBuilding {
         return Replicator(configuration: configuration, connector: connector, environment: environment, memory: memory, logger: logger)
     }
 
-    /// For `ws:`, `wss:`, `http:` and `https:`.
+    /// For `ws:`, `wss:`, `http:`, `https:` and `discover:`.
     ///
     /// - Parameter prefersVersions: whether the database has version vectors by now.
     static func networkConnector(
@@ -89,6 +89,7 @@ package enum ReplicatorBuilding {
         prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
         switch settings.target.value.scheme {
+        case .discover: try discovering(settings, security, group: group, environment)
         case .http, .https: try databaseClient(settings, security, group: group, environment)
         default: try webSocket(settings, security, group: group, environment, prefersVersions)
         }
@@ -120,6 +121,17 @@ package enum ReplicatorBuilding {
         var configuration = try client(settings, security, environment)
         configuration.prefersVersions = prefersVersions
         let connector = WebSocketClient(configuration, group: group, environment: environment)
+        return security?.watching(connector) ?? connector
+    }
+
+    /// A listener that the local network knows by its name.
+    private static func discovering(
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+    ) throws -> any TransportConnector {
+        let target = settings.target.value
+        let connector = DiscoveryConnector(
+            name: target.path, database: target.database, usesTLS: target.usesTLS, client: try client(settings, security, environment), group: group
+        ) { WebSocketClient($0, group: group, environment: environment) }
         return security?.watching(connector) ?? connector
     }
 
@@ -161,7 +173,10 @@ package enum ReplicatorBuilding {
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, _ environment: Environment
     ) throws -> WebSocketClient.Configuration {
         var client: WebSocketClient.Configuration
-        do { client = WebSocketClient.Configuration(url: try EndpointURL(settings.target.value.text)) } catch {
+        let target = settings.target.value
+        // Where a listener is that is looked for is known when it is found.
+        let url = target.scheme == .discover ? "\(target.usesTLS ? "wss" : "ws")://discovered/" : target.text
+        do { client = WebSocketClient.Configuration(url: try EndpointURL(url)) } catch {
             throw ConfigurationProblem(at: settings.target.position, "\(error)")
         }
         client.userAgent = "nightjar/\(AgentVersion.number)"
@@ -204,7 +219,7 @@ package enum ReplicatorBuilding {
     static func security(
         _ settings: ReplicatorSettings, dataFolder: String, environment: Environment, logger: Logger
     ) throws -> ReplicatorSecurity? {
-        guard settings.target.value.scheme.usesTLS else { return nil }
+        guard settings.target.value.usesTLS else { return nil }
         let security = try ReplicatorSecurity(settings, store: KeyStore(dataFolder: dataFolder, time: environment.time))
         if security.isUnsafe {
             logger.warning(

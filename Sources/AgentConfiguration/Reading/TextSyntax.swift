@@ -31,6 +31,14 @@ struct TextSyntax: Sendable {
             Bytes.matches($0, first: Bytes.isAlphanumeric, rest: { Bytes.isAlphanumeric($0) || Bytes.isDash($0) || $0 == UInt8(ascii: ".") }, 1...128)
         })
 
+    /// What DNS-SD calls an instance: one label, any text. A question mark begins the options of a target.
+    static let serviceName = TextSyntax(
+        expected: "the name of a service (up to 63 bytes, no question mark, no control character)",
+        pattern: #"^[^?\u0000-\u001f\u007f]{1,63}$"#,
+        accepts: { name in
+            (1...63).contains(name.utf8.count) && name.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "?") }
+        })
+
     /// Identities: their labels are names of files. Or the URI of a provider.
     static let identity = TextSyntax(
         expected: "a label in the key store (a letter or digit, then up to 127 letters, digits, ., _ or -) or a pkcs11: URI",

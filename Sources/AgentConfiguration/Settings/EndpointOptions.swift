@@ -1,9 +1,11 @@
-/// What stands behind the "?" of a `unix:` or `serial:` target.
+/// What stands behind the "?" of a `unix:`, `serial:` or `discover:` target.
 struct EndpointOptions: Sendable, Hashable {
     /// Bits a second of a serial device.
     var speed = 115_200
     /// The remote database; nil for the only one.
     var database: String?
+    /// discover: false for a listener without TLS. Never by what is announced: anybody could announce it.
+    var usesTLS = true
 
     static let speeds = [
         300, 600, 1200, 2400, 4800, 9600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 500_000, 576_000, 921_600, 1_000_000, 1_500_000,
@@ -30,8 +32,13 @@ struct EndpointOptions: Sendable, Hashable {
                     throw ReplicatorTarget.Invalid(description: "expected \(TextSyntax.database.expected), found \(ValueQuoting.quoted(pair[1]))")
                 }
                 database = pair[1]
+            case "tls" where scheme == .discover && pair.count == 2:
+                guard pair[1] == "on" || pair[1] == "off" else {
+                    throw ReplicatorTarget.Invalid(description: "tls is on or off, not \(ValueQuoting.quoted(pair[1]))")
+                }
+                usesTLS = pair[1] == "on"
             default:
-                let known = scheme == .serial ? "speed=BITS and database=NAME" : "database=NAME"
+                let known = scheme == .serial ? "speed=BITS and database=NAME" : scheme == .discover ? "database=NAME and tls=off" : "database=NAME"
                 throw ReplicatorTarget.Invalid(description: "unknown option \(ValueQuoting.quoted(String(part))) of a \(scheme.rawValue): target; there is \(known)")
             }
         }

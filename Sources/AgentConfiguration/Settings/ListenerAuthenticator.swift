@@ -51,5 +51,5 @@ extension ListenerSettings {
     }
 
     /// Whether only this machine can connect.
-    private var isLoopback: Bool { interface.map { $0.value == "lo" || Address.isLoopback($0.value) } ?? false }
+    var isLoopback: Bool { interface.map { $0.value == "lo" || Address.isLoopback($0.value) } ?? false }
 }

@@ -21,6 +21,7 @@ extension ListenerSettings {
         if port.position != .none { reading.report(at: port.position, "\"port\" \(why)") }
         if let interface { reading.report(at: interface.position, "\"interface\" \(why)") }
         if let identity { reading.report(at: identity.position, "\"identity\" \(why)") }
+        if advertise.value != .no { reading.report(at: advertise.position, "\"advertise\" \(why)") }
         if clientCertificates.value != .none { reading.report(at: clientCertificates.position, "\"client_certificates\" \(why)") }
         if let root = roots.first { reading.report(at: root.position, "\"roots\" \(why)") }
         if let list = revocationLists.first { reading.report(at: list.position, "\"crl\" \(why)") }

@@ -46,6 +46,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
     public var pullFilter: PluginReference?
     /// Plugin with a sync function for incoming writes. Default: nil.
     public var sync: PluginReference?
+    /// Whether the local network learns of it. Default: no.
+    public var advertise = Located(AdvertisedName.no)
     /// Seconds after which a silent peer is asked whether it is still there. Default 300.
     public var heartbeat = 300
     /// Default 1000.
@@ -92,6 +94,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what peers may push."),
         Key("sync", optional: \.sync, .plugin, "Plugin with a sync function for incoming writes."),
+        Key("advertise", \.advertise, Form<AdvertisedName>.advertisedName.located,
+            "Announce it on the local network by the system's Avahi (DNS-SD), under this name or, with true, LISTENER-MACHINE. Absent: not."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds),
             "Seconds after which a peer from which nothing has come gets a ping; below the idle time-out of a proxy in front."),
         Key("max_connections", \.maxConnections, .integer(1...1_000_000), "Connections at a time; further ones get HTTP 503."),
@@ -108,6 +112,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
         } else {
             checkNoEndpoint(&reading)
             checkTLS(&reading)
+            checkAdvertised(&reading)
             if reading.failures == before { checkAccess(&reading) }
         }
         var seen: Set<String> = []

@@ -138,7 +138,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         func refuse(_ key: String, at position: SourcePosition, _ why: String, _ reading: inout Reading) {
             reading.within(key: key) { $0.report(at: position, "\(why), but the target is \(scheme.rawValue):") }
         }
-        if !scheme.usesTLS {
+        if !target.value.usesTLS {
             if let pin = pinnedServerCertificates.first {
                 refuse("pinned_server_certificate", at: pin.position, "needs TLS (wss or https)", &reading)
             }
@@ -156,7 +156,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
                 refuse("authenticator", at: identity.position, "an identity needs TLS (wss or https)", &reading)
             }
         }
-        if scheme.usesTLS, unsafeSkipServerCertificateVerification.value, let (key, position) = verification {
+        if target.value.usesTLS, unsafeSkipServerCertificateVerification.value, let (key, position) = verification {
             reading.within(key: "unsafe_skip_server_certificate_verification") {
                 $0.report(
                     at: unsafeSkipServerCertificateVerification.position,
@@ -192,6 +192,10 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         if !scheme.isNetwork, let networkInterface {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
         }
+        if scheme == .discover {
+            if let proxy { refuse("proxy", at: proxy.position, "leads out of the local network", &reading) }
+            checkTrustInDiscovered(&reading)
+        }
         if !scheme.isNetwork, let proxy { refuse("proxy", at: proxy.position, "needs a network target (ws, wss, http or https)", &reading) }
         // They have no HTTP in which these could travel.
         if !scheme.isNetwork {
@@ -206,6 +210,20 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
             default: break
             }
         }
+    }
+}
+
+extension ReplicatorSettings {
+    /// Whoever is on the local network may announce any name and any address, with a certificate that an authority gave them for it: only a
+    /// key says who it is.
+    private func checkTrustInDiscovered(_ reading: inout Reading) {
+        guard target.value.usesTLS, pinnedServerCertificates.isEmpty, !acceptOnlySelfSignedServerCertificate.value,
+            !unsafeSkipServerCertificateVerification.value
+        else { return }
+        reading.report(
+            at: target.position,
+            "anybody on the local network can announce this name: say by \"pinned_server_certificate\" whose it is (nightjar identity show prints the pin at the peer; "
+                + "nightjar discover shows the one that is announced, to be compared)")
     }
 }
 

@@ -1,11 +1,11 @@
 /// The other side of a replication.
 public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     public enum Scheme: String, Sendable, CaseIterable {
-        case ws, wss, http, https, exec, unix, serial, local
+        case ws, wss, http, https, exec, unix, serial, local, discover
 
-        public var usesTLS: Bool { self == .wss || self == .https }
-        /// Reached by host and port.
-        public var isNetwork: Bool { self == .ws || self == .wss || self == .http || self == .https }
+        fileprivate var usesTLS: Bool { self == .wss || self == .https }
+        /// Reached by host and port, written or found.
+        public var isNetwork: Bool { self == .ws || self == .wss || self == .http || self == .https || self == .discover }
         /// A message endpoint: a stream of bytes that is not of the network.
         public var isEndpoint: Bool { self == .exec || self == .unix || self == .serial }
     }
@@ -20,18 +20,20 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     /// Network targets: the path, with its leading slash and without a trailing one, percent-encoding left as written.
     /// exec: the command. unix: the absolute path of the socket. serial: the device. local: the database.
     public let path: String
-    /// What stands behind "?" of unix and serial targets.
+    /// What stands behind "?" of unix, serial and discover targets.
     let options: EndpointOptions
 
     /// exec: the program and its arguments.
     public var arguments: [String] { CommandWords.split(path) ?? [] }
+    /// The peer is met by TLS.
+    public var usesTLS: Bool { scheme.usesTLS || scheme == .discover && options.usesTLS }
     /// serial: bits a second.
     public var speed: Int { options.speed }
 
     /// The remote database: of a network target the last part of the path; of others the one that is named, nil for the only one.
     public var database: String? {
         if scheme == .local { return path }
-        return scheme.isNetwork ? path.split(separator: "/").last.map(String.init) : options.database
+        return scheme.isNetwork && scheme != .discover ? path.split(separator: "/").last.map(String.init) : options.database
     }
 
     public var description: String { text }
@@ -56,7 +58,7 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     /// - Parameter folder: what a relative `unix:` path is relative to; nil: the current folder.
     public init(parsing text: String, relativeTo folder: String? = nil) throws(Invalid) {
         let schemes = Scheme.allCases.map(\.rawValue)
-        let choices = "expected a target beginning with ws://, wss://, http://, https://, exec:, unix:, serial: or local:"
+        let choices = "expected a target beginning with ws://, wss://, http://, https://, exec:, unix:, serial:, local: or discover:"
         guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { throw Invalid(description: choices) }
         let word = text[..<colon].lowercased()
         guard let scheme = Scheme(rawValue: word) else {
@@ -88,6 +90,13 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
         case .local:
             guard TextSyntax.database.accepts(String(rest)) else { throw Invalid(description: "local: needs the name of a database after it") }
             self.init(scheme: scheme, text: text, host: "", port: 0, path: String(rest))
+        case .discover:
+            var name = rest
+            let options = try EndpointOptions(removedFrom: &name, scheme)
+            guard TextSyntax.serviceName.accepts(String(name)) else {
+                throw Invalid(description: "discover: needs \(TextSyntax.serviceName.expected) after it")
+            }
+            self.init(scheme: scheme, text: text, host: "", port: 0, path: String(name), options: options)
         case .ws, .wss, .http, .https:
             guard rest.hasPrefix("//") else { throw Invalid(description: "expected // after \"\(word):\"") }
             let (host, port, path) = try Self.authority(rest.dropFirst(2))
@@ -145,7 +154,7 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
 
 extension Form where Value == ReplicatorTarget {
     static let target = Form<ReplicatorTarget>(
-        shape: .text(pattern: "^([wW][sS][sS]?|[hH][tT][tT][pP][sS]?)://[^/@?#]+/.+|^([eE][xX][eE][cC]|[uU][nN][iI][xX]|[sS][eE][rR][iI][aA][lL]|[lL][oO][cC][aA][lL]):.+"),
+        shape: .text(pattern: "^([wW][sS][sS]?|[hH][tT][tT][pP][sS]?)://[^/@?#]+/.+|^([eE][xX][eE][cC]|[uU][nN][iI][xX]|[sS][eE][rR][iI][aA][lL]|[lL][oO][cC][aA][lL]|[dD][iI][sS][cC][oO][vV][eE][rR]):.+"),
         expected: "a target",
         read: { node, reading in
             guard let text = Form<String>.text("a target").read(node, &reading) else { return nil }

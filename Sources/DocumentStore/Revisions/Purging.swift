@@ -22,6 +22,7 @@ extension WriteTransaction {
         try forgetHistoryBodies(collection, id)
         try dropDeltaBases(collection, id)
         try dropRoute(collection, id)
+        try dropPurgeTime(collection, id)
         counters = try self.counters(collection) // what the document granted ends at a sequence of its own
         if row.isDeleted { counters.deleted -= 1 } else { counters.documents -= 1 }
         counters.isChanged = true

@@ -81,6 +81,7 @@ enum RevisionChecking {
         var body = [UInt8](revision.body.readableBytesView)
         var blobs: [BlobReference] = []
         var isRemoval = false
+        var expiry: DocumentExpiry?
         do throws(MessageError) {
             if body.isEmpty {
                 guard revision.isDeleted else { throw MessageError.bad("the body of document \(revision.id) is empty, a JSON object is needed") }
@@ -100,6 +101,7 @@ enum RevisionChecking {
                         throw MessageError.bad("the body of document \(revision.id) is refused: \(problem)")
                     }
                     if case .bool(true)? = object["_removed"] { isRemoval = true }
+                    expiry = object["_exp"].flatMap { DocumentExpiry($0) }
                 }
                 do {
                     if scan.hasReservedKeys { body = try ReservedKeys.strip(from: body) }
@@ -114,7 +116,7 @@ enum RevisionChecking {
                 replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
                 history: revision.history, vector: revision.vector, isDeleted: revision.isDeleted, sequence: revision.sequence, body: body,
                 blobs: blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: isRemoval, peerHad: revision.peerHad,
-                offeredBefore: revision.offeredBefore, branches: revision.branches))
+                offeredBefore: revision.offeredBefore, branches: revision.branches, expiry: expiry))
     }
 }
 

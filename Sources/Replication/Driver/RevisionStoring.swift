@@ -54,6 +54,9 @@ struct RevisionStoring: Sendable {
             {
                 try transaction.route(collection, revision.id, incoming.revision, route)
             }
+            if let expiry = revision.expiry, !revision.isDeleted, outcome.isNew {
+                try transaction.setExpiry(collection, revision.id, expiry)
+            }
         } catch {
             guard error.concernsOneDocument else { throw error }
             return .failed(error)

@@ -98,6 +98,8 @@ struct CheckedRevision: Sendable {
     var peerHad = PeerRevision.unknown
     var offeredBefore: [Version] = []
     var branches: PeerBranches?
+    /// `_exp` in its body: when it is to be purged here.
+    var expiry: DocumentExpiry?
 
     /// What it holds in memory. It changes with the body and the blobs only.
     var bytes: Int {

@@ -179,6 +179,7 @@ enum HeldRevisions {
             bytes.append(contentsOf: "\"vector\":\"\(vector.text())\",".utf8)
             if let place = vector.place { bytes.append(contentsOf: "\"place\":\(list([place.revision] + place.history)),".utf8) }
         }
+        if let expiry = revision.expiry { bytes.append(contentsOf: "\"exp\":\(expiry.json),".utf8) }
         if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
         bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
         bytes.append(contentsOf: revision.body)
@@ -221,6 +222,6 @@ enum HeldRevisions {
             history: RevisionHistory(history), vector: vector,
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
             blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
-            offeredBefore: versions(object["before"]) ?? [], branches: branches)
+            offeredBefore: versions(object["before"]) ?? [], branches: branches, expiry: object["exp"].flatMap { DocumentExpiry($0) })
     }
 }

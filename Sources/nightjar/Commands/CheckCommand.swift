@@ -20,7 +20,7 @@ struct CheckCommand: AsyncParsableCommand {
             if let settings {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)
                 problems = report.problems
-                advice = report.advice
+                advice = report.advice + UsersAdvice.lines(settings)
                 plugins = report.plugins.map(\.name)
             } else {
                 problems = found?.problems.map(\.description) ?? []

@@ -19,9 +19,12 @@ struct Diagnosis: Sendable {
             for finding in some { each(finding) }
             all += some
         }
-        let (settings, found) = location.examine()
+        // Where an agent runs, its variables and credentials count, and not those of the shell that this is typed into.
+        let environment = (try? location.place()).flatMap { AgentEnvironment.of(data: $0.data.value) }
+        let (settings, found) = location.examine(environment: environment)
         add(await Doctor.configuration(settings, found, .system))
         guard let settings, settings.knowsDataFolder else { return all }
+        add(UsersAdvice.lines(settings).map { Finding("configuration", .warning, $0, mend: "nightjar user list, then nightjar user add or passwd") })
         let group = MultiThreadedEventLoopGroup.singleton
         var agent: AgentClient?
         do { agent = try AgentClient.find(settings, group: group) } catch {

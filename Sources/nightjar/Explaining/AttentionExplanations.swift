@@ -103,5 +103,8 @@ extension Explanation {
         Explanation(
             "tls_files_refused", "Files with certificates or keys were changed and are wrong, or are gone. Those read before are in use; next_start_fails says if a start would fail.",
             "The text names the file and the reason. Mend it: it is read again by itself."),
+        Explanation(
+            "not_advertised", "A listener is to be announced on the local network (advertise), and is not: no avahi-daemon runs, or another service has the name.",
+            "The text says which. apt install avahi-daemon, systemctl enable --now avahi-daemon; or give one of the two another name. It is tried again by itself."),
     ]
 }

@@ -19,9 +19,11 @@ struct ConfigurationOptions: ParsableArguments, Sendable {
     }
 
     /// What can be read of it, and what is wrong with it.
-    func examine() -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
+    ///
+    /// - Parameter environment: what `${NAME}` looks up; nil: that of this command.
+    func examine(environment: [String: String]? = nil) -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
         guard let config else { return (AgentSettings.embeddedDefault(data: data, plugins: plugins), nil) }
-        return AgentSettings.examine(path: config, overrides: .init(data: data, plugins: plugins))
+        return AgentSettings.examine(path: config, overrides: .init(data: data, plugins: plugins), environment: environment)
     }
 
     /// As much of it as finds a running agent.

@@ -29,6 +29,8 @@ struct DirectReplication: Sendable {
             switch scheme {
             case "ws", "wss", "http", "https": self = .url(text)
             case "exec", "unix", "serial": self = .url(text)
+            case "discover":
+                throw AgentError(.invalid, "\(text): discover: is of an agent's configuration; nightjar discover prints URLs that can be used here")
             case "local":
                 throw AgentError(.invalid, "\(text): local: is of an agent's configuration; here name the folder (DATA/NAME\(DatabaseFolders.suffix))")
             default:

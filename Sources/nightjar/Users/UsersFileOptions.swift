@@ -43,7 +43,7 @@ struct UsersFileOptions: ParsableArguments, Sendable {
     }
 
     /// Where the agent looks for it: beside the configuration, else in the plugins folder.
-    private static func file(of listener: ListenerSettings, _ settings: AgentSettings) -> String? {
+    static func file(of listener: ListenerSettings, _ settings: AgentSettings) -> String? {
         guard let authenticator = listener.authenticator, authenticator.plugin.value == plugin,
             let name = authenticator.params?["file"]?.scalar?.text, !name.isEmpty
         else { return nil }

@@ -1,0 +1,51 @@
+import Discovery
+import Interfaces
+import NIOCore
+import Transport
+
+/// Looks for a listener by its announced name, anew for each connection: its address may be another one.
+package struct DiscoveryConnector: TransportConnector {
+    let name: String
+    /// The remote database; nil for the only one.
+    let database: String?
+    let usesTLS: Bool
+    /// Its URL is a place holder.
+    let client: WebSocketClient.Configuration
+    let group: any EventLoopGroup
+    /// The same client at another place.
+    let makeClient: @Sendable (WebSocketClient.Configuration) -> WebSocketClient
+
+    package func connect() async throws -> any MessageTransport {
+        let service: FoundService
+        do throws(DiscoveryError) { service = try await ServiceLookup.find(name, group: group) } catch {
+            try Task.checkCancellation()
+            throw ReplicationError(network: .unknownHost, message: "discover:\(name): \(error); \(error.remedy)")
+        }
+        let path = try remoteDatabase(service)
+        // What is announced decides nothing about secrecy: a stranger could announce that there is none.
+        guard service.text.usesTLS == usesTLS else {
+            let words = usesTLS ? "clear text, and the target asks for TLS (tls=off takes clear text)" : "TLS, and the target says tls=off"
+            throw ReplicationError(network: .unknownHost, message: "discover:\(name): \(service.host) announces \(words)")
+        }
+        var failure: (any Error)?
+        for address in service.addresses {
+            var place = client
+            place.url.host = address
+            place.url.port = service.port
+            place.url.path = "/\(path)"
+            do { return try await makeClient(place).connect() } catch let error as ReplicationError where error.domain == .network { failure = error }
+        }
+        throw failure ?? ReplicationError(network: .unknownHost, message: "discover:\(name): \(service.host) has no address")
+    }
+
+    private func remoteDatabase(_ service: FoundService) throws -> String {
+        if let database { return database }
+        guard service.text.databases.count == 1, let only = service.text.databases.first else {
+            let names = service.text.databases.joined(separator: ", ")
+            throw ReplicationError(
+                network: .invalidURL,
+                message: "discover:\(name) has \(names.isEmpty ? "no database that it names" : "the databases \(names)"): write discover:\(name)?database=NAME")
+        }
+        return only
+    }
+}

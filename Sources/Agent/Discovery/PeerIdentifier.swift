@@ -1,0 +1,29 @@
+import Encodings
+import Environment
+import Glibc
+
+/// What tells this agent from others on the local network: chance made it once, and the data folder keeps it. It proves nothing.
+enum PeerIdentifier {
+    private static let digits = 32
+
+    /// - Returns: nil where it can neither be read nor made: an announcement goes without it.
+    static func current(data: String, _ random: any RandomSource) -> String? {
+        let path = "\(data)/peer.id"
+        if let stored = read(path) { return stored }
+        let made = Hex.encode(random.bytes(digits / 2))
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        let line = Array("\(made)\n".utf8)
+        return write(descriptor, line, line.count) == line.count ? made : nil
+    }
+
+    private static func read(_ path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: digits)
+        guard Glibc.read(descriptor, &bytes, digits) == digits, Hex.decode(String(decoding: bytes, as: UTF8.self)) != nil else { return nil }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,109 @@
+import Environment
+import NIOCore
+
+/// Asks the local network, by the Avahi of this machine.
+public enum ServiceLookup {
+    /// `discover_services`: names that one look keeps; the rest is passed over.
+    static let mostServices = 1000
+
+    /// The listener of that name.
+    ///
+    /// - Throws: ``DiscoveryError/notFound(_:)`` when nobody answers to the name.
+    public static func find(_ name: String, group: any EventLoopGroup) async throws(DiscoveryError) -> FoundService {
+        let bus = try await BusConnection.open(group: group)
+        defer { bus.close() }
+        do throws(DiscoveryError) { return try await resolve(name, bus) } catch {
+            // Avahi's own word for a name that nobody answers to.
+            if case .refused("org.freedesktop.Avahi.TimeoutError", _) = error { throw .notFound(name) }
+            throw error
+        }
+    }
+
+    /// Both versions of IP are asked for; the one that is not there fails after Avahi's patience, and is not waited for.
+    private static func resolve(_ name: String, _ bus: BusConnection, interface: Int32 = Avahi.any, protocol version: Int32 = Avahi.any) async throws(DiscoveryError)
+        -> FoundService
+    {
+        let results = await withTaskGroup(of: Result<FoundService, DiscoveryError>.self) { group in
+            for family in [Avahi.inet, Avahi.inet6] {
+                group.addTask {
+                    do throws(DiscoveryError) {
+                        let body = try await bus.call(
+                            Avahi.call(
+                                "ResolveService", "iisssiu",
+                                [.int32(interface), .int32(version), .text(name), .text(FoundService.type), .text("local"), .int32(family), .number(0)]))
+                        guard let found = FoundService(resolved: body) else { throw .malformed }
+                        return .success(found)
+                    } catch { return .failure(error) }
+                }
+            }
+            var all: [Result<FoundService, DiscoveryError>] = []
+            for await result in group {
+                all.append(result)
+                // IPv4 is what works most often, and what an address of the link needs no interface for.
+                if case .success(let found) = result, !(found.addresses.first?.contains(":") ?? true) { break }
+            }
+            group.cancelAll()
+            return all
+        }
+        var found: FoundService?
+        var failure = DiscoveryError.notFound(name)
+        for result in results {
+            switch result {
+            case .success(let one):
+                if found == nil { found = one } else { found?.add(one) }
+            case .failure(let error): failure = error
+            }
+        }
+        guard let found else { throw failure }
+        return found
+    }
+
+    /// Everybody who announces themselves within some seconds.
+    public static func browse(seconds: Int, group: any EventLoopGroup, time: any TimeSource) async throws(DiscoveryError) -> [FoundService] {
+        let bus = try await BusConnection.open(group: group)
+        defer { bus.close() }
+        try await Avahi.listen(on: bus)
+        _ = try await bus.call(
+            Avahi.call(
+                "ServiceBrowserNew", "iissu",
+                [.int32(Avahi.any), .int32(Avahi.any), .text(FoundService.type), .text("local"), .number(0)]))
+        let end = Task {
+            try? await time.sleep(seconds: seconds)
+            bus.close()
+        }
+        defer { end.cancel() }
+        return await collect(bus)
+    }
+
+    private static func collect(_ bus: BusConnection) async -> [FoundService] {
+        await withTaskGroup(of: FoundService?.self) { group in
+            var seen: Set<[BusValue]> = []
+            var local: Set<String> = []
+            var gone: Set<String> = []
+            // Ends when the time is over: the connection is closed then.
+            for await signal in bus.signals where signal.interface == Avahi.browser && seen.count < mostServices {
+                guard signal.body.count >= 3, let interface = signal.body[0].int32, let version = signal.body[1].int32, let name = signal.body[2].text else {
+                    continue
+                }
+                switch signal.member {
+                case "ItemNew":
+                    gone.remove(name)
+                    if (signal.body.last?.number ?? 0) & Avahi.isLocal != 0 { local.insert(name) }
+                    guard seen.insert(Array(signal.body[..<3])).inserted else { continue }
+                    group.addTask { try? await resolve(name, bus, interface: interface, protocol: version) }
+                case "ItemRemove": gone.insert(name)
+                default: break
+                }
+            }
+            var found: [String: FoundService] = [:]
+            for await case let service? in group {
+                if found[service.name] == nil { found[service.name] = service } else { found[service.name]?.add(service) }
+            }
+            return found.values.filter { !gone.contains($0.name) }.map { service in
+                var service = service
+                service.isLocal = local.contains(service.name)
+                return service
+            }.sorted { $0.name < $1.name }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import Glibc
+
+/// The environment of a running agent: what `${NAME}` and `${credential:NAME}` of its configuration mean. A supervisor gives it another one
+/// than a shell has.
+enum AgentEnvironment {
+    /// - Returns: nil where no agent holds the data folder, or this user may not look.
+    static func of(data: String) -> [String: String]? {
+        guard let pid = owner(of: "\(data)/agent.lock"), let file = fopen("/proc/\(pid)/environ", "r") else { return nil }
+        defer { fclose(file) }
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 64 << 10)
+        while case let count = fread(&piece, 1, piece.count, file), count > 0 { bytes += piece[..<count] }
+        // A process without a variable has none that could be told from one that nobody may see.
+        guard !bytes.isEmpty else { return nil }
+        var variables: [String: String] = [:]
+        for entry in bytes.split(separator: 0) {
+            guard let mark = entry.firstIndex(of: UInt8(ascii: "=")) else { continue }
+            variables[String(decoding: entry[..<mark], as: UTF8.self)] = String(decoding: entry[(mark + 1)...], as: UTF8.self)
+        }
+        return variables
+    }
+
+    /// The process that holds the lock; one that has ended left only its number.
+    private static func owner(of path: String) -> pid_t? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        guard flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK else { return nil }
+        var bytes = [UInt8](repeating: 0, count: 16)
+        let count = pread(descriptor, &bytes, bytes.count, 0)
+        guard count > 0 else { return nil }
+        return pid_t(String(decoding: bytes[..<count].prefix { (0x30...0x39).contains($0) }, as: UTF8.self))
+    }
+}

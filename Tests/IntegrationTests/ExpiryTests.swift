@@ -1,0 +1,93 @@
+import Documents
+import TestSupport
+import Testing
+
+/// Documents that say themselves when they are to go (`_exp`).
+@Suite("Documents that expire")
+struct ExpiryTests {
+    private static let agent = """
+        data: data
+        admin: { port: 0, open: true }
+        databases: { main: {}, other: {} }
+        listeners: [ { name: edge, databases: [ main ], port: 0, interface: 127.0.0.1, disable_tls: true } ]
+
+        """
+
+    @Test("a document goes when its time has come, pushed or not; it is shown until then, outlives edits, and null ends it")
+    func saving() async throws {
+        let agent = try await AgentProcess.start(Self.agent + """
+            replicators:
+              - { name: hub, database: main, target: "ws://127.0.0.1:\(try freePort())/main", type: push, continuous: true, max_attempt_wait_time: 1 }
+
+            """)
+        let saved = try await agent.put("main", "kept", #"{"_exp":"2099-12-31T23:59:59Z","a":1}"#)
+        #expect(saved.status == 201, "\(saved)")
+        #expect(try await agent.get("main", "kept").json["_exp"]?.asString == "2099-12-31T23:59:59Z")
+        // It is no part of the revision, and not of the body either.
+        let rev = try #require(try saved.json["rev"]?.asString)
+        let same = try await agent.put("other", "kept", #"{"a":1}"#)
+        #expect(try same.json["rev"]?.asString == rev)
+        #expect(try await agent.get("other", "kept").json["_exp"] == nil)
+        let edited = try await agent.put("main", "kept", #"{"_rev":"\#(rev)","a":2}"#)
+        #expect(try await agent.get("main", "kept").json["_exp"]?.asString == "2099-12-31T23:59:59Z")
+
+        try await agent.put("main", "short", #"{"_exp":1}"#)
+        try await agent.put("main", "past", #"{"_exp":2600000}"#)
+        try await agent.put("main", "freed", #"{"_exp":1}"#)
+        let freed = try await agent.get("main", "freed").json["_rev"]?.asString ?? ""
+        #expect(try await agent.put("main", "freed", #"{"_rev":"\#(freed)","_exp":null}"#).status == 201)
+        for gone in ["short", "past"] { try await eventually("\(gone) goes") { try await !agent.has(gone) } }
+        // Purged, and not deleted: nobody is told.
+        #expect(try await agent.database("main")["collections"]?.asArray?.first?["deleted"] == 0)
+        #expect(try await agent.has("freed"))
+        #expect(try await agent.has("kept"))
+        #expect(try await agent.command("audit").output.contains("purge of expired documents"))
+
+        let refused = try await agent.put("main", "wrong", #"{"_exp":"tomorrow"}"#)
+        #expect(refused.status == 400)
+        #expect(refused.text.contains("_exp must be seconds from now"), "\(refused)")
+
+        // A deletion ends it: who makes the document anew has it for good.
+        let last = try #require(try edited.json["rev"]?.asString)
+        let removed = try await agent.admin.request("DELETE", "/api/databases/main/documents/kept?rev=\(last)")
+        let tombstone = try #require(try removed.json["rev"]?.asString)
+        try await agent.put("main", "kept", #"{"_rev":"\#(tombstone)"}"#)
+        #expect(try await agent.get("main", "kept").json["_exp"] == nil)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("an export carries the times, and an import takes them, also of documents that are there unchanged")
+    func importing() async throws {
+        let agent = try await AgentProcess.start(Self.agent)
+        try await agent.put("main", "a", #"{"_exp":4000000000,"n":1}"#)
+        try await agent.put("main", "b", #"{"n":2}"#)
+        let lines = try await agent.command("export", "main").output
+        #expect(lines.contains(#""_exp":"2096-10-02T07:06:40Z""#), "\(lines)")
+        for _ in 1...2 {
+            #expect(try await agent.command("import", "other", input: .text(lines)).status == 0)
+            #expect(try await agent.get("other", "a").json["_exp"]?.asString == "2096-10-02T07:06:40Z")
+            #expect(try await agent.get("other", "b").json["_exp"] == nil)
+        }
+        #expect(try await agent.command("import", "other", input: .text(lines.replacing("2096", with: "2097"))).status == 0)
+        #expect(try await agent.get("other", "a").json["_exp"]?.asString == "2097-10-02T07:06:40Z")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("the _exp that a peer pushes is taken, and outlives a restart; one that is no time is refused")
+    func pushing() async throws {
+        let folder = try TemporaryFolder()
+        let agent = try await AgentProcess.start(Self.agent, in: folder)
+        let peer = try await Peer.connect(agent)
+        #expect(try await peer.ask(Peer.revision("long", "1-aa", #"{"_exp":4000000000,"n":1}"#)).error == nil)
+        #expect(try await peer.ask(Peer.revision("short", "1-bb", #"{"_exp":2}"#)).error == nil)
+        let refused = try await peer.ask(Peer.revision("wrong", "1-cc", #"{"_exp":"soon"}"#))
+        #expect(refused.error?.code == 400)
+        #expect(try await agent.get("main", "long").json["_exp"]?.asString == "2096-10-02T07:06:40Z")
+        try await peer.close()
+        #expect(try await agent.stop().status == 0)
+        let again = try await AgentProcess.start(Self.agent, in: folder)
+        #expect(try await again.get("main", "long").json["_exp"]?.asString == "2096-10-02T07:06:40Z")
+        try await eventually("the short one goes") { try await !again.has("short") }
+        #expect(try await again.stop().status == 0)
+    }
+}
