@@ -277,7 +277,8 @@ struct BLIPDialect: ~Copyable {
         if document.isDeleted { message.properties.append(Property.deleted, "1") }
         message.properties.append(Property.sequence, document.sequenceJSON)
         if !document.history.isEmpty {
-            message.properties.append(Property.history, document.history.map(\.text).joined(separator: ","))
+            // It was read before the peer said how much it wants, if this is of the first lists.
+            message.properties.append(Property.history, document.history.prefix(maximumHistory(slot)).map(\.text).joined(separator: ","))
         }
         if slots[slot].style == .propose { message.properties.append(Property.noConflicts, "1") }
         if let delta, let base = document.base {
