@@ -28,8 +28,8 @@ struct CheckingTests {
         }
     }
 
-    private func revisions(_ count: Int, bytes: Int) throws -> [ReceivedRevision] {
-        try (0..<count).map { number in
+    private func revisions(_ count: Int, bytes: Int) -> [ReceivedRevision] {
+        (0..<count).map { number in
             var revision = received(number, "a\(number)")
             revision.body = ByteBuffer(string: "{\"text\":\"\(String(repeating: "x", count: bytes))\"}")
             return revision
@@ -38,22 +38,25 @@ struct CheckingTests {
 
     @Test(arguments: [40_000, 100_000]) func aFewDocumentsDoNotWaitForAllThatAnotherPeerSent(bytes: Int) async throws {
         let (one, memory) = (OneThread(), MemoryBudget(limit: 64 << 20))
-        let (many, few) = (UncheckedRevisions(try revisions(200, bytes: bytes)), UncheckedRevisions(try revisions(2, bytes: 100)))
-        let ends = Mutex<[String]>([])
+        let (many, few) = (UncheckedRevisions(revisions(200, bytes: bytes)), UncheckedRevisions(revisions(2, bytes: 100)))
+        final class Ends: Sendable {
+            let list = Mutex<[String]>([])
+        }
+        let ends = Ends()
         let tasks = [("many", many), ("few", few)].map { name, batch in
             Task(executorPreference: one) {
                 let outcomes = await RevisionChecking.check(batch, unusualKeys: true, memory)
-                ends.withLock { $0.append("\(outcomes.count) of \(name)") }
+                ends.list.withLock { $0.append("\(outcomes.count) of \(name)") }
             }
         }
         one.open()
         for task in tasks { await task.value }
-        #expect(ends.withLock { $0 } == ["2 of few", "200 of many"])
+        #expect(ends.list.withLock { $0 } == ["2 of few", "200 of many"])
     }
 
     @Test func whatWasNotLookedAtGoesWithItsConnection() async throws {
         let (one, memory) = (OneThread(), MemoryBudget(limit: 64 << 20))
-        let batch = UncheckedRevisions(try revisions(200, bytes: 40_000))
+        let batch = UncheckedRevisions(revisions(200, bytes: 40_000))
         let check = Task(executorPreference: one) { await RevisionChecking.check(batch, unusualKeys: true, memory).count }
         // Its turn comes in the middle of the batch.
         let end = Task(executorPreference: one) { batch.giveUp() }

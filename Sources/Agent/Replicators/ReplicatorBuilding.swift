@@ -89,7 +89,7 @@ package enum ReplicatorBuilding {
         prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
         switch settings.target.value.scheme {
-        case .discover: try discovering(settings, security, group: group, environment)
+        case .discover: try discovering(settings, security, group: group, environment, prefersVersions)
         case .http, .https: try databaseClient(settings, security, group: group, environment)
         default: try webSocket(settings, security, group: group, environment, prefersVersions)
         }
@@ -126,11 +126,14 @@ package enum ReplicatorBuilding {
 
     /// A listener that the local network knows by its name.
     private static func discovering(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment,
+        _ prefersVersions: @escaping @Sendable () -> Bool
     ) throws -> any TransportConnector {
         let target = settings.target.value
+        var client = try client(settings, security, environment)
+        client.prefersVersions = prefersVersions
         let connector = DiscoveryConnector(
-            name: target.path, database: target.database, usesTLS: target.usesTLS, client: try client(settings, security, environment), group: group
+            name: target.path, database: target.database, usesTLS: target.usesTLS, client: client, group: group
         ) { WebSocketClient($0, group: group, environment: environment) }
         return security?.watching(connector) ?? connector
     }

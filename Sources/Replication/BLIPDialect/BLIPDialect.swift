@@ -283,7 +283,8 @@ struct BLIPDialect: ~Copyable {
         if document.isDeleted { message.properties.append(Property.deleted, "1") }
         message.properties.append(Property.sequence, document.sequenceJSON)
         let isOurs = slots[slot].peerTakesTrees
-        let history = document.vector?.text(authorsOnce: !isOurs) ?? document.history.map(\.text).joined(separator: ",")
+        let history =
+            document.vector?.text(authorsOnce: !isOurs) ?? document.history(atMost: maximumHistory(slot)).map(\.text).joined(separator: ",")
         if !history.isEmpty { message.properties.append(Property.history, history) }
         if isOurs, let place = document.vector?.place {
             message.properties.append(Property.treeRevision, place.revision.text)

@@ -82,6 +82,13 @@ struct OutgoingDocument: Sendable {
         return document
     }
 
+    /// The history for a peer that wants no more than so many ancestors. It may have been read before the peer said so. What the peer holds
+    /// stays its end.
+    func history(atMost limit: Int) -> [Version] {
+        guard history.count > limit else { return history }
+        return Array(history.prefix(limit)) + (history.last == peerVersion || history.last == base ? history.suffix(1) : [])
+    }
+
     /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
         base = peerVersion
