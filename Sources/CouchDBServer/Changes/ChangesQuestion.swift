@@ -91,6 +91,7 @@ struct ChangesQuestion: Sendable {
         case "_design": isEmpty = true
         case "_selector":
             guard let selector = body["selector"] else { throw CouchError.badRequest("Selector must be specified in POST payload") }
+            guard selector.asObject != nil else { throw CouchError.badRequest("Selector error: expected a JSON object") }
             filter = SelectorFilter(selector: try Selector(selector))
         case "_view":
             guard let view = query.text("view") else { throw CouchError.badRequest("`view` filter parameter is not provided.") }

@@ -146,6 +146,7 @@ struct CouchAnswerTests {
         try await couch.ok("PUT", "/main/after", "{}", status: 201)
         #expect(try await couch.changes("last-event-id=\(last)").ids.contains("before") == false)
         #expect(try await couch.changes("last-event-id=\(last)").ids.contains("after"))
+        #expect(try await couch.problem("POST", "/main/_changes?filter=_selector", "{\"selector\":\"all\"}") == "400 bad_request")
         #expect(try await couch.problem("POST", "/main/_all_docs", "{\"keys\":[\"a\"],\"key\":\"a\"}") == "400 query_parse_error")
         let keys = try await couch.ok("POST", "/main/_all_docs", "{\"keys\":[\"after\"]}")
         #expect(keys["offset"]?.isNull == true && keys["rows"]?.asArray?.count == 1)
