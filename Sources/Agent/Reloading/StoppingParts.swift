@@ -1,0 +1,37 @@
+import AgentConfiguration
+import Replication
+
+/// Parts that are taken out, or replaced by others.
+extension Agent {
+    func stopReplicators(_ names: Set<String>) async -> [String] {
+        let gone = shared.withLock { state in
+            let gone = state.replicators.filter { names.contains($0.configuration.name) }
+            state.replicators.removeAll { names.contains($0.configuration.name) }
+            for name in names { (state.replicatorSecurity[name], state.replicatorSecrets[name]) = (nil, nil) }
+            return gone
+        }
+        roster.changed(replicators)
+        await withTaskGroup(of: Void.self) { tasks in
+            for replicator in gone { tasks.addTask { await replicator.stop() } }
+        }
+        remember(gone)
+        return gone.map { "replicator \($0.configuration.name) stopped" }
+    }
+
+    func stopListeners(_ names: Set<String>, removed: Set<String>) async -> [String] {
+        let gone = shared.withLock { state in
+            let gone = state.listeners.filter { names.contains($0.settings.name.value) }
+            state.listeners.removeAll { names.contains($0.settings.name.value) }
+            return gone
+        }
+        // At once: each may have to wait for a peer that does not answer.
+        await withTaskGroup(of: Void.self) { tasks in
+            for listener in gone {
+                // A listener taken out of the configuration does not return; a changed one starts again at once.
+                let code: UInt16 = removed.contains(listener.settings.name.value) ? 1001 : 4001
+                tasks.addTask { await listener.stop(code: code) }
+            }
+        }
+        return gone.map { "listener \($0.settings.name.value) stopped" }
+    }
+}
