@@ -45,7 +45,7 @@ public enum DocumentExpiry: Sendable, Equatable {
     }
 
     /// Seconds since 1970; nil: never.
-    public func time(now: Int64) -> Int64? {
+    public func due(now: Int64) -> Int64? {
         switch self {
         case .never: nil
         case .after(let seconds): now + seconds

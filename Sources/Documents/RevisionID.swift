@@ -43,6 +43,11 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         }
     }
 
+    /// What a peer calls a revision of a tree that has no version.
+    public func named(_ naming: RevisionNaming) -> RevisionID {
+        naming == .versionsOnly && kind == .tree ? RevisionID(VectorVersion(standingFor: self)) : self
+    }
+
     /// Nil for a tree revision.
     public var version: VectorVersion? { kind == .version ? try? VectorVersion(text) : nil }
 

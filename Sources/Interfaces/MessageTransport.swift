@@ -38,12 +38,17 @@ public protocol MessageTransport: AnyObject, Sendable {
 
     /// The replication protocol that was agreed on; nil for the one that is spoken where nothing is said.
     var subprotocol: Subprotocol? { get }
+
+    /// The peer is one of our own kind: it names revisions by their versions and by their ids.
+    var peerHasBothNames: Bool { get }
 }
 
 extension MessageTransport {
     public var correlationID: String? { nil }
 
     public var subprotocol: Subprotocol? { nil }
+
+    public var peerHasBothNames: Bool { false }
 
     /// For transports whose bytes lie elsewhere, or are counted there.
     public var waitingBytes: Int { 0 }

@@ -35,8 +35,8 @@ struct DocumentExpiryTests {
 
     @Test("a length of time begins when it is saved")
     func lengths() {
-        #expect(DocumentExpiry.after(seconds: 60).time(now: 1_000) == 1_060)
-        #expect(DocumentExpiry.at(5_000_000).time(now: 1_000) == 5_000_000)
-        #expect(DocumentExpiry.never.time(now: 1_000) == nil)
+        #expect(DocumentExpiry.after(seconds: 60).due(now: 1_000) == 1_060)
+        #expect(DocumentExpiry.at(5_000_000).due(now: 1_000) == 5_000_000)
+        #expect(DocumentExpiry.never.due(now: 1_000) == nil)
     }
 }

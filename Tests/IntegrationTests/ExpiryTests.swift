@@ -33,7 +33,7 @@ struct ExpiryTests {
 
         try await agent.put("main", "short", #"{"_exp":1}"#)
         try await agent.put("main", "past", #"{"_exp":2600000}"#)
-        try await agent.put("main", "freed", #"{"_exp":1}"#)
+        try await agent.put("main", "freed", #"{"_exp":30}"#)
         let freed = try await agent.get("main", "freed").json["_rev"]?.asString ?? ""
         #expect(try await agent.put("main", "freed", #"{"_rev":"\#(freed)","_exp":null}"#).status == 201)
         for gone in ["short", "past"] { try await eventually("\(gone) goes") { try await !agent.has(gone) } }

@@ -22,6 +22,7 @@ final class Hub: TransportConnector, Sendable {
     private let state = Mutex(State())
     private let configuration: PassiveConfiguration
     private let faults: Faults
+    private let peersHaveBothNames: Bool
     let counters = ReplicationCounters()
     /// Open as long as the hub is there.
     private let owner: TestDatabase?
@@ -29,7 +30,11 @@ final class Hub: TransportConnector, Sendable {
     let activity: AsyncStream<ActivityLevel>
     private let activityContinuation: AsyncStream<ActivityLevel>.Continuation
 
-    init(_ configuration: PassiveConfiguration, owner: TestDatabase? = nil, faults: @escaping Faults = { _ in (.init(), .init()) }) {
+    init(
+        _ configuration: PassiveConfiguration, owner: TestDatabase? = nil, peersHaveBothNames: Bool = true,
+        faults: @escaping Faults = { _ in (.init(), .init()) }
+    ) {
+        self.peersHaveBothNames = peersHaveBothNames
         self.configuration = configuration
         self.owner = owner
         self.faults = faults
@@ -67,7 +72,7 @@ final class Hub: TransportConnector, Sendable {
         }
         if let refusal { throw refusal }
         let (there, back) = faults(number)
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next(), faults: there, returnFaults: back)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next(), faults: there, returnFaults: back, peerHasBothNames: peersHaveBothNames)
         take(server)
         return client
     }

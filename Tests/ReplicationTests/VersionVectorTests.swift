@@ -13,10 +13,10 @@ struct VersionVectorTests {
     private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
     private static let bob = "ABEiM0RVZneImaq7zN3u/w"
 
-    private func hub(_ database: TestDatabase, _ change: (inout PassiveConfiguration) -> Void = { _ in }) -> Hub {
+    private func hub(_ database: TestDatabase, isOurs: Bool = true, _ change: (inout PassiveConfiguration) -> Void = { _ in }) -> Hub {
         var configuration = PassiveConfiguration(listener: "hub", database: database.database, subprotocol: .generation4)
         change(&configuration)
-        return Hub(configuration, owner: database)
+        return Hub(configuration, owner: database, peersHaveBothNames: isOurs)
     }
 
     private func rev(_ id: String, _ revision: String, _ history: String = "", _ more: [(String, String)] = []) -> [(String, String)] {
@@ -77,6 +77,35 @@ struct VersionVectorTests {
         #expect(seen["b"]?.rev == "6@\(Self.bob)" && seen["b"]?.history == legacy.text)
         let ours = try VectorVersion(seen["a"]?.rev ?? "")
         #expect(ours.source.description != Self.ann && seen["a"]?.history == "5@\(Self.ann),3@\(Self.bob)")
+    }
+
+    @Test("a peer of another kind hears versions only: of what has none, the one that stands for it, and both names of its ancestors")
+    func versionsOnly() async throws {
+        let database = try TestDatabase("v")
+        let first = try await database.put("plain", #"{"n":0}"#)
+        let second = try await database.put("plain", #"{"n":1}"#)
+        let standing = VectorVersion(standingFor: second)
+        let peer = try await Peer(hub(database, isOurs: false))
+        await peer.begin()
+        #expect(await propose(peer, #"[["plain","\#(standing)"]]"#) == "[304]")
+        #expect(await propose(peer, #"[["plain","\#(second)"]]"#) == "[304]")
+        #expect(await propose(peer, #"[["plain","9@\#(Self.bob)"]]"#) == #"[{"status":409,"rev":"\#(standing)"}]"#)
+        #expect(await propose(peer, #"[["plain","9@\#(Self.bob)","\#(standing)"],["plain","9@\#(Self.bob)","\#(second)"]]"#) == "[]")
+        let client = try await Peer(hub(database, isOurs: false)) { request in
+            request.profile == "changes" && request.body.readableBytes > 4 ? OutgoingReply(json: "[[]]") : OutgoingReply()
+        }
+        await client.begin()
+        _ = await client.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors"), ("continuous", "true")])
+        var revisions = client.requests.makeAsyncIterator()
+        func next() async -> [String] {
+            while let request = await revisions.next() {
+                if request.profile == "rev" { return [request.properties["rev"] ?? "", request.properties["history"] ?? ""] }
+            }
+            return []
+        }
+        #expect(await next() == [standing.description, first.text])
+        _ = await peer.ask("rev", rev("plain", "9@\(Self.bob)", "\(standing)"), #"{"n":2}"#)
+        #expect(await next() == ["9@\(Self.bob)", "\(standing),\(second),\(first)"])
     }
 
     @Test("a document that its channels keep from the peer is answered as one that is not here")

@@ -13,6 +13,8 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
     private unowned let network: SimulatedNetwork
     fileprivate(set) var peer: SimulatedTransport?
     package var subprotocol: Subprotocol?
+    /// False where one side is to be taken for a peer that knows versions only.
+    package var peerHasBothNames = true
 
     private var receiver: (any MessageReceiver)?
     private var inbox: [ByteBuffer] = []

@@ -34,7 +34,7 @@ extension ReadTransaction {
 extension WriteTransaction {
     /// Lengths of time begin now.
     public func setExpiry(_ collection: Collection, _ id: DocumentID, _ expiry: DocumentExpiry) throws(StoreError) {
-        guard let time = expiry.time(now: state.now) else { return try dropPurgeTime(collection, id) }
+        guard let time = expiry.due(now: state.now) else { return try dropPurgeTime(collection, id) }
         let statement = try active().cached("INSERT OR REPLACE INTO expiries(collection, id, expires) VALUES(?1, ?2, ?3)")
         statement.bind(1, Int64(collection.id))
         statement.bind(2, id.text)

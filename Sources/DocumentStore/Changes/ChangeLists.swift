@@ -133,7 +133,7 @@ extension ReadTransaction {
             let row = try row(find, place, offer.id)
             switch naming {
             case .trees: needs.append(try need(collection, offer, row, maxAncestors, peer, hasOne, isBounded))
-            case .vectors: needs.append(try need(collection, offer, row, peer, isBounded))
+            case .vectors, .versionsOnly: needs.append(try need(collection, offer, row, peer, isBounded, naming))
             }
         }
         return needs
@@ -176,7 +176,7 @@ extension ReadTransaction {
 
     /// For a peer of version vectors. It is named one revision at most: the current one, the best base.
     private func need(
-        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ peer: RemoteID?, _ isBounded: Bool
+        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ peer: RemoteID?, _ isBounded: Bool, _ naming: RevisionNaming
     ) throws(StoreError) -> RevisionNeed {
         let known = peer.flatMap { row.remotes.revision($0, current: row.revision) }
         let state = peer == nil ? PeerRevision.unknown : PeerRevision(known)
@@ -187,12 +187,13 @@ extension ReadTransaction {
             return .need(ancestors: [], known: state)
         }
         if let version = offer.revision.version {
+            if tree.revision(named: offer.revision) != nil { return .have }
             if tree.leaves.contains(where: { tree.vector(of: $0.revision)?.knows(version) == true }) { return .have }
         } else {
             let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == offer.revision }
             if tree.contains(offer.revision) || isKnown && tree.mayHavePruned(offer.revision) { return .have }
         }
-        return .need(ancestors: namesCurrent ? [tree.name(of: row.revision)] : [], known: state)
+        return .need(ancestors: namesCurrent ? [tree.name(of: row.revision, naming)] : [], known: state)
     }
 
     /// For a peer's `proposeChanges` (replication.md section 5): which revisions may come.
@@ -213,7 +214,7 @@ extension ReadTransaction {
             defer { find.reset() }
             switch naming {
             case .trees: verdicts.append(verdict(row, find))
-            case .vectors: verdicts.append(try verdict(row, self.row(find, place, row.id), collection))
+            case .vectors, .versionsOnly: verdicts.append(try verdict(row, self.row(find, place, row.id), collection, naming))
             }
         }
         return verdicts
@@ -230,14 +231,14 @@ extension ReadTransaction {
     }
 
     /// As Sync Gateway's `CheckProposedVersion` (replication.md section 7).
-    private func verdict(_ proposal: Proposal, _ row: Row, _ collection: Collection) throws(StoreError) -> ProposalVerdict {
+    private func verdict(_ proposal: Proposal, _ row: Row, _ collection: Collection, _ naming: RevisionNaming) throws(StoreError) -> ProposalVerdict {
         let tree: RevisionTree
         do throws(StoreError) { tree = try self.tree(collection, of: row, proposal.id) } catch {
             // What comes may repair it.
             guard case .documentDamaged = error else { throw error }
             return .accept
         }
-        let current = tree.name(of: row.revision)
+        let current = tree.name(of: row.revision, naming)
         if proposal.revision == current || proposal.revision == row.revision { return .have }
         if let parent = proposal.parent {
             if parent == current || parent == row.revision { return .accept }

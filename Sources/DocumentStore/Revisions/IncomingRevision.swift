@@ -87,14 +87,6 @@ public enum PeerRevision: Sendable, Equatable {
     init(_ known: RevisionID?) { self = known.map { .had($0) } ?? .none }
 }
 
-/// What a peer calls revisions.
-public enum RevisionNaming: Sendable {
-    /// By their ids.
-    case trees
-    /// By the versions of their vectors, and by their ids where they have none.
-    case vectors
-}
-
 extension IncomingRevision {
     /// The peer had that revision, and no later one as far as is known here, when it offered this one.
     func wasOffered(after known: RevisionID?) -> Bool {

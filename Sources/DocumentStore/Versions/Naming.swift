@@ -11,7 +11,7 @@ extension ReadTransaction {
 
     final func revision(named name: RevisionID, _ collection: Collection, _ id: DocumentID, _ row: Row) throws(StoreError) -> RevisionID? {
         guard name.kind == .version else { return name }
-        return row.tree == nil ? nil : try tree(collection, of: row, id).revision(named: name)
+        return try tree(collection, of: row, id).revision(named: name)
     }
 
     /// What peers call the current revision; nil for a document that does not exist.
@@ -23,8 +23,8 @@ extension ReadTransaction {
     final func name(
         of revision: RevisionID, _ collection: Collection, _ id: DocumentID, _ row: Row, _ naming: RevisionNaming
     ) throws(StoreError) -> RevisionID {
-        guard naming == .vectors, row.tree != nil else { return revision }
-        return try tree(collection, of: row, id).name(of: revision)
+        guard row.tree != nil else { return revision.named(naming) }
+        return naming == .trees ? revision : try tree(collection, of: row, id).name(of: revision, naming)
     }
 
     /// The version vector of the current revision; nil where it has none.

@@ -24,14 +24,22 @@ extension RevisionTree {
 
     // MARK: Names
 
-    /// What peers of version vectors call a revision: its version, or its id where it has none.
-    public func name(of revision: RevisionID) -> RevisionID { vector(of: revision).map { RevisionID($0.current) } ?? revision }
+    /// What a peer calls a revision.
+    public func name(of revision: RevisionID, _ naming: RevisionNaming = .vectors) -> RevisionID {
+        guard naming != .trees else { return revision }
+        return vector(of: revision).map { RevisionID($0.current) } ?? revision.named(naming)
+    }
 
     /// The revision that such a peer means; nil for one that is not here.
     public func revision(named name: RevisionID) -> RevisionID? {
         guard name.kind == .version else { return contains(name) ? name : nil }
-        guard !vectors.isEmpty, let version = name.version else { return nil }
-        return vectors.first { $0.value.current == version }?.key
+        return name.version.flatMap { revision(of: $0) }
+    }
+
+    private func revision(of version: VectorVersion) -> RevisionID? {
+        if let found = vectors.first(where: { $0.value.current == version })?.key { return found }
+        guard version.source == .revisionTree else { return nil }
+        return entries.lazy.map(\.revision).first { VectorVersion(standingFor: $0) == version }
     }
 
     /// Ancestors of a revision that have no versions, newest first: the end of its history for peers of version vectors.
@@ -54,7 +62,7 @@ extension RevisionTree {
     /// - Parameter current: the revision that is read; it comes first among those that it may descend from.
     public func place(of history: VectorHistory, current: RevisionID) -> VectorPlace {
         let version = history.vector.current
-        if let here = vectors.first(where: { $0.value.current == version })?.key { return .here(here) }
+        if let here = revision(of: version) { return .here(here) }
         let ends = [current] + leaves.map(\.revision).filter { $0 != current }
         if ends.contains(where: { vectors[$0]?.knows(version) == true }) { return .superseded }
         return .below(ends.first { isKnown($0, to: history) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history) })

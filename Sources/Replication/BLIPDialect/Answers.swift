@@ -55,7 +55,6 @@ extension BLIPDialect {
             properties: [Property.maxHistory: String(limits.maximumHistory), Property.blobs: "true"],
             body: ByteBuffer(bytes: body), isCompressed: true)
         if takesDeltas { reply.properties.append(Property.deltas, "true") }
-        if naming == .vectors { reply.properties.append(Property.trees, "true") }
         return reply
     }
 

@@ -29,8 +29,6 @@ struct BLIPDialect: ~Copyable {
     struct Slot {
         /// It understands inline blobs, so `_attachments` need not be added.
         var peerKnowsBlobs = false
-        /// It has revision trees beside its version vectors.
-        var peerTakesTrees = false
         /// It takes deltas; said once for a collection, and remembered.
         var peerTakesDeltas = false
         /// Ancestors that it wants with a revision.
@@ -223,7 +221,6 @@ struct BLIPDialect: ~Copyable {
     private mutating func note(_ slot: Int, _ properties: BLIPProperties) {
         if isTrue(properties[Property.blobs]) { slots[slot].peerKnowsBlobs = true }
         if isTrue(properties[Property.deltas]) { slots[slot].peerTakesDeltas = true }
-        if isTrue(properties[Property.trees]) { slots[slot].peerTakesTrees = true }
         if let text = properties[Property.maxHistory], let wanted = Int(text), wanted > 0 {
             slots[slot].maximumHistory = min(wanted, limits.maximumReceivedHistory)
         }
@@ -282,7 +279,7 @@ struct BLIPDialect: ~Copyable {
         message.properties.append(Property.rev, document.version.text)
         if document.isDeleted { message.properties.append(Property.deleted, "1") }
         message.properties.append(Property.sequence, document.sequenceJSON)
-        let isOurs = slots[slot].peerTakesTrees
+        let isOurs = naming == .vectors
         let history =
             document.vector?.text(authorsOnce: !isOurs) ?? document.history(atMost: maximumHistory(slot)).map(\.text).joined(separator: ",")
         if !history.isEmpty { message.properties.append(Property.history, history) }

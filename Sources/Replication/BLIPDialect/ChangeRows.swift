@@ -169,7 +169,7 @@ struct PeersRevision {
     var vector: VectorHistory?
 
     init(_ text: String, _ naming: RevisionNaming) throws(MessageError) {
-        guard naming == .vectors, text.utf8.contains(UInt8(ascii: "@")) else {
+        guard naming != .trees, text.utf8.contains(UInt8(ascii: "@")) else {
             do { revision = try RevisionID(text) } catch { throw .bad("\(error)") }
             return
         }

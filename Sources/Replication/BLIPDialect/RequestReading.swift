@@ -13,7 +13,7 @@ extension ReceivedRevision {
         guard let idBytes = request.properties.bytes(of: Property.id) else { throw .bad("a rev message needs the property id") }
         guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }
         do { id = try DocumentID(utf8: idBytes.readableBytesView) } catch { throw .bad("\(error)") }
-        if naming == .vectors, revisionText.utf8.contains(UInt8(ascii: "@")) {
+        if naming != .trees, revisionText.utf8.contains(UInt8(ascii: "@")) {
             do throws(VersionError) {
                 var read = try VectorHistory(revisionText, history: request.properties[Property.history] ?? "")
                 read.place = Self.place(request, limits)

@@ -19,7 +19,7 @@ extension BLIPDialect: Dialect {
         if wanted.isFirst { message.properties.append(Property.activeOnly, "true") }
         // Also where nothing is purged: that access is gone is an event, and the document is listed.
         message.properties.append(Property.revocations, "true")
-        message.properties.append(Property.versioning, naming == .vectors ? "version-vectors" : "rev-trees")
+        message.properties.append(Property.versioning, naming != .trees ? "version-vectors" : "rev-trees")
         if let channels = wanted.channels {
             message.properties.append(Property.filter, "sync_gateway/bychannel")
             message.properties.append(Property.channels, channels.joined(separator: ","))

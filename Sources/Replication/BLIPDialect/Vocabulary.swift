@@ -49,9 +49,7 @@ enum Property {
     static let docID = "docID"
     static let compress = "compress"
     static let noop = "noop"
-    /// Ours, between two Nightjars that name revisions by their versions: the receiver of revisions wants to hear their ids as well, so that
-    /// these are the same everywhere.
-    static let trees = "trees"
+    /// Ours, between two Nightjars that name revisions by their versions: their ids as well, so that these are the same everywhere.
     static let treeRevision = "treeRev"
     static let treeHistory = "treeHistory"
 }

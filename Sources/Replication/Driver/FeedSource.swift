@@ -140,7 +140,7 @@ struct FeedSource: Sendable {
             return .unknown
         }
         guard let tree = stored else { return .older }
-        if naming == .vectors { return compareVectors(tree, version, with: current, try transaction.row(collection, id)?.revision) }
+        if naming != .trees { return compareVectors(tree, version, with: current, try transaction.row(collection, id)?.revision) }
         // The end of a branch was offered to a peer that has left it already, or what is here became what the peer has meanwhile.
         if version != current, try transaction.row(collection, id)?.revision == current { return .same(current) }
         // It was changed since: the later revision is offered in its turn, and only that one's history is whole.
@@ -155,19 +155,19 @@ struct FeedSource: Sendable {
     /// As `compare`, by the names of a peer that has version vectors.
     private func compareVectors(_ tree: RevisionTree, _ version: Version, with current: Version, _ newest: Version?) -> Comparison {
         guard let ours = tree.revision(named: version) else { return .older }
-        if version != current, let newest, tree.name(of: newest) == current { return .same(current) }
+        if version != current, let newest, tree.name(of: newest, naming) == current { return .same(current) }
         guard tree.isLeaf(ours) else { return .older }
         if let theirs = tree.revision(named: current) {
             // By the name that it had before it got a version here.
             if theirs == ours { return .same(current) }
             let ancestors = tree.ancestors(of: ours)
             // It may have got a version here since; the peer knows it by the name that it said.
-            if let at = ancestors.firstIndex(of: theirs) { return .newer(history: ancestors[..<at].map { tree.name(of: $0) } + [current]) }
+            if let at = ancestors.firstIndex(of: theirs) { return .newer(history: ancestors[..<at].map { tree.name(of: $0, naming) } + [current]) }
             if tree.ancestors(of: theirs).contains(ours) { return .older }
         }
         // It knows the peer's version, whose revision was pruned here or never came.
         if tree.vector(of: ours)?.knows(current.version ?? VectorVersion(standingFor: current)) == true { return .newer(history: [current]) }
-        return tree.leaves.contains { $0.revision != ours && tree.name(of: $0.revision) == current } ? .branches : .unknown
+        return tree.leaves.contains { $0.revision != ours && tree.name(of: $0.revision, naming) == current } ? .branches : .unknown
     }
 
     /// How another branch than ours ended here; nil where the revision is of ours, or its branch goes on.
@@ -205,7 +205,9 @@ struct FeedSource: Sendable {
                 document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)
                 document.hasOtherBranches = tree.hasSeveralLeaves
                 if document.hasOtherBranches, let peerVersion { document.peersEnd = end(tree, of: peerVersion, beside: change.revision) }
-                if naming == .vectors { document.takeNames(tree, historyLimit) }
+                if naming != .trees { document.takeNames(tree, naming, historyLimit) }
+            } else if naming == .versionsOnly {
+                document.takeNames(try change.revisionTree(), naming, historyLimit)
             }
             return document
         } catch {
@@ -215,8 +217,8 @@ struct FeedSource: Sendable {
     }
 
     private func name(of revision: Version, _ change: ChangeRow) throws(StoreError) -> Version {
-        guard naming == .vectors, change.hasTree else { return revision }
-        do throws(StoreError) { return try change.revisionTree().name(of: revision) } catch {
+        guard naming != .trees, change.hasTree else { return revision.named(naming) }
+        do throws(StoreError) { return try change.revisionTree().name(of: revision, naming) } catch {
             guard case .documentDamaged = error else { throw error }
             return revision
         }

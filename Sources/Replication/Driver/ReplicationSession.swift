@@ -105,7 +105,7 @@ public actor ReplicationSession: MessageReceiver {
         self.memory = memory
         self.logger = logger
         subprotocol = role.subprotocol(transport)
-        naming = subprotocol == .generation4 ? .vectors : .trees
+        naming = subprotocol != .generation4 ? .trees : transport.peerHasBothNames ? .vectors : .versionsOnly
         switch role {
         case .active(let active):
             database = active.replicator.database

@@ -37,7 +37,7 @@ struct RevisionStoring: Sendable {
             (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
         }
         (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
-        if naming == .vectors {
+        if naming != .trees {
             guard let located = try transaction.locate(incoming, in: collection) else { return .stored(.alreadyPresent) }
             incoming = located
         }

@@ -52,18 +52,24 @@ struct OutgoingDocument: Sendable {
     var hasBlobs: Bool { !blobs.isEmpty }
 
     /// Everything by the names of a peer that has version vectors.
-    mutating func takeNames(_ tree: RevisionTree, _ historyLimit: Int) {
-        if let vector = tree.vector(of: version) {
-            var named = VectorHistory(vector, revisions: RevisionHistory(tree.unversionedAncestors(of: version, limit: historyLimit)))
+    mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
+        let ancestors = tree.unversionedAncestors(of: version, limit: historyLimit)
+        if var vector = tree.vector(of: version) {
+            // By whichever name the peer knows them.
+            if naming == .versionsOnly, let nearest = ancestors.first { vector.take(older: [VectorVersion(standingFor: nearest)]) }
+            var named = VectorHistory(vector, revisions: RevisionHistory(ancestors))
             named.place = VectorHistory.TreePlace(revision: version, history: RevisionHistory(history))
             self.vector = named
             // The vector says which branches it stands for.
             peersEnd = nil
+        } else if naming == .versionsOnly {
+            vector = VectorHistory(VersionVector(VectorVersion(standingFor: version)), revisions: RevisionHistory(ancestors))
+            peersEnd = nil
         }
-        version = tree.name(of: version)
-        history = history.map { tree.name(of: $0) }
-        peerVersion = peerVersion.map { tree.name(of: $0) }
-        peersEnd = peersEnd.map { (tree.name(of: $0.version), $0.history.map { tree.name(of: $0) }) }
+        version = tree.name(of: version, naming)
+        history = history.map { tree.name(of: $0, naming) }
+        peerVersion = peerVersion.map { tree.name(of: $0, naming) }
+        peersEnd = peersEnd.map { (tree.name(of: $0.version, naming), $0.history.map { tree.name(of: $0, naming) }) }
     }
 
     /// Its place in the feed.

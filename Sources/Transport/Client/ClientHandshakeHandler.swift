@@ -123,7 +123,7 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
             peerDescription: peerDescription(channel), securePeer: securePeer,
             // The server's word goes: Sync Gateway has one of its own.
             correlationID: CorrelationID.accepted(headers.first(CorrelationID.header)) ?? attempt.request.headers.first(name: CorrelationID.header),
-            heartbeat: attempt.configuration.heartbeat,
+            peerHasBothNames: headers.first(Subprotocol.versionsHeader) != nil, heartbeat: attempt.configuration.heartbeat,
             limits: attempt.configuration.limits, onEnd: nil
         )
         let pipeline = channel.pipeline.syncOperations

@@ -73,10 +73,13 @@ enum WebSocketHandshake {
 
     /// The response exactly as Couchbase Lite's own client wants it: `Connection` is one word, `websocket` in lower case, one
     /// protocol, no extension, no empty value.
-    static func switchingProtocols(accept: String, protocolName: String, correlationID: String? = nil) -> String {
+    ///
+    /// - Parameter saysBothNames: to a replicator of our own kind, that this is one as well.
+    static func switchingProtocols(accept: String, protocolName: String, correlationID: String? = nil, saysBothNames: Bool = false) -> String {
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             + "Sec-WebSocket-Accept: \(accept)\r\nSec-WebSocket-Protocol: \(protocolName)\r\n"
-            + (correlationID.map { "\(CorrelationID.header): \($0)\r\n" } ?? "") + "\r\n"
+            + (correlationID.map { "\(CorrelationID.header): \($0)\r\n" } ?? "")
+            + (saysBothNames ? "\(Subprotocol.versionsHeader): \(Subprotocol.versionsSupported)\r\n" : "") + "\r\n"
     }
 
     /// Clients leave the padding out of credentials now and then.

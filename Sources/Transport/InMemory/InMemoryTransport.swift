@@ -29,6 +29,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     public let executionContext: any SerialContext
     public let peerDescription: String
     public let subprotocol: Subprotocol?
+    public let peerHasBothNames: Bool
     private let limits: TransportLimits
     private let faults: Faults
     // Set once, in `pair`, before either end is handed out.
@@ -46,9 +47,10 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     private var endIsDelivered = false
 
     private init(
-        eventLoop: any EventLoop, peerDescription: String, faults: Faults, subprotocol: Subprotocol?, limits: TransportLimits
+        eventLoop: any EventLoop, peerDescription: String, faults: Faults, subprotocol: Subprotocol?, peerHasBothNames: Bool, limits: TransportLimits
     ) {
         self.subprotocol = subprotocol
+        self.peerHasBothNames = peerHasBothNames
         self.eventLoop = eventLoop
         executionContext = EventLoopContext(eventLoop)
         self.peerDescription = peerDescription
@@ -64,10 +66,12 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     public static func pair(
         _ firstLoop: any EventLoop, _ secondLoop: any EventLoop, faults: Faults = Faults(), returnFaults: Faults = Faults(),
         names: (first: String, second: String) = ("memory-1", "memory-2"), subprotocol: Subprotocol? = nil,
-        limits: TransportLimits = TransportLimits()
+        peerHasBothNames: Bool = true, limits: TransportLimits = TransportLimits()
     ) -> (first: InMemoryTransport, second: InMemoryTransport) {
-        let first = InMemoryTransport(eventLoop: firstLoop, peerDescription: names.second, faults: faults, subprotocol: subprotocol, limits: limits)
-        let second = InMemoryTransport(eventLoop: secondLoop, peerDescription: names.first, faults: returnFaults, subprotocol: subprotocol, limits: limits)
+        let first = InMemoryTransport(eventLoop: firstLoop, peerDescription: names.second, faults: faults, subprotocol: subprotocol, peerHasBothNames: peerHasBothNames,
+            limits: limits)
+        let second = InMemoryTransport(eventLoop: secondLoop, peerDescription: names.first, faults: returnFaults, subprotocol: subprotocol, peerHasBothNames: peerHasBothNames,
+            limits: limits)
         first.peer = second
         second.peer = first
         return (first, second)

@@ -66,13 +66,16 @@ struct UpgradeResponder: Sendable {
         _ request: UpgradeRequest, accept: String, protocolName: String, _ place: WebSocketPlaces.Place, _ context: (any Sendable)?
     ) -> ProtocolUpgrade {
         let correlation = CorrelationID.accepted(request.headers.first(CorrelationID.header)) ?? configuration.newCorrelationID?()
+        let peerHasBothNames = request.headers.first(Subprotocol.versionsHeader) != nil
         return ProtocolUpgrade(
             response: ByteBuffer(
-                string: WebSocketHandshake.switchingProtocols(accept: accept, protocolName: protocolName, correlationID: correlation)),
+                string: WebSocketHandshake.switchingProtocols(
+                    accept: accept, protocolName: protocolName, correlationID: correlation, saysBothNames: peerHasBothNames)),
             takeOver: { channel in
                 let connection = WebSocketConnection(
                     side: .server, channel: channel, protocolName: protocolName, peerDescription: request.remoteAddress,
-                    securePeer: request.securePeer, correlationID: correlation, heartbeat: configuration.heartbeat, limits: configuration.limits,
+                    securePeer: request.securePeer, correlationID: correlation, peerHasBothNames: peerHasBothNames, heartbeat: configuration.heartbeat,
+                    limits: configuration.limits,
                     onEnd: { _ in place.giveBack() })
                 guard place.hold(connection) else { throw HTTPError(503, "the listener is stopping") }
                 return ProtocolUpgrade.Takeover(handler: connection) {

@@ -30,6 +30,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     /// The token of `Sec-WebSocket-Protocol` that both sides agreed on.
     public let protocolName: String
     public var subprotocol: Subprotocol? { Subprotocol(rawValue: protocolName) }
+    public let peerHasBothNames: Bool
     /// Who is behind the secure layer, if there is one.
     public let securePeer: SecurePeer?
     public let correlationID: String?
@@ -62,7 +63,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     /// - Parameter heartbeat: idle time after which a PING is sent.
     init(
         side: Side, channel: any Channel, protocolName: String, peerDescription: String, securePeer: SecurePeer?, correlationID: String? = nil,
-        heartbeat: TimeAmount, limits: TransportLimits, onEnd: (@Sendable (WebSocketConnection) -> Void)?
+        peerHasBothNames: Bool = false, heartbeat: TimeAmount, limits: TransportLimits, onEnd: (@Sendable (WebSocketConnection) -> Void)?
     ) {
         eventLoop = channel.eventLoop
         executionContext = EventLoopContext(channel.eventLoop)
@@ -70,6 +71,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         self.protocolName = protocolName
         self.securePeer = securePeer
         self.correlationID = correlationID
+        self.peerHasBothNames = peerHasBothNames
         self.limits = limits
         self.onEnd = onEnd
         let expectsMask: Bool
