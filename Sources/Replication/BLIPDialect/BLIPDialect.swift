@@ -281,7 +281,7 @@ struct BLIPDialect: ~Copyable {
         message.properties.append(Property.sequence, document.sequenceJSON)
         let isOurs = naming == .vectors
         let history =
-            document.vector?.text(authorsOnce: !isOurs) ?? document.history(atMost: maximumHistory(slot)).map(\.text).joined(separator: ",")
+            document.vectorHistory(isOurs: isOurs) ?? document.history(atMost: maximumHistory(slot)).map(\.text).joined(separator: ",")
         if !history.isEmpty { message.properties.append(Property.history, history) }
         if isOurs, let place = document.vector?.place {
             message.properties.append(Property.treeRevision, place.revision.text)

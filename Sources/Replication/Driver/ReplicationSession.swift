@@ -19,9 +19,6 @@ public actor ReplicationSession: MessageReceiver {
     public nonisolated let counters: ReplicationCounters
     public nonisolated let role: SessionRole
     nonisolated let isPassive: Bool
-    let subprotocol: Subprotocol
-    /// What the two sides call revisions.
-    let naming: RevisionNaming
     /// We are active, and push.
     nonisolated let pushesHere: Bool
     /// The peer as the store's channels know it; nil where it may have everything.
@@ -104,8 +101,6 @@ public actor ReplicationSession: MessageReceiver {
         self.environment = environment
         self.memory = memory
         self.logger = logger
-        subprotocol = role.subprotocol(transport)
-        naming = subprotocol != .generation4 ? .trees : transport.peerHasBothNames ? .vectors : .versionsOnly
         switch role {
         case .active(let active):
             database = active.replicator.database
@@ -120,7 +115,7 @@ public actor ReplicationSession: MessageReceiver {
         }
         let wire = role.wireLog(transport)
         couch = CouchDialect(transport, role, environment, wire, counters)
-        if let couch { dialect = couch } else { dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), naming: naming, limits: limits, wire: wire) }
+        if let couch { dialect = couch } else { dialect = BLIPDialect(isPassive: isPassive, takesDeltas: Self.usesDeltas(role), naming: role.naming(transport), limits: limits, wire: wire) }
         (blobs, files) = (BlobMachine(limits), BlobFiles(limits))
     }
 

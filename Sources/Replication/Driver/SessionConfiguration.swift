@@ -99,6 +99,15 @@ extension SessionRole {
         case .passive(let passive): passive.subprotocol
         }
     }
+
+    /// What the two sides of a connection call revisions.
+    func naming(_ transport: any MessageTransport) -> RevisionNaming {
+        subprotocol(transport) != .generation4 ? .trees : transport.peerHasBothNames ? .vectors : .versionsOnly
+    }
+}
+
+extension ReplicationSession {
+    var naming: RevisionNaming { role.naming(transport) }
 }
 
 /// What a peer does not let us do, while the rest goes on.

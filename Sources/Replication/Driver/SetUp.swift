@@ -273,7 +273,7 @@ extension ReplicationSession {
     /// Where a policy is asked.
     func policyContext(_ collection: CollectionName, _ direction: Direction) -> PolicyContext {
         var context = policyContext(of: collection, direction)
-        if couch == nil { context.subprotocol = subprotocol }
+        if couch == nil { context.subprotocol = role.subprotocol(transport) }
         return context
     }
 

@@ -24,6 +24,8 @@ struct OutgoingDocument: Sendable {
     var peerVersion: Version?
     /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
     var hasOtherBranches = false
+    /// The peer knows an ancestor by its id, although it has version vectors.
+    var isKnownByID = false
     /// A revision that the peer says it holds, or was known to hold: its driver may send what changed since.
     var base: Version?
     /// The peer could do nothing with a delta of it.
@@ -98,9 +100,18 @@ struct OutgoingDocument: Sendable {
     /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
         base = peerVersion
+        if known.contains(where: { $0.kind == .tree }) { isKnownByID = true }
         guard !known.isEmpty, let cut = history.firstIndex(where: { known.contains($0) }) else { return }
         history.removeSubrange((cut + 1)...)
         base = history[cut]
+    }
+
+    /// The versions behind a revision, for a peer that has version vectors. One that names an ancestor by its version takes the ids of
+    /// ancestors for a branch beside that.
+    func vectorHistory(isOurs: Bool) -> String? {
+        guard var vector else { return nil }
+        if !isOurs, !isKnownByID, peerVersion?.kind != .tree { vector.revisions = RevisionHistory() }
+        return vector.text(authorsOnce: !isOurs)
     }
 
     /// Whether the other revision is an ancestor, be it one that its history leaves out.

@@ -1,0 +1,13 @@
+extension Replicator.Shared {
+    /// The status with the counts as they are now.
+    var current: ReplicatorStatus {
+        var status = status
+        status.counts = counters.snapshot
+        status.blobs = counters.blobs.underWay
+        // For display only: who checks the counts takes ``Replicator/rawCounts``.
+        status.counts.total = max(status.counts.total, status.counts.completed)
+        let completed = status.counts.completed - min(status.counts.completed, beforeBurst.completed)
+        status.burst = (completed, max(completed, status.counts.total - min(status.counts.total, beforeBurst.total)))
+        return status
+    }
+}
