@@ -170,8 +170,8 @@ struct HeldMemoryTests {
         }
         var looks: [(left: Int, turns: Int)] = []
         for await look in first { looks.append(look) }
-        // 800 bytes or so each, and twenty in a turn.
-        #expect(looks.first?.left == 1 && looks.last.map { $0.turns >= 30 } == true, "\(looks)")
+        // 800 bytes or so each, and twenty in a turn; the loop may take two of those turns between two looks.
+        #expect(looks.first?.left == 1 && looks.last.map { $0.turns >= 15 } == true, "\(looks)")
         if isClosedAfter { return }
         let collection = try database.collection()
         while try await database.database.read({ try $0.lastSequence(collection) }) < 1_000 { try await Task.sleep(for: .milliseconds(5)) }

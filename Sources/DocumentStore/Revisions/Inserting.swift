@@ -18,6 +18,9 @@ extension WriteTransaction {
         _ incoming: IncomingRevision, into collection: Collection, conflicts: ConflictHandling
     ) throws(StoreError) -> InsertOutcome {
         if incoming.revision.kind == .version {
+            guard incoming.vector != nil else {
+                throw .historyInvalid(id: incoming.id, revision: incoming.revision, detail: "a version has to come with its vector")
+            }
             guard let located = try locate(incoming, in: collection) else { return .alreadyPresent }
             return try insert(located, into: collection, conflicts: conflicts)
         }
