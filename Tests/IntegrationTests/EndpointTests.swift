@@ -180,8 +180,7 @@ import Testing
             replicators:
               - { name: hub, database: main, target: "local:other", type: push, continuous: true, max_attempt_wait_time: 1 }
             """, in: folder)
-        // Until the agent stops.
-        let events = Task { String(decoding: try await agent.admin.raw(Array("GET /api/events HTTP/1.1\r\nHost: x\r\n\r\n".utf8)), as: UTF8.self) }
+        let events = try await EventProbe(agent)
         let base = try await agent.save("torn", "{\"side\":\"both\"}")
         try await eventually("the base is there") { try await agent.has("torn", in: "other") }
         try await agent.isSettled()
@@ -191,10 +190,11 @@ import Testing
         try await agent.save("torn", "{\"_rev\":\"\(base)\",\"side\":\"other\"}", in: "other")
         try await agent.post("/api/replicators/hub/start")
         try await eventually("it is decided") { try await agent.field("side", of: "torn", in: "other")?.asString == "main" }
+        try await events.wait("the conflict is told") { told in
+            let conflict = told.split(separator: "\n").drop { $0 != "event: conflict" }.dropFirst().first ?? ""
+            return conflict.contains("\"torn\"") && conflict.contains("\"other\"")
+        }
         #expect(try await agent.stop().status == 0)
-        let told = try await events.value
-        let conflict = told.split(separator: "\n").drop { $0 != "event: conflict" }.dropFirst().first ?? ""
-        #expect(conflict.contains("\"torn\"") && conflict.contains("\"other\""), "\(told.suffix(2000))")
     }
 
     @Test("What an endpoint needs is said by check", arguments: [
