@@ -191,7 +191,7 @@ import Testing
         try await agent.post("/api/replicators/hub/start")
         try await eventually("it is decided") { try await agent.field("side", of: "torn", in: "other")?.asString == "main" }
         try await events.wait("the conflict is told") { told in
-            let conflict = told.split(separator: "\n").drop { $0 != "event: conflict" }.dropFirst().first ?? ""
+            let conflict = told.split(whereSeparator: \.isNewline).drop { $0 != "event: conflict" }.dropFirst().first ?? ""
             return conflict.contains("\"torn\"") && conflict.contains("\"other\"")
         }
         #expect(try await agent.stop().status == 0)
