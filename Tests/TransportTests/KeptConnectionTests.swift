@@ -208,10 +208,10 @@ import Testing
             _ = try await socket.readToEnd()
         }
         var client = client(server.port)
-        client.patience = .milliseconds(500)
+        client.patience = .seconds(2)
         let count = try await client.stream("GET", "/") { _, body in
             var count = try await body.next()?.readableBytes ?? 0
-            try await testGroup.next().scheduleTask(in: .seconds(2)) {}.futureResult.get()
+            try await testGroup.next().scheduleTask(in: .seconds(5)) {}.futureResult.get()
             while let piece = try await body.next() { count += piece.readableBytes }
             return count
         }
