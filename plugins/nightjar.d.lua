@@ -49,6 +49,8 @@
 ---@field base_doc nightjar.Document? common ancestor; nil where its body is gone, as it often is on a listener and in a save
 ---@field local_rev string
 ---@field remote_rev string
+---@field local_version string? what Couchbase Lite 4 calls the side, "TIME@SOURCE"; nil where no such peer has edited the document
+---@field remote_version string?
 ---@field base_rev string? the common ancestor, also where its body is gone; nil where there is none
 
 ---@class nightjar.Principal

@@ -164,7 +164,7 @@ static int resolve(lua_State *L) {
     lua_pushvalue(L, lua_upvalueindex(1));
     nj_note_definition(L, S);
     int base = lua_gettop(L) - 1;
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 10);
     uint64_t local = give_document(L, S, 0, &c->local, "local_doc");
     uint64_t remote = give_document(L, S, 1, &c->remote, "remote_doc");
     give_document(L, S, 2, &c->base, "base_doc");
@@ -172,6 +172,8 @@ static int resolve(lua_State *L) {
     give_text(L, c->local_revision, "local_rev");
     give_text(L, c->remote_revision, "remote_rev");
     give_text(L, c->base_revision, "base_rev");
+    give_text(L, c->local_version, "local_version");
+    give_text(L, c->remote_version, "remote_version");
     lua_rawgeti(L, LUA_REGISTRYINDEX, call->context);
     lua_call(L, 2, LUA_MULTRET);
     int results = lua_gettop(L) - base;

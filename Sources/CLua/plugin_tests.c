@@ -150,8 +150,8 @@ static int pull_filter(lua_State *L) { return call_filter(L, 1); }
 static int resolve(lua_State *L) {
     nj_state *S = nj_of(L);
     static const char *const sides[] = {"local_doc", "remote_doc", "base_doc"};
-    static const char *const texts[] = {"id", "local_rev", "remote_rev", "base_rev"};
-    static const char *const defaults[] = {"test", "2-local", "2-remote", NULL};
+    static const char *const texts[] = {"id", "local_rev", "remote_rev", "base_rev", "local_version", "remote_version"};
+    static const char *const defaults[] = {"test", "2-local", "2-remote", NULL, NULL, NULL};
     lua_settop(L, 2);
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_newtable(L); // 3: the conflict
@@ -165,7 +165,7 @@ static int resolve(lua_State *L) {
         lua_pushlightuserdata(L, (void *)(uintptr_t)handles[i]);
         lua_setfield(L, 3, sides[i]);
     }
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         lua_pushstring(L, texts[i]);
         lua_rawget(L, 1);
         if (lua_isnil(L, -1) && defaults[i] != NULL) {

@@ -9,6 +9,12 @@ func withBytes<Result>(_ text: String, _ body: (nj_bytes) -> Result) -> Result {
     return Array(text.utf8).withUnsafeBytes { body(nj_bytes(bytes: $0.baseAddress, length: $0.count)) }
 }
 
+/// A text that may be absent.
+func withBytes<Result>(ifPresent text: String?, _ body: (nj_bytes) -> Result) -> Result {
+    guard let text else { return body(nj_bytes()) }
+    return withBytes(text, body)
+}
+
 @inline(__always)
 func withBytes<Result>(_ bytes: [UInt8], _ body: (nj_bytes) -> Result) -> Result {
     bytes.withUnsafeBytes { body(nj_bytes(bytes: $0.baseAddress, length: $0.count)) }

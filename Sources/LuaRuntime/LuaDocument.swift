@@ -24,10 +24,14 @@ public struct LuaConflict: Sendable {
     public var localRevision: String
     public var remoteRevision: String
     public var baseRevision: String?
+    /// What peers of version vectors call both sides, where they have versions.
+    public var localVersion: String?
+    public var remoteVersion: String?
 
     public init(
         id: String, local: LuaDocument?, remote: LuaDocument?, base: LuaDocument?,
-        localRevision: String, remoteRevision: String, baseRevision: String?
+        localRevision: String, remoteRevision: String, baseRevision: String?,
+        localVersion: String? = nil, remoteVersion: String? = nil
     ) {
         self.id = id
         self.local = local
@@ -36,6 +40,7 @@ public struct LuaConflict: Sendable {
         self.localRevision = localRevision
         self.remoteRevision = remoteRevision
         self.baseRevision = baseRevision
+        (self.localVersion, self.remoteVersion) = (localVersion, remoteVersion)
     }
 }
 

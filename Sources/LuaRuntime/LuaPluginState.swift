@@ -87,22 +87,26 @@ public final class LuaPluginState {
         var decision: Int32 = 0
         let reference = reference(of: use)
         let (local, remote, base) = (conflict.local, conflict.remote, conflict.base)
-        let (localRevision, remoteRevision) = (conflict.localRevision, conflict.remoteRevision)
-        let baseRevision = conflict.baseRevision
-        let hasBaseRevision = baseRevision != nil
-        let status = withBytes(conflict.id) { id in
-            withBytes(localRevision) { localRevision in
-                withBytes(remoteRevision) { remoteRevision in
-                    withBytes(baseRevision ?? "") { baseRevision in
-                        withDocument(local) { local in
-                            withDocument(remote) { remote in
-                                withDocument(base) { base in
-                                    var conflict = nj_conflict(
-                                        local: local, remote: remote, base: base, id: id, local_revision: localRevision,
-                                        remote_revision: remoteRevision,
-                                        base_revision: hasBaseRevision ? baseRevision : nj_bytes())
-                                    var budget = limits.budget
-                                    return nj_call_resolve(state, reference, &conflict, &budget, &decision)
+        let (localRevision, remoteRevision, baseRevision) = (conflict.localRevision, conflict.remoteRevision, conflict.baseRevision)
+        let (localVersion, remoteVersion) = (conflict.localVersion, conflict.remoteVersion)
+        var lent = nj_conflict()
+        let status = withDocument(local) { local in
+            withDocument(remote) { remote in
+                withDocument(base) { base in
+                    (lent.local, lent.remote, lent.base) = (local, remote, base)
+                    return withBytes(conflict.id) { id in
+                        withBytes(localRevision) { localRevision in
+                            withBytes(remoteRevision) { remoteRevision in
+                                withBytes(ifPresent: baseRevision) { baseRevision in
+                                    (lent.id, lent.local_revision, lent.remote_revision) = (id, localRevision, remoteRevision)
+                                    lent.base_revision = baseRevision
+                                    return withBytes(ifPresent: localVersion) { localVersion in
+                                        withBytes(ifPresent: remoteVersion) { remoteVersion in
+                                            (lent.local_version, lent.remote_version) = (localVersion, remoteVersion)
+                                            var budget = limits.budget
+                                            return nj_call_resolve(state, reference, &lent, &budget, &decision)
+                                        }
+                                    }
                                 }
                             }
                         }

@@ -18,7 +18,8 @@ import Testing
 
     /// A hub, and a gateway whose replicator has the resolver.
     static func pair(
-        _ plugins: [String: String], resolver: String, hub hubConfiguration: String = Configuration.plain, type: String = "push_and_pull"
+        _ plugins: [String: String], resolver: String, hub hubConfiguration: String = Configuration.plain,
+        configuration: String = Configuration.plain, type: String = "push_and_pull"
     ) async throws -> (hub: AgentProcess, edge: AgentProcess) {
         let hubFolder = try TemporaryFolder()
         for (name, text) in plugins { try hubFolder.write("plugins/\(name).lua", text) }
@@ -27,7 +28,7 @@ import Testing
         for (name, text) in plugins { try folder.write("plugins/\(name).lua", text) }
         let more = "type: \(type)" + (resolver.isEmpty ? "" : "\n    collections: { _default: { conflict_resolver: \(resolver) } }")
         let edge = try await AgentProcess.start(
-            Configuration.plain + "replicators:\n"
+            configuration + "replicators:\n"
                 + Configuration.replicator("hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main", more: more), in: folder)
         return (hub, edge)
     }
@@ -41,6 +42,27 @@ import Testing
         #expect(try await edge.put("main", id, "{\"_rev\":\"\(first)\",\"price\":1,\"owner\":\"bob\",\"note\":\"x\"}").status == 201)
         #expect(try await hub.put("main", id, "{\"_rev\":\"\(first)\",\"price\":2,\"owner\":\"ann\"}").status == 201)
         _ = try await edge.command("replicator", "hub", "start")
+    }
+
+    @Test func betweenVersionsTheLaterEditWinsAndBothIdentitiesAreShown() async throws {
+        let (hub, edge) = try await Self.pair([:], resolver: "", hub: Configuration.versions, configuration: Configuration.versions)
+        let first = try await edge.put("main", "x", #"{"n":1}"#).json["rev"]?.asString ?? ""
+        try await eventually("x is at the hub") { try await hub.get("main", "x").status == 200 }
+        _ = try await edge.command("replicator", "hub", "stop")
+        try await eventually("stopped") { try await edge.replicator("hub")["activity"] == "stopped" }
+        // Of revisions of trees the third generation would win.
+        let second = try await edge.put("main", "x", "{\"_rev\":\"\(first)\",\"n\":2}").json["rev"]?.asString ?? ""
+        #expect(try await edge.put("main", "x", "{\"_rev\":\"\(second)\",\"n\":3}").status == 201)
+        #expect(try await hub.put("main", "x", "{\"_rev\":\"\(first)\",\"n\":9}").status == 201)
+        _ = try await edge.command("replicator", "hub", "start")
+        try await eventually("it is decided") { try await edge.get("main", "x").json["n"] == 9 }
+        let shown = try await edge.command("conflicts", "show", "x", "--json").json.asArray?.first
+        let (local, remote) = (shown?["local"]?["cv"]?.asString, shown?["remote"]?["cv"]?.asString)
+        #expect(local?.contains("@") == true && remote?.contains("@") == true && local != remote)
+        let text = try await edge.command("conflicts", "show", "x").output
+        #expect(text.contains("\(local ?? "?")  {\"n\":3}") && text.contains("\(remote ?? "?")  {\"n\":9}"), "\(text)")
+        #expect(try await hub.stop().status == 0)
+        #expect(try await edge.stop().status == 0)
     }
 
     @Test func aConflictOfTwoAgentsIsListedShownAndReplayed() async throws {

@@ -13,6 +13,9 @@ enum Configuration {
 
         """
 
+    /// The same with version vectors.
+    static var versions: String { plain.replacing("main: { collections", with: "main: { version_vectors: true, collections") }
+
     /// A replicator at the end of ``plain``.
     static func replicator(_ name: String, to target: String, continuous: Bool = true, more: String = "") -> String {
         """

@@ -68,11 +68,26 @@ import Testing
             Issue.record("no conflict")
             return
         }
+        let conflict = try #require(try await store.conflict("a"))
+        #expect(conflict.local.version?.description == "7@\(Self.bob)" && conflict.remote.version?.description == "6@\(Self.ann)")
+        #expect(conflict.hasTimes)
         let merged = try await store.resolve("a", .merged(Array(#"{"n":5}"#.utf8)))
         let vector = try #require(try await vector(store, "a"))
         #expect(try vector.knows(VectorVersion("7@\(Self.bob)")) && vector.knows(VectorVersion("6@\(Self.ann)")))
         #expect(vector.merged.count == 2)
         #expect(try await store.get("a")?.revision == merged.revision)
+    }
+
+    @Test("the version that a revision of a tree gets here says nothing of when it was made")
+    func timesOfTrees() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        let first = try #require(try await store.get("a")).revision
+        _ = try await insert(store, "a", "7@\(Self.bob)", "5@\(Self.ann)")
+        _ = try await store.insert("a", "2-ffff", [first.text], remote: remote)
+        let conflict = try #require(try await store.conflict("a"))
+        #expect(conflict.local.version?.description == "7@\(Self.bob)" && !conflict.hasTimes)
     }
 
     @Test("a decision for one side stands for both, also where they had no vectors")

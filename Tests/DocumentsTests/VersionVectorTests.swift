@@ -4,6 +4,19 @@ import TestRandomness
 @testable import Documents
 
 @Suite("Versions and version vectors") struct VersionVectorTests {
+    @Test("Couchbase Lite 4's rule: a deletion wins, else the later edit; both peers come to the same")
+    func laterWinner() throws {
+        let (early, late) = (try VectorVersion("5@ABEiM0RVZneImaq7zN3u/w"), try VectorVersion("6@AAAAAAAAAAAAAAAAAAAAAA"))
+        let same = try VectorVersion("5@AAAAAAAAAAAAAAAAAAAAAA")
+        func winner(_ local: VectorVersion, _ remote: VectorVersion, _ deleted: (Bool, Bool) = (false, false)) -> ConflictWinner {
+            ConflictRule.laterWinner(local: (local, deleted.0), remote: (remote, deleted.1))
+        }
+        #expect(winner(early, late) == .remote && winner(late, early) == .local)
+        #expect(winner(early, late, (true, false)) == .local && winner(late, early, (false, true)) == .remote)
+        #expect(winner(late, early, (true, true)) == .remote)
+        #expect(winner(early, same) == .local && winner(same, early) == .remote)
+    }
+
     private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
     private static let bob = "ABEiM0RVZneImaq7zN3u/w"
 

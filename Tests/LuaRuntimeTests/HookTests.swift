@@ -102,6 +102,14 @@ struct HookTests {
         #expect(try Self.resolve(body, Self.conflict()) == expected)
     }
 
+    @Test("resolve: the versions of both sides, where they have some")
+    func versions() throws {
+        var conflict = Self.conflict()
+        #expect(try Self.resolve("return conflict.local_version == nil and conflict.remote_version == nil and conflict.remote_doc", conflict) == .remote)
+        (conflict.localVersion, conflict.remoteVersion) = ("5@mine", "7@theirs")
+        #expect(try Self.resolve("assert(conflict.local_version == '5@mine') return conflict.remote_version == '7@theirs' and conflict.local_doc", conflict) == .local)
+    }
+
     @Test("resolve: absent sides are nil")
     func absentSides() throws {
         #expect(try Self.resolve("return conflict.local_doc == nil and conflict.base_doc == nil and conflict.base_rev == nil and conflict.remote_doc", Self.conflict(base: nil, local: nil)) == .remote)

@@ -106,15 +106,18 @@ enum ConflictReports {
         return object(members)
     }
 
-    private static func json(_ side: ConflictHistoryEntry.Side) -> JSONValue { self.side(side.revision, isDeleted: side.isDeleted, side.body) }
-
-    private static func json(_ side: Conflict.Side) -> JSONValue {
-        self.side(side.revision, isDeleted: side.isDeleted, side.isDeleted ? nil : .whole(side.body))
+    private static func json(_ side: ConflictHistoryEntry.Side) -> JSONValue {
+        self.side(side.revision, side.version, isDeleted: side.isDeleted, side.body)
     }
 
-    private static func side(_ revision: RevisionID, isDeleted: Bool, _ kept: KeptBody?) -> JSONValue {
+    private static func json(_ side: Conflict.Side) -> JSONValue {
+        self.side(side.revision, side.version, isDeleted: side.isDeleted, side.isDeleted ? nil : .whole(side.body))
+    }
+
+    private static func side(_ revision: RevisionID, _ version: VectorVersion? = nil, isDeleted: Bool, _ kept: KeptBody?) -> JSONValue {
         var object = JSONObject([
-            .init(key: "rev", value: .string(revision.text)), .init(key: "deleted", value: .bool(isDeleted)),
+            .init(key: "rev", value: .string(revision.text)), .init(key: "cv", value: JSONOutput.text(version?.description)),
+            .init(key: "deleted", value: .bool(isDeleted)),
         ])
         if let members = body(kept).asObject { object.members += members.members }
         return .object(object)

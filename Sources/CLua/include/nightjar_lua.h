@@ -110,6 +110,7 @@ enum { NJ_LOCAL = 0, NJ_REMOTE, NJ_DELETE, NJ_MERGED };
 typedef struct {
     nj_document local, remote, base;
     nj_bytes id, local_revision, remote_revision, base_revision;
+    nj_bytes local_version, remote_version; // absent where a side has none
 } nj_conflict;
 int nj_call_resolve(
     nj_state *S, int32_t use, const nj_conflict *conflict, const nj_budget *budget, int32_t *decision);

@@ -7,11 +7,14 @@ public struct Conflict: Sendable {
         public var isDeleted: Bool
         /// JSON object; `{}` for a tombstone without one.
         public var body: [UInt8]
+        /// What peers of version vectors call it; nil where no such peer has edited the document.
+        public var version: VectorVersion?
 
-        public init(revision: RevisionID, isDeleted: Bool, body: [UInt8]) {
+        public init(revision: RevisionID, isDeleted: Bool, body: [UInt8], version: VectorVersion? = nil) {
             self.revision = revision
             self.isDeleted = isDeleted
             self.body = body
+            self.version = version
         }
     }
     public struct Base: Sendable, Equatable {
@@ -33,6 +36,9 @@ public struct Conflict: Sendable {
     public var baseRevision: RevisionID?
     /// The peer the remote side came from; `.pusher` for one that connected to a listener.
     public var remoteID: RemoteID?
+    /// The remote side came with a version of its own, from a peer of version vectors, and the local one has one too: their times say which
+    /// edit is the later one.
+    public var hasTimes = false
 }
 
 /// How a conflict ends. Of what a replicator pulled the remote branch survives in all cases; of what a peer pushed to a

@@ -148,6 +148,8 @@ public struct ConflictHistoryEntry: Sendable, Equatable {
         public var isDeleted: Bool
         /// Nil where it is deleted, where it was not held, and where bodies were not asked for.
         public var body: KeptBody?
+        /// Nil where it has none, and where bodies were not asked for.
+        public var version: VectorVersion?
     }
 
     /// Grows by one with each conflict decided in the database.

@@ -112,12 +112,20 @@ extension ReadTransaction {
             guard let body = try body(collection, id, leaf.revision, row: row) ?? (leaf.isDeleted ? Array("{}".utf8) : nil) else {
                 throw .documentDamaged(id: id, detail: "the body of revision \(leaf.revision) is missing")
             }
-            return Conflict.Side(revision: leaf.revision, isDeleted: leaf.isDeleted, body: body)
+            return Conflict.Side(revision: leaf.revision, isDeleted: leaf.isDeleted, body: body, version: tree.vector(of: leaf.revision)?.current)
         }
         let ancestor = tree.commonAncestor(of: sides.local.revision, and: sides.remote.revision)
-        return Conflict(
+        var conflict = Conflict(
             id: id, local: try side(sides.local), remote: try side(sides.remote),
             base: try base(collection, id, ancestor, row: row), baseRevision: ancestor, remoteID: record.remoteID)
+        conflict.hasTimes = try haveTimes(conflict.local.version, conflict.remote.version)
+        return conflict
+    }
+
+    /// A version that this database gave to what a peer of revision ids brought says when it came, and not when it was made.
+    private func haveTimes(_ local: VectorVersion?, _ remote: VectorVersion?) throws(StoreError) -> Bool {
+        guard let local, let remote, local.source != .revisionTree, remote.source != .revisionTree else { return false }
+        return try property(VersionProperty.source) != remote.source.description
     }
 
     /// A common ancestor, if its body is still stored.

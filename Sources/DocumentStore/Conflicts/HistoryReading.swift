@@ -54,7 +54,9 @@ extension ReadTransaction {
 
     private func history(_ condition: String, id: DocumentID?, limit: Int, includeBodies: Bool) throws(StoreError) -> [ConflictHistoryEntry] {
         let known = Dictionary(try collections().map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
-        let bodies = includeBodies ? "local_body, remote_body, base_body, result_body, shadow_body" : "NULL, NULL, NULL, NULL, NULL"
+        let bodies = includeBodies
+            ? "local_body, remote_body, base_body, result_body, shadow_body, local_version, remote_version, result_version"
+            : Array(repeating: "NULL", count: 8).joined(separator: ", ")
         let statement = try active().prepare("""
             SELECT number, at, collection, id, place, place_name, peer, user, local_rev, remote_rev, base_rev, result_rev, flags, \
             decision, plugin, version, duration, shadow, shadow_plugin, shadow_version, shadow_decision, shadow_error, \
@@ -73,14 +75,15 @@ extension ReadTransaction {
     private static func entry(_ statement: Statement, _ collection: Collection) -> ConflictHistoryEntry {
         let flags = statement.integer(12)
         let decision = DecisionKind(stored: statement.integer(13)) ?? .remote
-        func side(_ revision: Int32, _ body: Int32, isDeleted: Bool) -> ConflictHistoryEntry.Side {
+        func side(_ revision: Int32, _ body: Int32, version: Int32? = nil, isDeleted: Bool) -> ConflictHistoryEntry.Side {
             ConflictHistoryEntry.Side(
                 revision: RevisionID(stored: statement.text(revision)), isDeleted: isDeleted,
-                body: statement.blobIfPresent(body).flatMap { KeptBody(stored: $0) })
+                body: statement.blobIfPresent(body).flatMap { KeptBody(stored: $0) },
+                version: version.flatMap { statement.textIfPresent($0) }.flatMap { try? VectorVersion($0) })
         }
-        let local = side(8, 23, isDeleted: flags & HistoryFlags.localDeleted != 0)
-        let remote = side(9, 24, isDeleted: flags & HistoryFlags.remoteDeleted != 0)
-        var result = side(11, 26, isDeleted: decision == .delete)
+        let local = side(8, 23, version: 28, isDeleted: flags & HistoryFlags.localDeleted != 0)
+        let remote = side(9, 24, version: 29, isDeleted: flags & HistoryFlags.remoteDeleted != 0)
+        var result = side(11, 26, version: 30, isDeleted: decision == .delete)
         switch decision {
         case .local: (result.body, result.isDeleted) = (local.body, local.isDeleted)
         case .remote: (result.body, result.isDeleted) = (remote.body, remote.isDeleted)

@@ -14,8 +14,9 @@ extension WriteTransaction {
         if conflict.remote.isDeleted { flags |= HistoryFlags.remoteDeleted }
         let statement = try active().cached("""
             INSERT INTO conflict_history(at, collection, id, place, place_name, peer, user, local_rev, remote_rev, base_rev, \
-            result_rev, flags, decision, plugin, version, duration, local_body, remote_body, base_body, result_body) \
-            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+            result_rev, flags, decision, plugin, version, duration, local_body, remote_body, base_body, result_body, local_version, remote_version, \
+            result_version) \
+            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
             """)
         statement.bind(1, state.now)
         statement.bind(2, Int64(collection.id))
@@ -40,6 +41,9 @@ extension WriteTransaction {
         var merged: [UInt8]?
         if case .merged(let body) = decided.resolution { merged = KeptBody(body).stored }
         statement.bind(20, merged)
+        statement.bind(21, conflict.local.version?.description)
+        statement.bind(22, conflict.remote.version?.description)
+        statement.bind(23, state.versions.isInUse ? try currentVector(collection, conflict.id)?.current.description : nil)
         try session.run(statement)
         state.rows += 1
         let number = session.connection.lastInsertedRowID

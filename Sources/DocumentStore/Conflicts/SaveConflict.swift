@@ -19,7 +19,7 @@ extension ReadTransaction {
             throw .bodyInvalid(id: id, detail: "\(error)")
         }
         return Conflict(
-            id: id, local: Conflict.Side(revision: row.revision, isDeleted: row.isDeleted, body: local),
+            id: id, local: Conflict.Side(revision: row.revision, isDeleted: row.isDeleted, body: local, version: tree.vector(of: row.revision)?.current),
             remote: Conflict.Side(
                 revision: RevisionDigest.revision(parent: parent, deleted: deleted, canonicalBody: canonical), isDeleted: deleted,
                 body: body),

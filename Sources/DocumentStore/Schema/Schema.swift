@@ -64,6 +64,8 @@ enum Schema {
             "INSERT INTO delta_bases_total(bytes) VALUES(0)",
         ],
         fieldIndexes,
+        // What peers of version vectors call the sides of a decided conflict, and its result.
+        ["local_version", "remote_version", "result_version"].map { "ALTER TABLE conflict_history ADD COLUMN \($0) TEXT" },
     ]
 
     /// Indexes by fields of documents, see `FieldIndex`.

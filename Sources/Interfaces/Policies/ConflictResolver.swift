@@ -11,10 +11,14 @@ public struct PolicyConflict: Sendable {
     public var localRevision: RevisionID
     public var remoteRevision: RevisionID
     public var baseRevision: RevisionID?
+    /// What peers of version vectors call both sides; nil for one that has no version.
+    public var localVersion: VectorVersion?
+    public var remoteVersion: VectorVersion?
 
     public init(
         id: DocumentID, local: PolicyDocument?, remote: PolicyDocument?, base: PolicyDocument?,
-        localRevision: RevisionID, remoteRevision: RevisionID, baseRevision: RevisionID?
+        localRevision: RevisionID, remoteRevision: RevisionID, baseRevision: RevisionID?,
+        localVersion: VectorVersion? = nil, remoteVersion: VectorVersion? = nil
     ) {
         self.id = id
         self.local = local
@@ -23,6 +27,7 @@ public struct PolicyConflict: Sendable {
         self.localRevision = localRevision
         self.remoteRevision = remoteRevision
         self.baseRevision = baseRevision
+        (self.localVersion, self.remoteVersion) = (localVersion, remoteVersion)
     }
 }
 

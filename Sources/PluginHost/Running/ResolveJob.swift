@@ -24,7 +24,8 @@ extension LuaConflict {
         self.init(
             id: conflict.id.text, local: conflict.local.map { LuaDocument($0) }, remote: conflict.remote.map { LuaDocument($0) },
             base: conflict.base.map { LuaDocument($0) }, localRevision: conflict.localRevision.text,
-            remoteRevision: conflict.remoteRevision.text, baseRevision: conflict.baseRevision?.text)
+            remoteRevision: conflict.remoteRevision.text, baseRevision: conflict.baseRevision?.text,
+            localVersion: conflict.localVersion?.description, remoteVersion: conflict.remoteVersion?.description)
     }
 }
 

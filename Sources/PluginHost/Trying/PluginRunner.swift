@@ -213,7 +213,7 @@ struct PreparedInput: Sendable {
             document = try Self.document(try Self.object(bytes, "the document"), "the document", revision: "1-0000")
         case (.resolve, .conflict(let bytes)):
             let object = try Self.object(bytes, "the conflict")
-            let known = ["local_doc", "remote_doc", "base_doc", "id", "local_rev", "remote_rev", "base_rev"]
+            let known = ["local_doc", "remote_doc", "base_doc", "id", "local_rev", "remote_rev", "base_rev", "local_version", "remote_version"]
             for member in object.members where !known.contains(member.key) {
                 let nearest = PluginName.nearest(to: member.key, among: known).map { "; did you mean \($0)?" } ?? ""
                 throw .init(description: "the conflict has an unknown member \"\(member.key)\"\(nearest)")
@@ -230,7 +230,8 @@ struct PreparedInput: Sendable {
                 id: object["id"]?.asString ?? found["local_doc"]?.id ?? found["remote_doc"]?.id ?? "doc",
                 local: found["local_doc"], remote: found["remote_doc"], base: found["base_doc"],
                 localRevision: found["local_doc"]?.revision ?? "2-1111", remoteRevision: found["remote_doc"]?.revision ?? "2-2222",
-                baseRevision: found["base_doc"]?.revision)
+                baseRevision: found["base_doc"]?.revision,
+                localVersion: object["local_version"]?.asString, remoteVersion: object["remote_version"]?.asString)
         case (.authenticatePassword, .login(let username, let password)):
             login = (Array(username.utf8), Array(password.utf8))
         case (.sync, .document(let bytes, let before)):

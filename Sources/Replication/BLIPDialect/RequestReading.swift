@@ -16,7 +16,7 @@ extension ReceivedRevision {
         if naming != .trees, revisionText.utf8.contains(UInt8(ascii: "@")) {
             do throws(VersionError) {
                 var read = try VectorHistory(revisionText, history: request.properties[Property.history] ?? "")
-                read.place = Self.place(request, limits)
+                if naming == .vectors { read.place = Self.place(request, limits) }
                 (vector, revision, history) = (read, RevisionID(read.vector.current), [])
             } catch { throw .bad("history of \(id): \(error)") }
         } else {

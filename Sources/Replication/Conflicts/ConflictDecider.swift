@@ -9,7 +9,7 @@ import Interfaces
 public struct ConflictDecider: Sendable {
     public let database: Database
     public let collection: Collection
-    /// Nil for the default rule of Couchbase Lite 3.
+    /// Nil for the default rule of Couchbase Lite: that of 4 between versions, else that of 3.
     public let resolver: (any ConflictResolver)?
     /// Only watches.
     public let shadow: ShadowResolver?
@@ -144,15 +144,19 @@ public struct ConflictDecider: Sendable {
     }
 
     private func decision(_ conflict: Conflict) async -> ConflictDecision {
-        guard let resolver else {
-            let winner = ConflictRule.defaultWinner(
-                local: (conflict.local.revision, conflict.local.isDeleted),
-                remote: (conflict.remote.revision, conflict.remote.isDeleted))
-            return winner == .local ? .local : .remote
-        }
+        guard let resolver else { return Self.defaultWinner(conflict) == .local ? .local : .remote }
         // Two deletions need no opinion.
         if conflict.local.isDeleted, conflict.remote.isDeleted { return .remote }
         return await resolver.resolve(PolicyConflict(conflict), context)
+    }
+
+    /// Each generation of peers decides conflicts in its own way: where the other side decides as well, both come to the same.
+    static func defaultWinner(_ conflict: Conflict) -> ConflictWinner {
+        let (local, remote) = (conflict.local, conflict.remote)
+        if conflict.hasTimes, let mine = local.version, let theirs = remote.version {
+            return ConflictRule.laterWinner(local: (mine, local.isDeleted), remote: (theirs, remote.isDeleted))
+        }
+        return ConflictRule.defaultWinner(local: (local.revision, local.isDeleted), remote: (remote.revision, remote.isDeleted))
     }
 
     func failure(_ message: String) -> PolicyFailure {

@@ -51,7 +51,8 @@ extension PolicyConflict {
             id: conflict.id, local: document(conflict.local), remote: document(conflict.remote),
             base: conflict.base.map { PolicyDocument(id: conflict.id, revision: $0.revision, isDeleted: false, body: $0.body) },
             localRevision: conflict.local.revision, remoteRevision: conflict.remote.revision,
-            baseRevision: conflict.base?.revision ?? conflict.baseRevision)
+            baseRevision: conflict.base?.revision ?? conflict.baseRevision,
+            localVersion: conflict.local.version, remoteVersion: conflict.remote.version)
     }
 }
 

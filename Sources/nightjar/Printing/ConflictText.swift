@@ -118,7 +118,8 @@ enum ConflictText {
         } else {
             body = side["deleted"]?.asBool == true ? "deleted" : "not stored any more"
         }
-        return "  \(title)  \(string(side["rev"]))  \(body)\n"
+        let version = side["cv"]?.asString.map { "  \($0)" } ?? ""
+        return "  \(title)  \(string(side["rev"]))\(version)  \(body)\n"
     }
 
     private static func differences(_ title: String, _ before: JSONValue?, _ after: JSONValue?) -> String {

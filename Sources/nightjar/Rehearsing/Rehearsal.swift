@@ -101,7 +101,9 @@ struct Rehearsal: Sendable {
         return PolicyConflict(
             id: document, local: try side(local), remote: try side(remote), base: try side(conflict["base"]),
             localRevision: localRevision, remoteRevision: remoteRevision,
-            baseRevision: try conflict["base_rev"]?.asString.map { try RevisionID(known: $0) })
+            baseRevision: try conflict["base_rev"]?.asString.map { try RevisionID(known: $0) },
+            localVersion: local["cv"]?.asString.flatMap { try? VectorVersion($0) },
+            remoteVersion: remote["cv"]?.asString.flatMap { try? VectorVersion($0) })
     }
 
     private static func revision(_ side: JSONValue) throws -> RevisionID? { try side["rev"]?.asString.map { try RevisionID(known: $0) } }
