@@ -34,6 +34,7 @@ struct AllCommand: AsyncParsableCommand {
                 ).run($0)
             }),
             ("delta", { try await DeltaScenario(documents: documents / 20, rounds: rounds).run($0) }),
+            ("versions", { try await VersionsScenario(documents: documents / 2, rounds: rounds).run($0) }),
             ("second-start", { try await SecondStartScenario(documents: documents * 10).run($0) }),
             ("blob", { try await BlobScenario(megabytes: quick ? 205 : 2_048, rounds: quick ? 1 : 3).run($0) }),
             ("hostile", { try await HostileScenario(connections: quick ? 100 : 1_000, rounds: quick ? 1 : 3).run($0) }),

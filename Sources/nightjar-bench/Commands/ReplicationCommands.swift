@@ -53,3 +53,16 @@ struct FleetCommand: AsyncParsableCommand {
         try await common.report { try await FleetScenario(connections: connections, writes: writes, rounds: rounds).run($0) }
     }
 }
+
+struct VersionsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "versions", abstract: "Replication by version vectors, against the same by revision ids; and comparing two vectors.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 50_000
+    @Option var rounds = 5
+
+    func run() async throws {
+        try await common.report { try await VersionsScenario(documents: documents, rounds: rounds).run($0) }
+    }
+}
