@@ -18,7 +18,7 @@ struct VersionsScenario {
         for round in 0..<rounds {
             for subprotocol in [Subprotocol.generation3, .generation4] {
                 for type in [ReplicatorType.push, .pull] {
-                    let cost = try await replicate(readings, type, subprotocol, "\(scratch.path)/versions-\(round)")
+                    let cost = try await replicate(readings, type, subprotocol, "\(scratch.path)/\(type)-\(subprotocol)-\(round)")
                     if type == .push { pushes[subprotocol, default: []].append(cost) } else { pulls[subprotocol, default: []].append(cost) }
                 }
             }
