@@ -9,6 +9,15 @@ public enum Base64 {
         return table
     }()
 
+    /// The six bits that a character stands for; nil outside the alphabet.
+    public static func bits(_ character: UInt8) -> UInt8? {
+        let value = values[Int(character)]
+        return value == 0xFF ? nil : value
+    }
+
+    /// The character for six bits.
+    public static func character(_ bits: UInt8) -> UInt8 { alphabet.utf8Start[Int(bits & 63)] }
+
     public static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
         let length = (bytes.count + 2) / 3 * 4
         return String(unsafeUninitializedCapacity: length) { out in

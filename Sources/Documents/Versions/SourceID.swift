@@ -19,8 +19,30 @@ public struct SourceID: Hashable, Comparable, Sendable, CustomStringConvertible 
 
     /// Nil for what is not 22 characters of base64.
     public init?(text: some StringProtocol) {
-        guard text.utf8.count == Self.textBytes, let bytes = Base64.decode(String(text) + "==") else { return nil }
-        self.init(bytes)
+        var text = String(text)
+        guard let read = text.withUTF8({ SourceID(utf8: $0[...]) }) else { return nil }
+        self = read
+    }
+
+    /// The same from the text's bytes: a version is read for each row of a change list.
+    init?(utf8 text: Slice<UnsafeBufferPointer<UInt8>>) {
+        guard text.count == Self.textBytes else { return nil }
+        var (high, low): (UInt64, UInt64) = (0, 0)
+        var place = 0
+        for character in text {
+            guard let bits = Base64.bits(character).map({ UInt64($0) }) else { return nil }
+            // The eleventh character is in both halves, and of the last one two bits count: the others are zero, so that a source has one text.
+            switch place {
+            case ..<10: high = high << 6 | bits
+            case 10: (high, low) = (high << 4 | bits >> 2, bits & 3)
+            case ..<21: low = low << 6 | bits
+            default:
+                guard bits & 15 == 0 else { return nil }
+                low = low << 2 | bits >> 4
+            }
+            place += 1
+        }
+        (self.high, self.low) = (high, low)
     }
 
     /// Stands for the author of revisions of a tree where they are compared with versions: the base64 bytes of
@@ -31,7 +53,20 @@ public struct SourceID: Hashable, Comparable, Sendable, CustomStringConvertible 
         [high, low].flatMap { half in (0..<8).map { UInt8(truncatingIfNeeded: half >> (56 - 8 * UInt64($0))) } }
     }
 
-    public var description: String { String(Base64.encode(bytes).dropLast(2)) }
+    public var description: String {
+        String(unsafeUninitializedCapacity: Self.textBytes) { out in
+            write(to: out)
+            return Self.textBytes
+        }
+    }
+
+    /// Writes ``textBytes`` characters.
+    func write(to out: UnsafeMutableBufferPointer<UInt8>) {
+        for place in 0..<10 { out[place] = Base64.character(UInt8(truncatingIfNeeded: high >> (58 - 6 * UInt64(place)))) }
+        out[10] = Base64.character(UInt8(truncatingIfNeeded: high << 2 | low >> 62))
+        for place in 0..<10 { out[11 + place] = Base64.character(UInt8(truncatingIfNeeded: low >> (56 - 6 * UInt64(place)))) }
+        out[21] = Base64.character(UInt8(truncatingIfNeeded: low << 4))
+    }
 
     public static func < (a: SourceID, b: SourceID) -> Bool { (a.high, a.low) < (b.high, b.low) }
 }

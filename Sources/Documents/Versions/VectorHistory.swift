@@ -25,29 +25,36 @@ public struct VectorHistory: Sendable, Hashable {
             let isDivided = text.utf8.contains(UInt8(ascii: ";")) || history.utf8.contains(UInt8(ascii: ";"))
             text += (isDivided ? "," : ";") + history
         }
+        self = try text.withUTF8 { bytes in Result { () throws(VersionError) in try VectorHistory(utf8: bytes) } }.get()
+    }
+
+    private init(utf8 text: UnsafeBufferPointer<UInt8>) throws(VersionError) {
         var current: VectorVersion?
         var (merged, older): ([VectorVersion], [VectorVersion]) = ([], [])
         var revisions: [RevisionID] = []
         var isBehind = false
         var count = 0
-        for part in text.split(separator: ";", maxSplits: 1, omittingEmptySubsequences: false) {
-            for each in part.split(separator: ",") {
-                let item = each.drop { $0 == " " }
-                if item.isEmpty { continue }
-                count += 1
-                guard count <= DocumentLimits.vectorVersions else { throw .tooManyVersions(limit: DocumentLimits.vectorVersions) }
-                guard item.utf8.contains(UInt8(ascii: "@")) else {
-                    guard current != nil else { throw .malformed(value: quoted(item.utf8)) }
-                    do throws(RevisionIDError) { revisions.append(try RevisionID(item)) } catch { throw .badRevision(error) }
-                    continue
-                }
-                let version = try VectorVersion(item)
-                guard revisions.isEmpty else { throw .versionBehindRevision(value: version.description) }
-                if current == nil { current = version } else if isBehind { older.append(version) } else { merged.append(version) }
+        var rest = text[...]
+        while !rest.isEmpty {
+            // Of semicolons the first one divides; another one is part of an item, and makes no sense there.
+            let end = rest.firstIndex { $0 == UInt8(ascii: ",") || !isBehind && $0 == UInt8(ascii: ";") } ?? rest.endIndex
+            let item = rest[..<end].drop { $0 == UInt8(ascii: " ") }
+            let endsPart = end < rest.endIndex && rest[end] == UInt8(ascii: ";")
+            rest = end < rest.endIndex ? rest[(end + 1)...] : rest[end...]
+            defer { if endsPart { isBehind = true } }
+            if item.isEmpty { continue }
+            count += 1
+            guard count <= DocumentLimits.vectorVersions else { throw .tooManyVersions(limit: DocumentLimits.vectorVersions) }
+            guard item.contains(UInt8(ascii: "@")) else {
+                guard current != nil else { throw .malformed(value: quoted(item)) }
+                do throws(RevisionIDError) { revisions.append(try RevisionID(String(decoding: item, as: UTF8.self))) } catch { throw .badRevision(error) }
+                continue
             }
-            isBehind = true
+            let version = try VectorVersion(utf8: item)
+            guard revisions.isEmpty else { throw .versionBehindRevision(value: version.description) }
+            if current == nil { current = version } else if isBehind { older.append(version) } else { merged.append(version) }
         }
-        guard let current else { throw .malformed(value: quoted(text.utf8)) }
+        guard let current else { throw .malformed(value: quoted(text)) }
         vector = try VersionVector(current, merged: merged, older: older)
         self.revisions = RevisionHistory(revisions)
     }

@@ -20,19 +20,24 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
 
     /// Reads `TIME@SOURCE`: a hexadecimal time without leading zeros, and 22 characters of base64.
     public init(_ text: some StringProtocol) throws(VersionError) {
-        guard let sign = text.utf8.firstIndex(of: UInt8(ascii: "@")) else { throw .malformed(value: quoted(text.utf8)) }
-        let digits = text.utf8[..<sign]
-        guard (1...16).contains(digits.count), digits.first != UInt8(ascii: "0"), let source = SourceID(text: text[text.index(after: sign)...])
-        else { throw .malformed(value: quoted(text.utf8)) }
+        var text = String(text)
+        self = try text.withUTF8 { bytes in Result { () throws(VersionError) in try VectorVersion(utf8: bytes[...]) } }.get()
+    }
+
+    /// The same from the text's bytes.
+    init(utf8 text: Slice<UnsafeBufferPointer<UInt8>>) throws(VersionError) {
+        guard let sign = text.prefix(17).firstIndex(of: UInt8(ascii: "@")), sign > text.startIndex, text[text.startIndex] != UInt8(ascii: "0"),
+            let source = SourceID(utf8: text[(sign + 1)...])
+        else { throw .malformed(value: quoted(text)) }
         var time: UInt64 = 0
-        for digit in digits {
+        for digit in text[..<sign] {
             switch digit {
             case UInt8(ascii: "0")...UInt8(ascii: "9"): time = time << 4 | UInt64(digit - 0x30)
             case UInt8(ascii: "a")...UInt8(ascii: "f"): time = time << 4 | UInt64(digit - 0x57)
-            default: throw .malformed(value: quoted(text.utf8))
+            default: throw .malformed(value: quoted(text))
             }
         }
-        guard time <= Self.largestTime else { throw .timeTooLate(value: quoted(text.utf8)) }
+        guard time <= Self.largestTime else { throw .timeTooLate(value: quoted(text)) }
         self.init(time: time, source: source)
     }
 
@@ -44,7 +49,18 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
     /// A later version of the same author.
     func isLater(than other: VectorVersion) -> Bool { source == other.source && source != .revisionTree && time > other.time }
 
-    public var description: String { String(time, radix: 16) + "@" + source.description }
+    public var description: String {
+        let digits = max(1, (67 - time.leadingZeroBitCount) / 4)
+        return String(unsafeUninitializedCapacity: digits + 1 + SourceID.textBytes) { out in
+            for place in 0..<digits {
+                let digit = UInt8(truncatingIfNeeded: time >> (4 * UInt64(digits - 1 - place))) & 15
+                out[place] = digit < 10 ? 0x30 + digit : 0x57 + digit
+            }
+            out[digits] = UInt8(ascii: "@")
+            source.write(to: UnsafeMutableBufferPointer(rebasing: out[(digits + 1)...]))
+            return digits + 1 + SourceID.textBytes
+        }
+    }
 
     /// By time, then by source: which of two is the later one is the same for everybody.
     public static func < (a: VectorVersion, b: VectorVersion) -> Bool {

@@ -15,14 +15,14 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
     ///
     /// - Throws: `.contradictory`.
     init(_ current: VectorVersion, merged: [VectorVersion], older: [VectorVersion]) throws(VersionError) {
-        if (merged + older).contains(where: { $0.isLater(than: current) }) { throw .contradictory(value: current.description) }
+        if merged.contains(where: { $0.isLater(than: current) }) || older.contains(where: { $0.isLater(than: current) }) { throw .contradictory(value: current.description) }
         self.init(stored: current, merged: merged, older: older)
     }
 
     /// Of our own database's.
     init(stored current: VectorVersion, merged: [VectorVersion], older: [VectorVersion]) {
         self.current = current
-        take(merged: merged, older: older)
+        if !merged.isEmpty || !older.isEmpty { take(merged: merged, older: older) }
     }
 
     /// How many versions are kept of one document, beside the current one. The oldest go: whoever still has one of them as the current
