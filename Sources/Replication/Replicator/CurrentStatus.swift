@@ -2,7 +2,8 @@ extension Replicator.Shared {
     /// The status with the counts as they are now.
     var current: ReplicatorStatus {
         var status = status
-        status.counts = counters.snapshot
+        let (counts, beforeBurst) = counters.withBurst
+        status.counts = counts
         status.blobs = counters.blobs.underWay
         // For display only: who checks the counts takes ``Replicator/rawCounts``.
         status.counts.total = max(status.counts.total, status.counts.completed)

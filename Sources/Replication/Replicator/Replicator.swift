@@ -30,9 +30,6 @@ public actor Replicator {
         var hasFlowed = false
         /// Of this run (seconds since 1970).
         var startedAt: Int64 = 0
-        /// What was counted when it became idle, and before the work since then. Work is counted before it is told of.
-        var whenIdle = ReplicationCounts()
-        var beforeBurst = ReplicationCounts()
         /// Of runs before the present start.
         var past = ReplicationCounts()
     }
@@ -101,7 +98,6 @@ public actor Replicator {
         shared.withLock {
             $0.past = $0.past + $0.counters.snapshot
             $0.counters = ReplicationCounters()
-            ($0.whenIdle, $0.beforeBurst) = (ReplicationCounts(), ReplicationCounts())
             $0.startedAt = now
             let silence = $0.status.silence
             $0.status = ReplicatorStatus(activity: .connecting, since: now, lastSuccess: $0.status.lastSuccess)
@@ -191,8 +187,7 @@ public actor Replicator {
             change(&shared.status)
             guard shared.status.activity != before else { return }
             shared.status.since = now
-            if shared.status.activity == .idle { shared.whenIdle = shared.counters.snapshot }
-            if before == .idle { shared.beforeBurst = shared.whenIdle }
+            if shared.status.activity == .idle { shared.counters.rest() }
         }
         publish()
     }

@@ -112,13 +112,25 @@ public struct Standstill: Sendable, Equatable {
 
 /// The counts of a replicator, written by its session and read by anyone.
 public final class ReplicationCounters: Sendable {
-    private let state = Mutex(ReplicationCounts())
+    private struct State {
+        var counts = ReplicationCounts()
+        var beforeBurst = ReplicationCounts()
+        var isAtRest = false
+    }
+
+    private let state = Mutex(State())
     private let stalls = Mutex([Int: [Standstill]]())
     let blobs = BlobProgress()
 
     public init() {}
 
-    public var snapshot: ReplicationCounts { state.withLock { $0 } }
+    public var snapshot: ReplicationCounts { state.withLock { $0.counts } }
+
+    /// The counts, and what they were before the first work since the replicator was last idle: of one moment.
+    var withBurst: (counts: ReplicationCounts, before: ReplicationCounts) { state.withLock { ($0.counts, $0.beforeBurst) } }
+
+    /// The replicator is idle: the next work that is counted begins a new burst. To be busy with something else, such as a checkpoint, begins none.
+    func rest() { state.withLock { $0.isAtRest = true } }
 
     /// Documents that are held for this peer, because the push filter could not decide about them; a few of each collection.
     public var standstills: [Standstill] { stalls.withLock { $0.sorted { $0.key < $1.key }.flatMap(\.value) } }
@@ -129,7 +141,11 @@ public final class ReplicationCounters: Sendable {
 
     /// Adds what happened since the last time.
     func add(_ difference: ReplicationCounts) {
-        if difference != ReplicationCounts() { update { $0 = $0 + difference } }
+        guard difference != ReplicationCounts() else { return }
+        state.withLock { state in
+            if state.isAtRest, difference.completed != 0 || difference.total != 0 { (state.beforeBurst, state.isAtRest) = (state.counts, false) }
+            state.counts = state.counts + difference
+        }
     }
 
     /// Counts the bytes, and passes the messages on.
@@ -153,7 +169,7 @@ public final class ReplicationCounters: Sendable {
         }
     }
 
-    func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0) } }
+    func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0.counts) } }
 }
 
 /// Of questions whether an idle connection misses something.
