@@ -205,18 +205,22 @@ public struct RevisionTree: Sendable, Equatable {
             guard let dash = text.firstIndex(of: 0x2D) else { return nil }
             let digits = text.count - dash - 1
             guard digits >= 2, digits & 1 == 0, digits / 2 <= out.count else { return nil }
+            var isHex = true
+            // Within the bounds that were checked above.
+            guard let from = text.baseAddress?.advanced(by: dash + 1), let to = out.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
             for index in 0..<(digits / 2) {
-                guard let high = digit(text[dash + 1 + 2 * index]), let low = digit(text[dash + 2 + 2 * index]) else { return nil }
-                out[index] = high << 4 | low
+                let (high, low) = (digit(from[2 * index]), digit(from[2 * index + 1]))
+                isHex = isHex && high | low < 16
+                to[index] = high << 4 | low & 15
             }
-            return digits / 2
+            return isHex ? digits / 2 : nil
         }
     }
 
     @inline(__always)
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        if isDigit(byte) { return byte - 0x30 }
-        return byte >= 0x61 && byte <= 0x66 ? byte - 0x57 : nil
+    private static func digit(_ byte: UInt8) -> UInt8 {
+        let (decimal, letter) = (byte &- 0x30, byte &- 0x61)
+        return decimal < 10 ? decimal : letter < 6 ? letter + 10 : 0xFF
     }
 
     public static func == (a: RevisionTree, b: RevisionTree) -> Bool {

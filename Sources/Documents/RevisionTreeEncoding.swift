@@ -35,22 +35,37 @@ extension RevisionTree {
             guard let vector = vectors[revision(at: index)] else { return nil }
             return (index, nodes[index].isLeaf ? vector : vector.bare)
         }
-        var authors: [SourceID: UInt64] = [:]
-        var order: [SourceID] = []
-        for version in kept.lazy.flatMap({ [$0.vector.current] + $0.vector.others }) where authors[version.source] == nil {
-            authors[version.source] = UInt64(order.count)
-            order.append(version.source)
-        }
-        Self.appendVarint(UInt64(order.count), to: &out)
-        for author in order { out.append(contentsOf: author.bytes) }
+        var authors = AuthorTable()
+        for (_, vector) in kept { vector.forEachVersion { authors.add($0.source) } }
+        Self.appendVarint(UInt64(authors.order.count), to: &out)
+        for author in authors.order { author.append(to: &out) }
         Self.appendVarint(UInt64(kept.count), to: &out)
         for (index, vector) in kept {
             Self.appendVarint(UInt64(index), to: &out)
             Self.appendVarint(UInt64(vector.merged.count), to: &out)
             Self.appendVarint(UInt64(vector.older.count), to: &out)
-            for version in [vector.current] + vector.others {
-                Self.appendVarint(authors[version.source] ?? 0, to: &out)
-                for shift in stride(from: UInt64(0), to: 64, by: 8) { out.append(UInt8(truncatingIfNeeded: version.time >> shift)) }
+            vector.forEachVersion { version in
+                Self.appendVarint(UInt64(authors.place(of: version.source) ?? 0), to: &out)
+                withUnsafeBytes(of: version.time.littleEndian) { out.append(contentsOf: $0) }
+            }
+        }
+    }
+
+    /// The authors of a tree's vectors, each once, in the order in which they come. Most documents have one or two: only many are hashed.
+    private struct AuthorTable {
+        private static let searched = 8
+        private(set) var order: [SourceID] = []
+        private var places: [SourceID: Int] = [:]
+
+        func place(of source: SourceID) -> Int? { order.count <= Self.searched ? order.firstIndex(of: source) : places[source] }
+
+        mutating func add(_ source: SourceID) {
+            guard place(of: source) == nil else { return }
+            order.append(source)
+            if order.count == Self.searched + 1 {
+                for (place, source) in order.enumerated() { places[source] = place }
+            } else if order.count > Self.searched {
+                places[source] = order.count - 1
             }
         }
     }

@@ -50,7 +50,14 @@ public struct SourceID: Hashable, Comparable, Sendable, CustomStringConvertible 
     public static let revisionTree = SourceID(high: 0x45EB_E2B2_2A27_F93A, low: 0xDE7B_E127_7287_629E)
 
     public var bytes: [UInt8] {
-        [high, low].flatMap { half in (0..<8).map { UInt8(truncatingIfNeeded: half >> (56 - 8 * UInt64($0))) } }
+        var bytes: [UInt8] = []
+        append(to: &bytes)
+        return bytes
+    }
+
+    func append(to out: inout [UInt8]) {
+        withUnsafeBytes(of: high.bigEndian) { out.append(contentsOf: $0) }
+        withUnsafeBytes(of: low.bigEndian) { out.append(contentsOf: $0) }
     }
 
     public var description: String {

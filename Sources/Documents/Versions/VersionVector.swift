@@ -123,6 +123,14 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         return current.description + (merged.isEmpty ? ";" : ",") + history
     }
 
+    /// The current version, then the others.
+    @inline(__always)
+    func forEachVersion(_ body: (VectorVersion) -> Void) {
+        body(current)
+        for version in merged { body(version) }
+        for version in older { body(version) }
+    }
+
     /// All versions but the current one.
     public var others: [VectorVersion] { merged + older }
 }
