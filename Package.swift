@@ -245,7 +245,7 @@ let package = Package(
         ),
         .testTarget(name: "AgentConfigurationTests", dependencies: ["TestRandomness", "AgentConfiguration"], swiftSettings: strict),
 
-        .testTarget(name: "AgentTests", dependencies: ["Agent", "Documents", "Interfaces", "Replication"], swiftSettings: strict),
+        .testTarget(name: "AgentTests", dependencies: ["Agent", "Documents", "Encodings", "Interfaces", "Replication", "TLS"], swiftSettings: strict),
         .testTarget(name: "HouseTests", dependencies: ["nightjar", "Documents", "TestSupport"], swiftSettings: strict),
 
         // A machine in memory, on one thread and from a seed.

@@ -38,6 +38,7 @@ public actor Agent {
         /// By the replicator's name; of those that have secrets in files.
         var replicatorSecrets: [String: ReplicatorSecrets] = [:]
         var plugins: PluginHost?
+        var fleet: FleetService?
         var conflictPolicies: [String: ConflictPolicy] = [:]
         /// By the database's name: who may refuse what is written here.
         var validations: [String: any SyncFunction] = [:]
@@ -65,6 +66,7 @@ public actor Agent {
     private var attentionWatch: Task<Void, Never>?
     private var networkWatch: NetworkWatch?
     private var remembering: Task<Void, Never>?
+    private var fleetWatch: Task<Void, Never>?
     private let channels: ChannelKeeper
     /// Of all listeners: one password hash at a time.
     private nonisolated let logins = LoginQueue()
@@ -145,6 +147,7 @@ public actor Agent {
             networkWatch = watchNetwork()
             remembering = Task { [weak self] in await self?.rememberNowAndThen() }
             announcing = Task { [announcer] in await announcer.run { [weak self] in self?.announcements() ?? [] } }
+            startFleet(settings)
             shared.withLock { $0.isReady = true }
         } catch {
             await stop()
@@ -175,6 +178,7 @@ public actor Agent {
         securityWatch?.cancel()
         logWatch?.cancel()
         attentionWatch?.cancel()
+        fleetWatch?.cancel()
         diskWatch?.cancel()
         ageWatch?.cancel()
         expiryWatch?.cancel()
@@ -241,7 +245,17 @@ public actor Agent {
         return database
     }
 
+    private func startFleet(_ settings: AgentSettings) {
+        guard let fleet, let wanted = settings.fleet, let database = database(wanted.database.value) else { return }
+        fleetWatch = Task { [plugins] in await fleet.run(database, plugins) }
+    }
+
     private func loadPlugins(_ settings: AgentSettings) async throws {
+        if let wanted = settings.fleet, !wanted.database.value.isEmpty {
+            let fleet = try FleetService(
+                wanted, data: settings.data.value, limits: PluginHostLimits(settings.pluginLimits), environment: environment, logger: logs.logger(.plugin))
+            shared.withLock { $0.fleet = fleet }
+        }
         guard let folder = settings.plugins?.value else { return }
         let logger = logs.logger(.plugin)
         let limits = PluginHostLimits(settings.pluginLimits)
@@ -250,7 +264,7 @@ public actor Agent {
         let host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: limits,
             services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
-            versionsFolder: settings.pluginVersionsFolder, logger: logger, environment: environment)
+            versionsFolder: settings.pluginVersionsFolder, supplied: { [fleet] in fleet?.store.plugins ?? [] }, logger: logger, environment: environment)
         shared.withLock { $0.plugins = host }
         await host.start(using: Set(ConfigurationCheck.uses(settings, []).map(\.0.plugin.value)))
         let events = host.events()
@@ -286,7 +300,8 @@ public actor Agent {
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
                 refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
-                usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"), wireLog: logs.wireLog),
+                usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"), wireLog: logs.wireLog,
+                fleetPublishers: Set(source.settings.fleet?.publishers ?? [])),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
@@ -363,6 +378,7 @@ public actor Agent {
     public nonisolated var listeners: [PeerListener] { shared.withLock { $0.listeners } }
     public nonisolated var replicators: [Replicator] { shared.withLock { $0.replicators } }
     public nonisolated var plugins: PluginHost? { shared.withLock { $0.plugins } }
+    nonisolated var fleet: FleetService? { shared.withLock { $0.fleet } }
     public nonisolated var settings: AgentSettings { shared.withLock { $0.settings } }
     public nonisolated var isReady: Bool { shared.withLock { $0.isReady } }
 

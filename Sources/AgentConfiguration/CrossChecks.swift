@@ -31,10 +31,18 @@ extension AgentSettings {
                         + NearestName.hint(for: wanted, among: known.map(\.description).sorted(), otherwise: "its collections"))
             }
         }
+        checkFleet(collections, &reading)
         checkPorts(&reading)
         checkEndpoints(&reading)
         // Of a configuration that is wrong anyway it might be a consequence.
         if reading.failures == 0 { checkCheckpoints(&reading) }
+    }
+
+    private func checkFleet(_ collections: [String: Set<CollectionReference>], _ reading: inout Reading) {
+        guard let name = fleet?.database, !name.value.isEmpty, let known = find(name, in: collections, "fleet", &reading) else { return }
+        guard let wanted = CollectionReference(parsing: "nightjar.fleet"), !known.contains(wanted) else { return }
+        reading.problems.report(
+            at: name.position, "fleet: the database \(ValueQuoting.quoted(name.value)) has no collection nightjar.fleet; add it to its \"collections\"")
     }
 
     /// An endpoint serves one listener; a local target is another database of ours.

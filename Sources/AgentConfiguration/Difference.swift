@@ -24,7 +24,7 @@ public struct SettingsDifference: Sendable, Equatable {
     }
 
     /// Sections that exist once.
-    public enum GlobalSection: String, Sendable, CaseIterable { case data, plugins, admin, log, limits, disk }
+    public enum GlobalSection: String, Sendable, CaseIterable { case data, plugins, admin, log, limits, disk, fleet }
 
     public var databases = Changes()
     public var listeners = Changes()

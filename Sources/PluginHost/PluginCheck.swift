@@ -13,17 +13,18 @@ public struct PluginCheck: Sendable {
     /// Loads every plugin in a sandbox without services and forgets it again; runs no hook.
     public static func run(
         folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
-        proof: any PluginProof = NoPluginProof(), environment: Environment
+        proof: any PluginProof = NoPluginProof(), supplied: [SuppliedPlugin] = [], environment: Environment
     ) async throws(PluginError) -> PluginCheck {
         try await environment.runPlugin(name: "plugin-check", stackBytes: limits.stackBytes) {
-            PluginCheck(folder: AbsolutePath.make(folder), configurationFolder.map(AbsolutePath.make), limits, proof, environment)
+            PluginCheck(folder: AbsolutePath.make(folder), configurationFolder.map(AbsolutePath.make), limits, proof, supplied, environment)
         }
     }
 
     private init(
-        folder: String, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof, _ environment: Environment
+        folder: String, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof,
+        _ supplied: [SuppliedPlugin], _ environment: Environment
     ) {
-        let scan = FolderScan.read(folder, limits)
+        let scan = FolderScan.read(folder, limits, supplied: supplied)
         var problems = scan.problems + scan.refused.values
         if let failure = scan.failure { problems.append(PluginProblem(file: "", message: failure)) }
         var versions: [String: LoadedVersion] = [:]

@@ -18,15 +18,17 @@ public final class PluginHost: Sendable {
     ///   - proof: asked before a version comes into force.
     ///   - versionsFolder: where versions that were in force are kept, for a rollback and for a start with a file that is refused;
     ///     nil keeps none. Made when needed, in a folder that is there.
+    ///   - supplied: plugins from elsewhere, asked for at each reading of the folder; they take the place of files.
     ///   - environment: its monotonic clock is the one that breakers and limits go by.
     public init(
         folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         services: any PluginServices = NoPluginServices(), proof: any PluginProof = NoPluginProof(),
-        versionsFolder: String? = nil, logger: Logger = Logger(label: "plugin"), environment: Environment
+        versionsFolder: String? = nil, supplied: @escaping @Sendable () -> [SuppliedPlugin] = { [] }, logger: Logger = Logger(label: "plugin"),
+        environment: Environment
     ) throws(PluginError) {
         core = try HostCore(
             folder: folder, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof,
-            versionsFolder: versionsFolder, logger: logger, environment: environment)
+            versionsFolder: versionsFolder, supplied: supplied, logger: logger, environment: environment)
         do {
             supervisor = try Supervisor(core)
         } catch {

@@ -16,6 +16,6 @@ struct Nightjar: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, CheckCommand.self, StatusCommand.self, DoctorCommand.self, ExplainCommand.self, SupportBundleCommand.self, AuditCommand.self, ReloadCommand.self, DocCommand.self, BlobCommand.self, ImportCommand.self, ExportCommand.self, BackupCommand.self, RestoreCommand.self, CompactCommand.self,
             ReplicateCommand.self, ReplicatorCommand.self, ListenerCommand.self, DisconnectCommand.self, DiscoverCommand.self, PipeCommand.self, PluginCommand.self, ConflictsCommand.self, IdentityCommand.self,
-            UserCommand.self, PasswordCommand.self, ConfigCommand.self, ManualCommand.self,
+            FleetCommand.self, UserCommand.self, PasswordCommand.self, ConfigCommand.self, ManualCommand.self,
         ])
 }

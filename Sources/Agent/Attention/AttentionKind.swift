@@ -33,6 +33,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case certificateEnding = "certificate_ending"
     case tlsFilesRefused = "tls_files_refused"
     case notAdvertised = "not_advertised"
+    case fleetRefused = "fleet_refused"
 
     enum Gravity: String, Sendable {
         /// There is work that the agent cannot do, now or at its next start: `/health` is 503.
@@ -49,7 +50,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer, .notAdvertised:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer, .notAdvertised, .fleetRefused:
             .attention
         }
     }

@@ -29,6 +29,7 @@ extension Agent {
         for replicator in replicators { list += await attention(of: replicator) }
         for listener in listeners { list += attention(of: listener) }
         list += pluginAttention()
+        list += fleetAttention()
         attentionTimes.complete(&list, now: environment.time.wallSeconds(), logger: log)
         return list.filter(\.isUnhealthy) + list.filter { !$0.isUnhealthy }
     }

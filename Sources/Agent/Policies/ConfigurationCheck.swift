@@ -4,6 +4,7 @@ import Encodings
 import Environment
 import LuaRuntime
 import PluginHost
+import TLS
 
 /// `nightjar check`: everything that `run` would stumble over, without starting anything.
 public enum ConfigurationCheck {
@@ -41,7 +42,7 @@ public enum ConfigurationCheck {
         }
         let check = try await PluginCheck.run(
             folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            proof: ProofByTests(), environment: environment)
+            proof: ProofByTests(), supplied: try suppliedPlugins(settings), environment: environment)
         report.plugins = check.plugins
         if found == nil {
             let names = Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })
@@ -60,6 +61,12 @@ public enum ConfigurationCheck {
         }
         report.advice += standIns(settings, check)
         return report
+    }
+
+    /// Those of the fleet that were in force last.
+    private static func suppliedPlugins(_ settings: AgentSettings) throws -> [SuppliedPlugin] {
+        guard let fleet = settings.fleet, !fleet.database.value.isEmpty, settings.knowsDataFolder else { return [] }
+        return try FleetStore(data: settings.data.value, trusting: fleet.keys.compactMap { VerifyingKey($0.value) }).plugins
     }
 
     /// Plugins in use whose files cannot be used, and which run would serve all the same: by the version that was in force last.

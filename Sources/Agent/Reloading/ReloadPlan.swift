@@ -27,9 +27,9 @@ struct ReloadPlan {
         change = wanted.difference(from: old)
         var new = wanted
         // They are at work until the agent ends.
-        (new.data, new.plugins, new.admin, new.pluginLimits) = (old.data, old.plugins, old.admin, old.pluginLimits)
+        (new.data, new.plugins, new.admin, new.pluginLimits, new.fleet) = (old.data, old.plugins, old.admin, old.pluginLimits, old.fleet)
         new.limits.memory = old.limits.memory
-        var waiting = [SettingsDifference.GlobalSection.data, .plugins, .admin].filter(change.global.contains).map(\.rawValue)
+        var waiting = [SettingsDifference.GlobalSection.data, .plugins, .admin, .fleet].filter(change.global.contains).map(\.rawValue)
         if wanted.limits.memory != old.limits.memory { waiting.append("limits.memory") }
         if !change.pluginLimits.isEmpty { waiting.append("plugin_limits") }
         waitingForStart = waiting

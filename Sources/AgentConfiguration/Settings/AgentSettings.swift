@@ -21,6 +21,8 @@ public struct AgentSettings: Sendable, ConfigurationSection {
     public var limits = LimitSettings()
     /// How full the disk may become.
     public var disk = DiskSettings()
+    /// Plugins that arrive as signed documents. Default: nil, none.
+    public var fleet: FleetSettings?
     /// Limits of single plugins that differ from the defaults.
     public var pluginLimits: [PluginLimitSettings] = []
     /// The file says `databases`, be it to have none.
@@ -56,6 +58,7 @@ public struct AgentSettings: Sendable, ConfigurationSection {
         Key("replicators", \.replicators, Form<ReplicatorSettings>.section.list(of: "replicators"), "Replications that this agent starts."),
         Key("limits", \.limits, Form<LimitSettings>.section, "What the agent may use, all together."),
         Key("disk", \.disk, Form<DiskSettings>.section, "How full the disk may become before the agent takes less."),
+        Key("fleet", optional: \.fleet, Form<FleetSettings>.section, "Plugins that arrive as signed documents. Absent: none do."),
         Key(
             "plugin_limits", \.pluginLimits,
             Form<PluginLimitSettings>.section.map(keyedBy: .plugin, "a mapping from plugin names to their limits") { limits, name, _ in

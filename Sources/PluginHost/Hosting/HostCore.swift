@@ -12,6 +12,8 @@ final class HostCore: Sendable {
     let logger: Logger
     let files: ParameterFiles
     let versionsFolder: String?
+    /// Asked at each reading of the folder.
+    let supplied: @Sendable () -> [SuppliedPlugin]
     let pool: PluginWorkers
     /// What the configuration uses, at a start: those are served although their file is gone, as long as nobody has used them yet. Nil
     /// where everything counts as used.
@@ -26,11 +28,12 @@ final class HostCore: Sendable {
 
     init(
         folder: String, configurationFolder: String?, limits: PluginHostLimits, services: any PluginServices, proof: any PluginProof,
-        versionsFolder: String?, logger: Logger, environment: Environment
+        versionsFolder: String?, supplied: @escaping @Sendable () -> [SuppliedPlugin], logger: Logger, environment: Environment
     ) throws(PluginError) {
         self.folder = Self.absolute(folder)
         self.limits = limits
         self.services = services
+        self.supplied = supplied
         self.proof = proof
         self.logger = logger
         self.environment = environment

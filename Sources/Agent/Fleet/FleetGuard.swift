@@ -1,0 +1,35 @@
+import Documents
+import Interfaces
+
+/// What peers of a listener may do with the collection `nightjar.fleet`: read what was published, and write the status that bears their
+/// own name; who is no publisher and nobody in particular may write a status and read none. Documents of other collections are left to
+/// the listener's own filter.
+///
+/// That a stranger could write a plugin there would do no harm (no gateway believes it), but it would be noise at each of them.
+struct FleetGuard: DocumentFilter {
+    let inner: (any DocumentFilter)?
+    let publishers: Set<String>
+
+    static let statusPrefix = "status:"
+
+    var pluginName: String { inner?.pluginName ?? "fleet" }
+    var version: String { inner?.version ?? "" }
+    var changesBodies: Bool { inner?.changesBodies ?? false }
+    func versionChanges() -> AsyncStream<String> { inner?.versionChanges() ?? AsyncStream { $0.finish() } }
+    func allVersionChanges() -> [AsyncStream<String>] { inner?.allVersionChanges() ?? [] }
+
+    func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        guard context.collection.description == FleetDocument.collection else {
+            guard let inner else { return documents.map { _ in .pass } }
+            return await inner.evaluate(documents, context)
+        }
+        return documents.map { allows($0.id.text, context) ? .pass : .reject }
+    }
+
+    private func allows(_ id: String, _ context: PolicyContext) -> Bool {
+        if let user = context.user, publishers.contains(user) { return true }
+        guard id.utf8.starts(with: Self.statusPrefix.utf8) else { return context.direction == .push }
+        guard let user = context.user else { return context.direction == .pull }
+        return id.utf8.elementsEqual((Self.statusPrefix + user).utf8)
+    }
+}

@@ -1,0 +1,51 @@
+/// Plugins that arrive as signed documents.
+public struct FleetSettings: Sendable, ConfigurationSection {
+    public enum Kind: String, Sendable, CaseIterable { case plugins }
+
+    /// Whose collection `nightjar.fleet` the documents arrive in. Default: empty, none: this agent takes nothing.
+    public var database = Located("")
+    /// Public keys whose signatures are believed.
+    public var keys: [Located<String>] = []
+    /// What may come. Default: nothing.
+    public var accept: [Kind] = []
+    /// This gateway's name in the fleet. Default: nil, the peer id.
+    public var id: String?
+    public var labels: [String] = []
+    /// Users who may write more than their own status over a listener.
+    public var publishers: [String] = []
+    public internal(set) var position = SourcePosition.none
+
+    public init() {}
+
+    static let sectionName = "fleet"
+    static let keys: [Key<FleetSettings>] = [
+        Key("database", \.database, Form.text(.database).located,
+            "Database whose collection nightjar.fleet brings signed documents, and takes this agent's status. Absent: none."),
+        Key("keys", \.keys, Form.text(.verifyingKey).located.list(of: "public keys"),
+            "Public keys whose signatures are believed, as nightjar fleet keygen prints them; several, so that one can be replaced."),
+        Key("accept", \.accept, Form<Kind>.choice.list(of: "kinds of documents"),
+            "What may come: plugins, which take the place of files of their names in the plugins folder. Absent: nothing."),
+        Key("id", optional: \.id, Form.text(.name), "This agent's name in the fleet; where the hub asks for a login, its user name. Absent: its peer id."),
+        Key("labels", \.labels, Form.text(.name).list(of: "labels"), "Groups that this agent is in; what is published for one of them is for it."),
+        Key("publishers", \.publishers, Form.text("a user name").list(of: "user names"),
+            "On a hub: users of its listeners who may write anything into nightjar.fleet. Others may write their own status only."),
+    ]
+
+    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        guard !accept.isEmpty else { return }
+        if database.value.isEmpty { reading.report(at: position, "\"accept\" needs \"database\": where the documents arrive") }
+        if keys.isEmpty { reading.report(at: position, "\"accept\" needs \"keys\": nothing is believed without a signature") }
+    }
+}
+
+extension TextSyntax {
+    static let verifyingKey = TextSyntax(
+        expected: "a public key as nightjar fleet keygen prints it (ed25519/ and 44 characters of base64)",
+        pattern: "^ed25519/[A-Za-z0-9+/]{43}=$",
+        accepts: { text in
+            text.hasPrefix("ed25519/") && text.utf8.count == 52 && text.hasSuffix("=")
+                && text.utf8.dropFirst(8).dropLast().allSatisfy { Bytes.isAlphanumeric($0) || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "/") }
+        })
+}

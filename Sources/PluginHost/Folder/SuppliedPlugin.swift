@@ -1,0 +1,45 @@
+import Environment
+
+/// A plugin that comes from elsewhere than the plugins folder, and takes the place of one of its name there.
+public struct SuppliedPlugin: Sendable, Equatable {
+    public var name: String
+    public var main: [UInt8]
+    public var tests: [UInt8]?
+
+    public init(name: String, main: [UInt8], tests: [UInt8]?) { (self.name, self.main, self.tests) = (name, main, tests) }
+
+    public static func isName(_ name: String) -> Bool { PluginName.isValid(name) }
+
+    var source: PluginSource {
+        PluginSource(
+            name: name, main: .init(path: "fleet/\(name).lua", bytes: main), own: [:], library: [:],
+            tests: tests.map { .init(path: "fleet/\(name).test.lua", bytes: $0) })
+    }
+
+    /// Why it would be refused wherever it was used: it does not load, or its tests fail.
+    public func problem(limits: PluginHostLimits, proof: any PluginProof, environment: Environment) async throws(PluginError) -> PluginProblem? {
+        let source = source
+        guard source.byteCount <= limits.pluginBytes else {
+            return PluginProblem(
+                plugin: name, file: source.main.path, message: "its files have \(source.byteCount) bytes, more than plugin bytes = \(limits.pluginBytes)")
+        }
+        return try await environment.runPlugin(name: "plugin-check", stackBytes: limits.stackBytes) {
+            switch VersionLoader.load(source, host: limits, pool: nil, environment) {
+            case .failure(let problem): problem
+            case .success(let version): proof.prove(PluginCandidate(version, limits, environment))
+            }
+        }
+    }
+}
+
+extension FolderScan {
+    /// With the plugins that come from elsewhere in the place of those of their names.
+    static func read(_ folder: String, _ limits: PluginHostLimits, supplied: [SuppliedPlugin]) -> FolderScan {
+        var scan = read(folder, limits)
+        for plugin in supplied {
+            scan.refused[plugin.name] = nil
+            scan.sources[plugin.name] = plugin.source
+        }
+        return scan
+    }
+}

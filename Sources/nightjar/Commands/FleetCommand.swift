@@ -1,0 +1,242 @@
+import Agent
+import ArgumentParser
+import Documents
+import Glibc
+import Synchronization
+import TLS
+
+struct FleetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fleet", abstract: "Signs plugins and publishes them to a fleet of agents.",
+        discussion: """
+            Signed plugins are documents of the collection nightjar.fleet, which replicates to the gateways. Each takes what a key of its \
+            configuration (fleet.keys) has signed for it, if its tests pass, and writes back what it runs.
+            """,
+        subcommands: [Keygen.self, Sign.self, Publish.self, Verify.self, Status.self])
+
+    struct Keygen: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "keygen", abstract: "Makes a signing key, and prints its public key for fleet.keys of the gateways.",
+            discussion: "Whoever has the file can change what all gateways run. It belongs to one machine and a safe, not to the hub.")
+
+        @Argument(help: "The file to be made, for its owner only.") var file: String
+        @Flag(help: "Replace a file that is there.") var replace = false
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let key = try PrivateKey.makeEd25519()
+                try SecretFile.write(file, try key.writePEM(), replaces: replace)
+                guard let verifying = key.verifyingKey else { throw AgentError(.failed, "OpenSSL does not give out the public key") }
+                if json { return Output.json(JSONOutput.object(["file": .string(file), "key": .string("\(verifying)")])) }
+                Output.line("\(verifying)")
+            }
+        }
+    }
+
+    /// What is signed, for whom and with what.
+    struct Signing: ParsableArguments {
+        @Option(help: ArgumentHelp("File of the signing key.", valueName: "file")) var key: String
+        @Option(name: .customLong("for-id"), help: ArgumentHelp("Only the gateway of this id; several are possible.", valueName: "id")) var ids: [String] = []
+        @Option(name: .customLong("for-label"), help: ArgumentHelp("Only gateways with this label; several are possible.", valueName: "label"))
+        var labels: [String] = []
+        @Option(
+            name: .customLong("plugin-version"),
+            help: ArgumentHelp("Its version, above all that were published; to go back, publish the old files under a new one.", valueName: "number"))
+        var number: Int64?
+        @Argument(help: "Plugins as NAME.lua; tests in NAME.test.lua beside one go with it.") var files: [String]
+
+        func documents(_ version: (String) -> Int64) throws -> [(document: FleetDocument, bytes: [UInt8])] {
+            let signer = try PrivateKey.readPEM(try SecretFile.read(key), path: key)
+            return try files.map { file in
+                let base = String(file.split(separator: "/").last ?? "")
+                guard base.hasSuffix(".lua"), !base.hasSuffix(".test.lua") else { throw AgentError(.invalid, "\(file): name a plugin, NAME.lua") }
+                let name = String(base.dropLast(4))
+                let tests = String(file.dropLast(4)) + ".test.lua"
+                let document = FleetDocument(
+                    name: name, version: number ?? version(name), scope: .init(ids: ids, labels: labels), main: try FleetCommand.content(file),
+                    tests: access(tests, F_OK) == 0 ? try FleetCommand.content(tests) : nil)
+                return (document, try document.signed(with: signer))
+            }
+        }
+    }
+
+    struct Sign: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "sign", abstract: "Signs plugins and prints the documents, one a line, for nightjar import DB.nightjar.fleet elsewhere.")
+
+        @OptionGroup var signing: Signing
+        @Flag(help: "Print JSON; it does in any case.") var json = false
+
+        func validate() throws { if signing.number == nil { throw ValidationError("--plugin-version is needed: nothing here knows which were published") } }
+
+        func run() async throws {
+            try await Failure.reporting {
+                for (document, bytes) in try signing.documents({ _ in 0 }) {
+                    guard case .object(var object) = try JSONValue(parsing: bytes) else { continue }
+                    object["_id"] = .string(document.id)
+                    Output.line(JSONValue.object(object).text)
+                }
+            }
+        }
+    }
+
+    struct Publish: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "publish", abstract: "Signs plugins and puts them into the hub's collection.",
+            discussion: "On the hub, or on any agent that replicates the collection to it.")
+
+        @OptionGroup var location: LocationOptions
+        @Option(help: "The database with the collection nightjar.fleet.") var db = "main"
+        @OptionGroup var signing: Signing
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let saved = try await location.withDocuments(of: "\(db).\(FleetDocument.collection)") { place -> [String] in
+                    let highest = try await FleetCommand.highest(place)
+                    let documents = try signing.documents { (highest[$0] ?? 0) + 1 }
+                    for (document, _) in documents where document.version <= highest[document.name] ?? 0 {
+                        throw AgentError(.invalid, "\(document.name): version \(highest[document.name] ?? 0) was published; gateways take none below it")
+                    }
+                    for (document, bytes) in documents { _ = try await place.put(document.id, bytes) }
+                    return documents.map(\.document.id)
+                }
+                if json { return Output.json(.array(saved.map { .string($0) })) }
+                for id in saved { Output.line("\(id) is published") }
+            }
+        }
+    }
+
+    struct Verify: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "verify", abstract: "Reads signed documents, one a line as sign and export print them, and says what a gateway with these keys believes.")
+
+        @Option(name: .customLong("trust"), help: ArgumentHelp("A public key; several are possible.", valueName: "key")) var keys: [String]
+        @Argument(help: "A file; standard input if absent.") var file: String?
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let trusted = try keys.map { text in
+                    guard let key = VerifyingKey(text) else { throw AgentError(.invalid, "--trust \(text): expected ed25519/ and 44 characters of base64") }
+                    return key
+                }
+                var rows: [JSONValue] = []
+                var isWrong = false
+                for line in try FleetCommand.content(file, limit: 64 << 20).split(separator: UInt8(ascii: "\n")) {
+                    guard case .object(var object) = try JSONValue(parsing: Array(line)) else { continue }
+                    let id = object["_id"]?.asString ?? ""
+                    if id.hasPrefix("status:") { continue }
+                    for key in ["_id", "_rev"] { object[key] = nil }
+                    var problem: String?
+                    do throws(FleetRefusal) { _ = try FleetDocument(verifying: JSONValue.object(object).serialize(), id: id, trusting: trusted) } catch {
+                        problem = error.reason
+                        isWrong = true
+                    }
+                    rows.append(JSONOutput.object(["id": .string(id), "problem": JSONOutput.text(problem)]))
+                    if !json { Output.line("\(TextTable.printable(id)): \(TextTable.printable(problem ?? "signed, and believed"))") }
+                }
+                if json { Output.json(.array(rows)) }
+                if isWrong { throw ExitCode(Failure.failed) }
+            }
+        }
+    }
+
+    struct Status: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "status", abstract: "Shows which gateway runs which versions, what it lacks and what it refuses.",
+            discussion: "SINCE is when a gateway's status changed last; one that runs on unchanged does not write.")
+
+        @OptionGroup var location: LocationOptions
+        @Option(help: "The database with the collection nightjar.fleet.") var db = "main"
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let (highest, statuses) = try await location.withDocuments(of: "\(db).\(FleetDocument.collection)") { place in
+                    var statuses: [JSONValue] = []
+                    for id in try await FleetCommand.ids(place) where id.hasPrefix("status:") {
+                        statuses.append(try JSONValue(parsing: try await place.get(id)))
+                    }
+                    return (try await FleetCommand.published(place), statuses)
+                }
+                FleetCommand.show(statuses, highest, json)
+            }
+        }
+    }
+
+    // MARK: -
+
+    static func content(_ path: String?, limit: Int = FleetDocument.Limits.documentBytes) throws -> [UInt8] {
+        let file = try InputFile(path)
+        var bytes: [UInt8] = []
+        while let piece = try file.next() {
+            bytes += Array(piece.readableBytesView)
+            guard bytes.count <= limit else { throw AgentError(.tooLarge, "\(path ?? "standard input"): more than \(limit) bytes") }
+        }
+        return bytes
+    }
+
+    static func ids(_ place: DocumentPlace) async throws -> [String] {
+        let ids = Mutex<[String]>([])
+        try await place.list(includesDeleted: false) { line in
+            if let id = try JSONValue(parsing: line)["id"]?.asString { ids.withLock { $0.append(id) } }
+        }
+        return ids.withLock { $0.sorted() }
+    }
+
+    /// Of each plugin, whatever it is for.
+    static func highest(_ place: DocumentPlace) async throws -> [String: Int64] {
+        Dictionary(try await ids(place).compactMap { FleetDocument.claim($0) }.map { ($0.name, $0.version) }, uniquingKeysWith: max)
+    }
+
+    /// What was published, with whom it is for. Nobody's signature is checked: gateways do that.
+    static func published(_ place: DocumentPlace) async throws -> [(name: String, version: Int64, scope: FleetDocument.Scope)] {
+        var published: [(name: String, version: Int64, scope: FleetDocument.Scope)] = []
+        for id in try await ids(place) {
+            guard let claim = FleetDocument.claim(id) else { continue }
+            let json = try JSONValue(parsing: try await place.get(id))
+            func texts(_ key: String) -> [String] { json[key]?.asArray?.compactMap(\.asString) ?? [] }
+            published.append((claim.name, claim.version, .init(ids: texts("ids"), labels: texts("labels"))))
+        }
+        return published
+    }
+
+    private static func show(_ statuses: [JSONValue], _ published: [(name: String, version: Int64, scope: FleetDocument.Scope)], _ json: Bool) {
+        var table = TextTable(["GATEWAY", "LABELS", "AGENT", "PLUGIN", "VERSION", "STATE", "SINCE"], alignsRight: [4])
+        var gateways: [JSONValue] = []
+        for status in statuses {
+            let id = status["id"]?.asString ?? "?"
+            let labels = status["labels"]?.asArray?.compactMap(\.asString) ?? []
+            let running = Dictionary(
+                (status["plugins"]?.asArray ?? []).compactMap { plugin in plugin["name"]?.asString.map { ($0, plugin["version"]?.asInt64 ?? 0) } }, uniquingKeysWith: max)
+            let wanted = Dictionary(
+                published.filter { $0.scope.covers(id: id, labels: labels) }.map { ($0.name, $0.version) }, uniquingKeysWith: max)
+            let refused = Dictionary(
+                (status["refused"]?.asArray ?? []).compactMap { entry in entry["id"]?.asString.map { ($0, entry["reason"]?.asString ?? "") } },
+                uniquingKeysWith: { first, _ in first })
+            var rows: [JSONValue] = []
+            for name in Set(running.keys).union(wanted.keys).sorted() {
+                let (has, newest) = (running[name] ?? 0, wanted[name] ?? 0)
+                let reason = refused[FleetDocument.id(name: name, version: newest)]
+                let state = has >= newest ? "current" : reason.map { "refuses \(newest): \($0)" } ?? "behind: \(newest) is published"
+                table.add([
+                    id, labels.joined(separator: ","), status["agent"]?.asString ?? "", name, has == 0 ? "-" : "\(has)", state, status["at"]?.asString ?? "",
+                ])
+                rows.append(JSONOutput.object([
+                    "name": .string(name), "version": JSONOutput.number(has), "published": JSONOutput.number(newest), "is_current": .bool(has >= newest),
+                    "refused": JSONOutput.text(reason),
+                ]))
+            }
+            if rows.isEmpty { table.add([id, labels.joined(separator: ","), status["agent"]?.asString ?? "", "-", "-", "has none", status["at"]?.asString ?? ""]) }
+            gateways.append(JSONOutput.object([
+                "id": .string(id), "labels": .array(labels.map { .string($0) }), "agent": status["agent"], "since": status["at"], "plugins": .array(rows),
+                "refused": status["refused"],
+            ]))
+        }
+        if json { return Output.json(.array(gateways)) }
+        if table.isEmpty { return Output.line("no gateway has told its status yet") }
+        Output.write(1, table.text)
+    }
+}
