@@ -261,7 +261,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "SimulationSupportTests",
-            dependencies: ["SimulationSupport", "Environment", "DocumentStore", "Documents", "SQLite"], swiftSettings: strict),
+            dependencies: ["SimulationSupport", "Digests", "Environment", "DocumentStore", "Documents", "SQLite"], swiftSettings: strict),
 
         // The product as its users meet it: processes, sockets and files.
         .target(

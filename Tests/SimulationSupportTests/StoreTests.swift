@@ -1,3 +1,4 @@
+import Digests
 import DocumentStore
 import Documents
 import Environment
@@ -102,6 +103,30 @@ import Testing
                 #expect(present == ids, "seed \(seed)")
                 for digest in digests { #expect(throws: Never.self, "seed \(seed)") { try database.blobs.read(digest) } }
             }
+            database.close()
+        }
+    }
+
+    /// Its name is there, and a power failure would take it away: who asks is about to refer to it.
+    @Test(arguments: [false, true]) func aBlobWhoseNameIsNotDurableIsNotTakenForStored(_ restarts: Bool) throws {
+        let bytes = Array("a blob".utf8)
+        for seed in 1...20 {
+            let machine = Machine(seed: UInt64(seed))
+            var (database, _) = try open(machine)
+            // The file's own sync works, that of its folder does not.
+            machine.disk.failNext(.sync, EIO, after: 1)
+            #expect(throws: StoreError.self) { try database.blobs.install(bytes) }
+            let digest = try #require(BlobDigest(bytes: SHA1.hash(bytes)))
+            if restarts {
+                database.close()
+                (database, _) = try open(machine)
+            }
+            machine.disk.failNext(.sync, EIO)
+            #expect(!database.blobs.contains(digest), "seed \(seed)")
+            #expect(database.blobs.contains(digest), "seed \(seed)")
+            machine.crash()
+            (database, _) = try open(machine)
+            #expect(throws: Never.self, "seed \(seed)") { try database.blobs.read(digest) }
             database.close()
         }
     }

@@ -71,6 +71,12 @@ func simulate(
         if let failure = result.failure { Issue.record("\(failure)") }
     }
 
+    /// With versions: a blob whose folder could not be synced.
+    @Test(arguments: [3_493] as [UInt64]) func seedsWithVersionsThatFoundFaultsPass(_ seed: UInt64) async throws {
+        let result = try await simulate(SimulationPlan(seed: seed, withVersions: true))
+        if let failure = result.failure { Issue.record("\(failure)") }
+    }
+
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
         let seed = try #require(Wish.number("SEED"))
         let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions)) { print($0) }

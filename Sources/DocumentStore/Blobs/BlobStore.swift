@@ -17,6 +17,8 @@ public final class BlobStore: Sendable {
     private let queue = JobQueue<Job<BlobStore>>()
     /// How many were started.
     private let workers = Mutex(0)
+    /// What is in the folder may be gone after a power failure until the folder was synced: also what an earlier process has left there.
+    private let names = Mutex(FolderNames())
 
     /// Workers for blob files: two, so that one slow sync does not stop all reading.
     private static let workerCount = 2
@@ -89,6 +91,17 @@ public final class BlobStore: Sendable {
         if let failure { throw failure }
     }
 
+    /// Which names of the folder are known to be durable.
+    private struct FolderNames {
+        /// Files that are being renamed into the folder.
+        var underWay = 0
+        /// Counts what was renamed, and up to where the folder was synced since.
+        var changes: UInt64 = 1
+        var synced: UInt64 = 0
+
+        var isBehind: Bool { underWay > 0 || synced < changes }
+    }
+
     func close() { queue.close() }
 
     /// Lets go what waits, when the workers have died.
@@ -101,10 +114,12 @@ public final class BlobStore: Sendable {
 
     func path(_ digest: BlobDigest) -> String { folder + "/" + digest.hex }
 
-    /// Whether the blob is stored. Asking renews its grace time: who asks is about to refer to it.
+    /// Whether the blob is stored, durably: who asks is about to refer to it. Asking renews its grace time.
     public func contains(_ digest: BlobDigest) -> Bool {
         let path = path(digest)
         guard let facts = try? files.facts(path) else { return false }
+        // It was seen before this sync, which thus holds for it.
+        if names.withLock({ $0.isBehind }), (try? syncNames()) == nil { return false }
         if environment.time.wallSeconds() - facts.modified > graceSeconds / 2 { try? files.touch(path) }
         return true
     }
@@ -155,6 +170,26 @@ public final class BlobStore: Sendable {
         let writer = try writer()
         try writer.append(bytes)
         return try writer.finish(expecting: expecting)
+    }
+
+    /// Gives a complete and synced file its place. Throws also where the file has its place, and a power failure may take it away again.
+    func place(_ temporary: String, as digest: BlobDigest) throws(FileError) {
+        names.withLock { $0.underWay += 1 }
+        do throws(FileError) { try files.rename(temporary, to: path(digest)) } catch {
+            names.withLock { $0.underWay -= 1 }
+            throw error
+        }
+        names.withLock {
+            $0.underWay -= 1
+            $0.changes += 1
+        }
+        try syncNames()
+    }
+
+    private func syncNames() throws(FileError) {
+        let changes = names.withLock { $0.changes }
+        try files.syncFolder(folder)
+        names.withLock { $0.synced = max($0.synced, changes) }
     }
 
     /// Removes what a writer left that was dropped: on a worker, since its owner may be an event loop.

@@ -75,8 +75,7 @@ public final class BlobWriter: @unchecked Sendable {
         }
         try StoreError.ofFiles { () throws(FileError) in
             try file.sync()
-            try store.files.rename(path, to: store.path(digest))
-            try store.files.syncFolder(store.folder)
+            try store.place(path, as: digest)
         }
         self.file = nil
         store.isRight(digest)

@@ -9,6 +9,8 @@ extension FileSystem {
         } catch {
             guard error.number == EEXIST else { throw error }
             guard try facts(path).isFolder else { throw FileError(path: path, number: ENOTDIR) }
+            // Who made it may have come no further. A parent that is not ours to read was there before.
+            do throws(FileError) { try syncFolder(path + "/..") } catch { guard error.number != EIO else { throw error } }
             return
         }
         try syncFolder(path + "/..")
