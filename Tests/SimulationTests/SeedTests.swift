@@ -71,8 +71,8 @@ func simulate(
         if let failure = result.failure { Issue.record("\(failure)") }
     }
 
-    /// With versions: a blob whose folder could not be synced.
-    @Test(arguments: [3_493] as [UInt64]) func seedsWithVersionsThatFoundFaultsPass(_ seed: UInt64) async throws {
+    /// With versions: a blob whose folder could not be synced; a deletion that won here, beside a live revision that won at the peer.
+    @Test(arguments: [3_493, 3_923] as [UInt64]) func seedsWithVersionsThatFoundFaultsPass(_ seed: UInt64) async throws {
         let result = try await simulate(SimulationPlan(seed: seed, withVersions: true))
         if let failure = result.failure { Issue.record("\(failure)") }
     }

@@ -31,7 +31,7 @@ extension WriteTransaction {
         if isLocalKept, record.remoteID == nil, resolution == .localWins {
             new = nil
         } else {
-            new = try resolved(collection, id, row, sides, survivor, resolution)
+            new = try resolved(collection, id, row, sides, survivor, resolution, hasVectors: tree.hasVectors)
         }
         let loser = isLocalKept ? sides.remote : sides.local
         let vectors = (survivor: tree.nearestVector(of: survivor.revision), loser: tree.nearestVector(of: loser.revision))
@@ -66,7 +66,8 @@ extension WriteTransaction {
     /// The revision to be added on top of the surviving one; `nil` if that one stays as it is.
     private func resolved(
         _ collection: Collection, _ id: DocumentID, _ row: Row,
-        _ sides: (local: RevisionTree.Leaf, remote: RevisionTree.Leaf), _ survivor: RevisionTree.Leaf, _ resolution: Resolution
+        _ sides: (local: RevisionTree.Leaf, remote: RevisionTree.Leaf), _ survivor: RevisionTree.Leaf, _ resolution: Resolution,
+        hasVectors: Bool
     ) throws(StoreError) -> NewRevision? {
         let result: [UInt8]
         var isDeleted = false
@@ -77,6 +78,11 @@ extension WriteTransaction {
             return body
         }
         switch resolution {
+        // A peer takes a live revision beside its deletion, so it may have ours by now, as the winner. From then on it has to hear of a deletion
+        // that knows both: by versions, unlike by ids, ours is never asked for again.
+        case .remoteWins where hasVectors && survivor.revision == sides.remote.revision && survivor.isDeleted && !sides.local.isDeleted:
+            isDeleted = true
+            result = try winner(survivor)
         case .remoteWins where survivor.revision == sides.remote.revision:
             return nil
         case .localWins, .remoteWins:
