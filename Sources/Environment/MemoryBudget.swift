@@ -4,7 +4,7 @@ import Synchronization
 /// wait, replies that nobody has read, bodies of requests.
 ///
 /// Back-pressure comes first: above three quarters of the budget, whoever holds more than its fair share is told to take no more.
-/// When the budget is used up all the same, the connection gives way whose peer makes us hold the most for the longest.
+/// When the budget is used up all the same, the connection gives way whose peer makes us hold the most for the longest, without progress.
 public final class MemoryBudget: Sendable {
     /// How a connection stands in the budget.
     public enum Standing: Sendable, Equatable {
@@ -20,7 +20,8 @@ public final class MemoryBudget: Sendable {
         var bytes = 0
         /// The part that only the peer can make go away: messages it has not ended, replies it has not read.
         var owedByPeer = 0
-        /// Since when, in nanoseconds; a peer that ends what it begins starts anew each time.
+        /// Since when, in nanoseconds, on average over what is owed: what a peer pays off makes the rest younger, and so does what comes in
+        /// addition. One that reads slowly does not age, and one that reads nothing does.
         var owesSince: UInt64 = 0
         var isCrowded = false
         var isEvicted = false
@@ -30,11 +31,25 @@ public final class MemoryBudget: Sendable {
         var changed: @Sendable (Standing) -> Void
         var trim: @Sendable () -> Void
 
-        /// How much the peer owes for how long: a large document in transit weighs less than a small one that never ends.
+        /// Another thread may have looked at the clock later and come first.
+        private func age(_ now: UInt64) -> UInt64 { now > owesSince ? now - owesSince : 0 }
+
+        mutating func owe(_ bytes: Int, _ now: UInt64) {
+            if min(bytes, owedByPeer) < MemoryBudget.smallDebt {
+                owesSince = now
+            } else if bytes != owedByPeer {
+                let kept = Double(min(bytes, owedByPeer)) / Double(max(bytes, owedByPeer))
+                owesSince = now - min(now, UInt64(Double(age(now)) * kept))
+            }
+            owedByPeer = bytes
+        }
+
+        /// How much the peer owes, for how long: a large document in transit weighs less than a small one that never ends. Time counts twice, so
+        /// that one who makes progress with much stays before one who makes none with little.
         func weight(_ now: UInt64) -> Double {
             guard owedByPeer >= MemoryBudget.smallDebt else { return 0 }
-            // Another thread may have looked at the clock later and come first.
-            return Double(owedByPeer) * (0.1 + Double(now > owesSince ? now - owesSince : 0) / 1e9)
+            let seconds = 0.1 + Double(age(now)) / 1e9
+            return Double(owedByPeer) * seconds * seconds
         }
     }
 
@@ -123,8 +138,8 @@ public final class MemoryBudget: Sendable {
             if spare == 0 { holding.wasAsked = false }
             if spare > 0, !holding.wasAsked { state.spares.insert(number) } else { state.spares.remove(number) }
             state.holders += (bytes > 0 ? 1 : 0) - (holding.bytes > 0 ? 1 : 0)
-            if holding.owedByPeer < Self.smallDebt || owedByPeer < Self.smallDebt { holding.owesSince = now }
-            (holding.bytes, holding.owedByPeer) = (bytes, owedByPeer)
+            holding.owe(owedByPeer, now)
+            holding.bytes = bytes
             if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
             let fair = max(Self.smallestShare, most / max(1, state.holders))
             holding.isCrowded = state.used > calm && bytes > fair

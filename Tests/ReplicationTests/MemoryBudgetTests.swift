@@ -118,6 +118,24 @@ import Testing
         #expect(toldStuck.all == [.evicted] && !toldSteady.all.contains(.evicted))
     }
 
+    @Test func whoReadsSlowlyStaysBeforeOneThatDoesNothing() {
+        let budget = budget()
+        let (slow, toldSlow) = join(budget)
+        let (stuck, toldStuck) = join(budget)
+        _ = slow.hold(4 * megabyte, owedByPeer: 4 * megabyte)
+        clock.go(60)
+        _ = stuck.hold(megabyte, owedByPeer: megabyte)
+        // A tenth of a megabyte each second is read, and as much comes in addition.
+        for _ in 0..<60 {
+            clock.go(1)
+            _ = slow.hold(4 * megabyte - 100 << 10, owedByPeer: 4 * megabyte - 100 << 10)
+            _ = slow.hold(4 * megabyte, owedByPeer: 4 * megabyte)
+        }
+        let (last, _) = join(budget)
+        _ = last.hold(7 * megabyte / 2, owedByPeer: 0)
+        #expect(toldStuck.all == [.evicted] && !toldSlow.all.contains(.evicted))
+    }
+
     @Test func whoseWorkIsOursIsNotEvicted() {
         let budget = budget()
         let (one, told) = join(budget)
