@@ -4,6 +4,7 @@ import DocumentStore
 import Interfaces
 import NIOCore
 import Replication
+import TestRandomness
 import Testing
 import Transport
 
@@ -11,6 +12,7 @@ import Transport
 @Suite("Peers of version vectors", .timeLimit(.minutes(5)))
 struct VersionVectorTests {
     private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
+    private static let carl = "EREiM0RVZneImaq7zN3u/w"
     private static let bob = "ABEiM0RVZneImaq7zN3u/w"
 
     private func hub(_ database: TestDatabase, isOurs: Bool = true, _ change: (inout PassiveConfiguration) -> Void = { _ in }) -> Hub {
@@ -160,6 +162,56 @@ struct VersionVectorTests {
         #expect(try await database.get("bad") == nil)
         #expect(await peer.ask("rev", rev("good", "5@\(Self.ann)"), "{}")?.error == nil)
         #expect(await peer.isAlive())
+    }
+
+    @Test("peers that lie about versions and places in the tree: each message is answered, documents stay readable, and others go on", arguments: 1...12)
+    func lies(_ seed: Int) async throws {
+        var random = SeededGenerator(seed: UInt64(seed))
+        let database = try TestDatabase("v")
+        let liars = [try await Peer(hub(database)), try await Peer(hub(database, isOurs: false)), try await Peer(Hub(database))]
+        for liar in liars { await liar.begin() }
+        let ids = ["a", "b", "c"]
+        let digests = ["aa", "bb", String(repeating: "cd", count: 20)]
+        var known = ["1-aa", "5@\(Self.ann)"]
+        func version() -> String { "\(String(UInt64.random(in: 1...9, using: &random), radix: 16))@\(Bool.random(using: &random) ? Self.ann : Self.bob)" }
+        func name() -> String {
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0: version()
+            case 1: "\(Int.random(in: 1...4, using: &random))-\(digests.randomElement(using: &random) ?? "aa")"
+            case 2: "9007199254740990-\(digests.randomElement(using: &random) ?? "aa")"
+            case 3: VectorVersion(standingFor: RevisionID(stored: known.first { !$0.contains("@") } ?? "1-aa")).description
+            default: known.randomElement(using: &random) ?? "1-aa"
+            }
+        }
+        func names() -> String { (0..<Int.random(in: 0...4, using: &random)).map { _ in name() }.joined(separator: Bool.random(using: &random) ? "," : ";") }
+        for step in 0..<150 {
+            let id = ids.randomElement(using: &random) ?? "a"
+            let liar = liars.randomElement(using: &random) ?? liars[0]
+            var properties = rev(id, name(), names())
+            if Bool.random(using: &random) { properties.append(("treeRev", name())) }
+            if Bool.random(using: &random) { properties.append(("treeHistory", names())) }
+            if Int.random(in: 0..<4, using: &random) == 0 { properties.append(("deleted", "1")) }
+            if Bool.random(using: &random) { properties.append(("noconflicts", "1")) }
+            let reply = await liar.ask("rev", properties, "{\"n\":\(step)}")
+            #expect(reply != nil, "seed \(seed), step \(step): \(properties)")
+            if Int.random(in: 0..<5, using: &random) == 0 { _ = try? await database.put(id, "{\"ours\":\(step)}") }
+            if let found = try await database.get(id) { known.append(found.revision.text) }
+            if known.count > 12 { known.removeFirst(4) }
+        }
+        for liar in liars { #expect(await liar.isAlive(), "seed \(seed)") }
+        for id in ids {
+            guard let found = try await database.get(id) else { continue }
+            let honest = try await Peer(hub(database))
+            await honest.begin()
+            let collection = try database.collection()
+            let current = try await database.database.read { try $0.currentName(collection, doc(id), .vectors) }?.text ?? ""
+            // An edit of what is current is taken, whatever was told before.
+            let next = "\(String(VectorVersion.largestTime - 1, radix: 16))@\(Self.carl)"
+            let reply = await honest.ask("rev", rev(id, next, current), #"{"last":true}"#)
+            guard found.revision.generation < 9_007_199_254_740_000 else { continue }
+            #expect(reply?.error == nil, "seed \(seed): \(id) at \(current): \(String(describing: reply?.error))")
+            #expect(try await database.body(id) == #"{"last":true}"#, "seed \(seed): \(id)")
+        }
     }
 
     @Test("on other connections versions are refused, and the message says of which protocol they are")

@@ -84,17 +84,16 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
     /// The newest of each author, once, and not of the current version's.
     private mutating func take(merged new: [VectorVersion], older old: [VectorVersion]) {
         let (new, old) = (new.filter { !$0.isLater(than: current) }, old.filter { !$0.isLater(than: current) })
-        merged = Self.newest(new, without: [current])
-        older = Self.newest(old, without: [current] + merged)
-        let room = Self.keptVersions - merged.count
-        if older.count > max(room, 0) { older.removeLast(older.count - max(room, 0)) }
-        if merged.count > Self.keptVersions { merged.removeLast(merged.count - Self.keptVersions) }
+        merged = Self.newest(new, without: [current], limit: Self.keptVersions)
+        older = Self.newest(old, without: [current] + merged, limit: Self.keptVersions - merged.count)
     }
 
-    /// Latest first; those that `known` knows already are left out.
-    private static func newest(_ versions: [VectorVersion], without known: [VectorVersion]) -> [VectorVersion] {
+    /// Latest first, `limit` at most; those that `known` knows already are left out.
+    private static func newest(_ versions: [VectorVersion], without known: [VectorVersion], limit: Int) -> [VectorVersion] {
         var kept: [VectorVersion] = []
-        for version in versions.sorted(by: >) where !(known + kept).contains(where: { $0.covers(version) }) {
+        for version in versions.sorted(by: >) {
+            if kept.count >= limit { break }
+            if known.contains(where: { $0.covers(version) }) || kept.contains(where: { $0.covers(version) }) { continue }
             kept.append(version)
         }
         return kept
