@@ -6,12 +6,20 @@ import Glibc
 public enum System {
     public static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
+    /// Keeps what the allocator holds beyond what is in use small: what peers send makes threads of every kind allocate by turns.
+    public static func boundAllocator() {
+        returnLargeBlocks()
+        // By default eight for each processor, and each keeps holes of its own. Two are as many as there are threads at work on a gateway's
+        // processors most of the time.
+        _ = mallopt(M_ARENA_MAX, 2)
+    }
+
     /// Has large blocks given back as soon as they are free. Left alone, glibc raises that bound with each large block that is freed, and
     /// a process that once held many bodies of a megabyte keeps their memory for good.
     ///
     /// A block of 64 KB, which each read of a socket may take, stays below the bound; a message that is being put together above it has a
     /// piece of its own, and leaves no hole.
-    public static func returnLargeBlocks() { _ = mallopt(M_MMAP_THRESHOLD, 80 << 10) }
+    private static func returnLargeBlocks() { _ = mallopt(M_MMAP_THRESHOLD, 80 << 10) }
 
     /// Gives free memory back that lies between pieces in use. Some milliseconds for a hundred megabytes.
     static func returnFreeMemory() { _ = malloc_trim(0) }

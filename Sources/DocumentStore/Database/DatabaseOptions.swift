@@ -30,8 +30,8 @@ public struct DatabaseOptions: Sendable {
     /// Readers, each with its own connection.
     public var readers = 2
     /// Page cache of the writer and of each reader, in bytes; used only as far as needed.
-    public var writerCacheBytes = 32 << 20
-    public var readerCacheBytes = 8 << 20
+    public var writerCacheBytes = 16 << 20
+    public var readerCacheBytes = 4 << 20
     /// Largest size of the database file in pages of 4096 bytes; `nil` = SQLite's own maximum.
     public var maxPages: Int64? = nil
 

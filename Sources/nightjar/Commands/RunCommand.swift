@@ -20,7 +20,7 @@ struct RunCommand: AsyncParsableCommand {
         // Before anything else: a signal that comes while it starts is not lost.
         let signals: ProcessSignals
         do { signals = try ProcessSignals(time: environment.time) } catch { throw Failure.exit(for: error) }
-        System.returnLargeBlocks()
+        System.boundAllocator()
         let settings = try location.load()
         let logs = LogSink(time: environment.time)
         let location = location

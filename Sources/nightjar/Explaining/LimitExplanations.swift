@@ -49,6 +49,11 @@ extension Explanation {
         Explanation(
             "max_received_history", "A revision came with more than 1,000 ancestors, or a document has a longer history than can be asked for.",
             "Look what edits the document so often, and at the peer's own limit for revisions (revs_limit)."),
+        Explanation(
+            "fleet_document_bytes", "A signed document of the fleet has more than 512 KiB.", "Split the plugin, or put it into the plugins folder of each gateway."),
+        Explanation(
+            "fleet_documents", "The collection nightjar.fleet has more than 10,000 documents: those beyond are not looked at.",
+            "Delete signed versions that no gateway uses any more: nightjar fleet status says which ones are in use."),
         Explanation("max_indexes", "A collection has 64 indexes, as many as it may.", "Remove one that no query uses: _explain says which one a query takes."),
         Explanation(
             "refused_documents", "The peer refuses more than 10,000 documents of a collection: those beyond are in the log, and not on the list.",
