@@ -13,11 +13,12 @@ struct FleetTests {
         var desk: TemporaryFolder
         var key: String
 
-        static func make(_ listener: String = "") async throws -> Fleet {
+        static func make(_ listener: String = "", publishers: String = "") async throws -> Fleet {
             let desk = try TemporaryFolder()
             let made = try await NightjarExecutable.run("fleet", "keygen", desk.path("key.pem"))
             let hub = try await AgentProcess.start(
-                Configuration.hub(database: "{ collections: [ \(FleetTests.collection) ] }", listener: listener, plugins: listener.contains("plugin:")),
+                Configuration.hub(database: "{ collections: [ \(FleetTests.collection) ] }", listener: listener, plugins: listener.contains("plugin:"))
+                    + (publishers.isEmpty ? "" : "\nfleet: { database: main, publishers: [ \(publishers) ] }\n"),
                 in: listener.contains("plugin:") ? try FleetTests.folderWithUsers() : nil)
             return Fleet(hub: hub, desk: desk, key: String(made.output.split(separator: "\n").first ?? ""))
         }
@@ -145,6 +146,9 @@ struct FleetTests {
             "fleet", "sign", fleet.desk.path("gate.lua"), "--key", fleet.desk.path("key.pem"), "--plugin-version", "9")
         let put = try await fleet.hub.command("import", "main.\(Self.collection)", input: .text(old.output))
         #expect(put.status == 0, "\(put)")
+        // Without the one in force, which a hub can take away, the old one would be the newest.
+        #expect(try await fleet.hub.command("doc", "rm", "main.\(Self.collection)", "plugin:gate:10").status == 0)
+        try await eventually("the one in force is gone") { try await !gateway.has("plugin:gate:10", in: "main.\(Self.collection)") }
         try await eventually("the old one arrives") { try await gateway.has("plugin:gate:9", in: "main.\(Self.collection)") }
         try await sends(gateway, 1, to: fleet.hub, "no-replay")
         #expect(try await fleet.publish(Self.passing(5), "--plugin-version", "9").output.isEmpty)
@@ -183,6 +187,11 @@ struct FleetTests {
         #expect(try await put("plugin:gate:1") == 403)
         #expect(try await put("status:south") == 403)
         #expect(try await put("status:north") == 201)
+        let publishing = try await Fleet.make("authenticator: { plugin: users }", publishers: "north")
+        let other = HTTPProbe.tcp(port: try publishing.hub.port("edge"))
+        let answer = try await other.request(
+            "PUT", "/main.\(Self.collection)/plugin:gate:1", headers: [("Authorization", "Basic bm9ydGg6c2VjcmV0")], body: Array("{\"n\":1}".utf8))
+        #expect(answer.status == 201)
         let login = "authenticator: { username: north, password: secret }"
         let gateway = try await fleet.gateway("north-west", login: login)
         // Its id is not its user name: the hub keeps the two apart.
