@@ -96,7 +96,7 @@ extension WriteTransaction {
         let isHere = tree.contains(new.revision)
         // Leaves that it knows of by its version vector, whatever branch of the tree it is of. What was beside the current revision may have
         // won elsewhere.
-        let replaced = incoming.vector.map { vector in tree.leaves.map(\.revision).filter { $0 != new.revision && tree.isKnown($0, to: vector) } } ?? []
+        let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? []
         let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
         if isHere, !hasWon {
             // It is beside what is current here since, and its sender does not know of that yet.

@@ -65,15 +65,40 @@ extension RevisionTree {
         if let here = revision(of: version) { return .here(here) }
         let ends = [current] + leaves.map(\.revision).filter { $0 != current }
         if ends.contains(where: { vectors[$0]?.knows(version) == true }) { return .superseded }
-        return .below(ends.first { isKnown($0, to: history) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history) })
+        let named = named(by: history)
+        return .below(
+            ends.first { isKnown($0, to: history, named) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history, named) })
     }
 
-    /// Whether a revision went into one that comes with this vector.
-    public func isKnown(_ revision: RevisionID, to history: VectorHistory) -> Bool {
+    /// Those of the revisions that went into one that comes with this vector.
+    public func known(_ revisions: [RevisionID], to history: VectorHistory) -> [RevisionID] {
+        let named = named(by: history)
+        return revisions.filter { isKnown($0, to: history, named) }
+    }
+
+    private func isKnown(_ revision: RevisionID, to history: VectorHistory, _ named: Named) -> Bool {
+        let index = index(of: revision)
         // The peer may have it from a time before it had a version.
-        if history.revisions.contains(where: { $0 == revision }) { return true }
+        if let index, named.itself.contains(index) { return true }
         if let vector = vectors[revision] { return history.vector.knows(vector.current) }
-        return history.revisions.contains { isAncestor(revision, of: $0) } || history.vector.knows(VectorVersion(standingFor: revision))
+        return index.map(named.ancestors.contains) ?? false || history.vector.knows(VectorVersion(standingFor: revision))
+    }
+
+    /// The revisions here that a history names by their ids, and what is above them: looked up once, since a peer may name a thousand in a
+    /// tree of thousands.
+    private struct Named {
+        var itself: Set<Int> = []
+        var ancestors: Set<Int> = []
+    }
+
+    private func named(by history: VectorHistory) -> Named {
+        var named = Named()
+        for revision in history.revisions {
+            guard let index = index(of: revision), named.itself.insert(index).inserted else { continue }
+            var parent = Int(nodes[index].parent)
+            while parent >= 0, named.ancestors.insert(parent).inserted { parent = Int(nodes[parent].parent) }
+        }
+        return named
     }
 
     /// The id of a revision that a peer of version vectors made, as a child of one here: the same wherever it gets the same parent.
