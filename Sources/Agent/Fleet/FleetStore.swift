@@ -53,8 +53,8 @@ final class FleetStore: Sendable {
 
     /// Durable: what is offered is in force.
     func keep(_ document: FleetDocument) throws(FileError) {
-        state.withLock { $0.highest[document.name] = max(document.version, $0.highest[document.name] ?? 0) }
         let bytes = state.withLock { state -> [UInt8] in
+            state.highest[document.name] = max(document.version, state.highest[document.name] ?? 0)
             var highest = JSONObject()
             for (name, version) in state.highest.sorted(by: { $0.key < $1.key }) { highest[name] = JSONOutput.number(version) }
             let used = state.used.values.sorted { $0.name < $1.name }.compactMap(\.signedBody)
@@ -65,19 +65,9 @@ final class FleetStore: Sendable {
     }
 
     private static func read(_ path: String) -> [UInt8]? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var facts = stat()
-        guard fstat(descriptor, &facts) == 0, facts.st_size <= fileBytes else { return nil }
-        var bytes = [UInt8](repeating: 0, count: Int(facts.st_size))
-        var done = 0
-        while done < bytes.count {
-            let count = bytes.withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress.map { $0 + done }, $0.count - done) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return nil }
-            done += count
-        }
-        return bytes
+        guard let file = try? SystemFiles().open(path, .read), let size = try? file.size(), size <= fileBytes else { return nil }
+        var bytes = [UInt8](repeating: 0, count: Int(size))
+        let count = bytes.withUnsafeMutableBytes { try? file.read(at: 0, into: $0) }
+        return count == bytes.count ? bytes : nil
     }
 }

@@ -32,7 +32,9 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
         Key(
             "delta_sync", \.deltaSync, .deltaSync,
             "Whether changes travel as deltas, for which replaced bodies are kept for a while; or how much of them is kept."),
-        Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the rule of Couchbase Lite, that of the generation that the peer is of (see \"Couchbase Lite 4\" in README.md)."),
+        Key(
+            "conflict_resolver", optional: \.conflictResolver, .resolver,
+            "Plugin that decides conflicts. Absent: the rule of Couchbase Lite, that of the generation that the peer is of (see \"Couchbase Lite 4\" in README.md)."),
         Key("validate", optional: \.validate, .plugin,
             "Plugin whose sync function may refuse what is written here: by the admin API, doc put and rm, and import. Absent: everything is taken."),
         Key(

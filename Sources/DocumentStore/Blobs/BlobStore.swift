@@ -20,6 +20,17 @@ public final class BlobStore: Sendable {
     /// What is in the folder may be gone after a power failure until the folder was synced: also what an earlier process has left there.
     private let names = Mutex(FolderNames())
 
+    /// Which names of the folder are known to be durable.
+    private struct FolderNames {
+        /// Files that are being renamed into the folder.
+        var underWay = 0
+        /// Counts what was renamed, and up to where the folder was synced since.
+        var changes: UInt64 = 1
+        var synced: UInt64 = 0
+
+        var isBehind: Bool { underWay > 0 || synced < changes }
+    }
+
     /// Workers for blob files: two, so that one slow sync does not stop all reading.
     private static let workerCount = 2
     private static let temporaryPrefix = "incoming-"
@@ -89,17 +100,6 @@ public final class BlobStore: Sendable {
             return nil
         }
         if let failure { throw failure }
-    }
-
-    /// Which names of the folder are known to be durable.
-    private struct FolderNames {
-        /// Files that are being renamed into the folder.
-        var underWay = 0
-        /// Counts what was renamed, and up to where the folder was synced since.
-        var changes: UInt64 = 1
-        var synced: UInt64 = 0
-
-        var isBehind: Bool { underWay > 0 || synced < changes }
     }
 
     func close() { queue.close() }

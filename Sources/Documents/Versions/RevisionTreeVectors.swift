@@ -65,40 +65,40 @@ extension RevisionTree {
         if let here = revision(of: version) { return .here(here) }
         let ends = [current] + leaves.map(\.revision).filter { $0 != current }
         if ends.contains(where: { vectors[$0]?.knows(version) == true }) { return .superseded }
-        let named = named(by: history)
+        let mentioned = mentioned(in: history)
         return .below(
-            ends.first { isKnown($0, to: history, named) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history, named) })
+            ends.first { isKnown($0, to: history, mentioned) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history, mentioned) })
     }
 
     /// Those of the revisions that went into one that comes with this vector.
     public func known(_ revisions: [RevisionID], to history: VectorHistory) -> [RevisionID] {
-        let named = named(by: history)
-        return revisions.filter { isKnown($0, to: history, named) }
+        let mentioned = mentioned(in: history)
+        return revisions.filter { isKnown($0, to: history, mentioned) }
     }
 
-    private func isKnown(_ revision: RevisionID, to history: VectorHistory, _ named: Named) -> Bool {
+    private func isKnown(_ revision: RevisionID, to history: VectorHistory, _ mentioned: Mentioned) -> Bool {
         let index = index(of: revision)
         // The peer may have it from a time before it had a version.
-        if let index, named.itself.contains(index) { return true }
+        if let index, mentioned.itself.contains(index) { return true }
         if let vector = vectors[revision] { return history.vector.knows(vector.current) }
-        return index.map(named.ancestors.contains) ?? false || history.vector.knows(VectorVersion(standingFor: revision))
+        return index.map(mentioned.ancestors.contains) ?? false || history.vector.knows(VectorVersion(standingFor: revision))
     }
 
     /// The revisions here that a history names by their ids, and what is above them: looked up once, since a peer may name a thousand in a
     /// tree of thousands.
-    private struct Named {
+    private struct Mentioned {
         var itself: Set<Int> = []
         var ancestors: Set<Int> = []
     }
 
-    private func named(by history: VectorHistory) -> Named {
-        var named = Named()
+    private func mentioned(in history: VectorHistory) -> Mentioned {
+        var mentioned = Mentioned()
         for revision in history.revisions {
-            guard let index = index(of: revision), named.itself.insert(index).inserted else { continue }
+            guard let index = index(of: revision), mentioned.itself.insert(index).inserted else { continue }
             var parent = Int(nodes[index].parent)
-            while parent >= 0, named.ancestors.insert(parent).inserted { parent = Int(nodes[parent].parent) }
+            while parent >= 0, mentioned.ancestors.insert(parent).inserted { parent = Int(nodes[parent].parent) }
         }
-        return named
+        return mentioned
     }
 
     /// The id of a revision that a peer of version vectors made, as a child of one here: the same wherever it gets the same parent.

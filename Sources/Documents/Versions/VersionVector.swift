@@ -15,7 +15,9 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
     ///
     /// - Throws: `.contradictory`.
     init(_ current: VectorVersion, merged: [VectorVersion], older: [VectorVersion]) throws(VersionError) {
-        if merged.contains(where: { $0.isLater(than: current) }) || older.contains(where: { $0.isLater(than: current) }) { throw .contradictory(value: current.description) }
+        if merged.contains(where: { $0.isLater(than: current) }) || older.contains(where: { $0.isLater(than: current) }) {
+            throw .contradictory(value: current.description)
+        }
         self.init(stored: current, merged: merged, older: older)
     }
 

@@ -34,6 +34,16 @@ struct FleetCommand: AsyncParsableCommand {
         }
     }
 
+    /// Where the fleet's documents are.
+    struct FleetLocation: ParsableArguments, Sendable {
+        @OptionGroup var location: LocationOptions
+        @Option(help: "The database with the collection nightjar.fleet.") var db = "main"
+
+        func withDocuments<T>(_ work: (DocumentPlace) async throws -> T) async throws -> T {
+            try await location.withDocuments(of: "\(db).\(FleetDocument.collection)", work)
+        }
+    }
+
     /// What is signed, for whom and with what.
     struct Signing: ParsableArguments {
         @Option(help: ArgumentHelp("File of the signing key.", valueName: "file")) var key: String
@@ -86,14 +96,13 @@ struct FleetCommand: AsyncParsableCommand {
             commandName: "publish", abstract: "Signs plugins and puts them into the hub's collection.",
             discussion: "On the hub, or on any agent that replicates the collection to it.")
 
-        @OptionGroup var location: LocationOptions
-        @Option(help: "The database with the collection nightjar.fleet.") var db = "main"
+        @OptionGroup var fleet: FleetLocation
         @OptionGroup var signing: Signing
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
             try await Failure.reporting {
-                let saved = try await location.withDocuments(of: "\(db).\(FleetDocument.collection)") { place -> [String] in
+                let saved = try await fleet.withDocuments { place -> [String] in
                     let highest = try await FleetCommand.highest(place)
                     let documents = try signing.documents { (highest[$0] ?? 0) + 1 }
                     for (document, _) in documents where document.version <= highest[document.name] ?? 0 {
@@ -148,13 +157,12 @@ struct FleetCommand: AsyncParsableCommand {
             commandName: "status", abstract: "Shows which gateway runs which versions, what it lacks and what it refuses.",
             discussion: "SINCE is when a gateway's status changed last; one that runs on unchanged does not write.")
 
-        @OptionGroup var location: LocationOptions
-        @Option(help: "The database with the collection nightjar.fleet.") var db = "main"
+        @OptionGroup var fleet: FleetLocation
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
             try await Failure.reporting {
-                let (highest, statuses) = try await location.withDocuments(of: "\(db).\(FleetDocument.collection)") { place in
+                let (highest, statuses) = try await fleet.withDocuments { place in
                     var statuses: [JSONValue] = []
                     for id in try await FleetCommand.ids(place) where id.hasPrefix("status:") {
                         statuses.append(try JSONValue(parsing: try await place.get(id)))
