@@ -164,6 +164,18 @@ struct VersionVectorTests {
         #expect(await peer.isAlive())
     }
 
+    @Test("only a peer of our own kind is asked where its revision stands in the tree")
+    func foreignPlaces() async throws {
+        let database = try TestDatabase("v")
+        let peer = try await Peer(hub(database, isOurs: false))
+        await peer.begin()
+        _ = await peer.ask("rev", rev("a", "5@\(Self.ann)"), #"{"n":1}"#)
+        let first = try #require(try await database.get("a")).revision.text
+        // Taken at its word, this would be the revision that is here under another name, and its body would go.
+        #expect(await peer.ask("rev", rev("a", "6@\(Self.ann)", "", [("treeRev", first)]), #"{"n":2}"#)?.error == nil)
+        #expect(try await database.body("a") == #"{"n":2}"#)
+    }
+
     @Test("peers that lie about versions and places in the tree: each message is answered, documents stay readable, and others go on", arguments: 1...12)
     func lies(_ seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
