@@ -215,4 +215,32 @@ import Testing
         #expect(try await store.database.read { try $0.deltaBase(c, doc("a"), name) } == Array(#"{"n":1}"#.utf8))
         #expect(try await store.database.read { try $0.deltaBase(c, doc("a"), stranger) } == nil)
     }
+
+    @Test("a version under our own name that was never made says nothing of our edits, which are in conflict with it then")
+    func invented() async throws {
+        let store = try Store()
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        let remote = try await store.remote()
+        func edit() async throws -> VectorVersion {
+            _ = try await store.save("a", #"{"n":1}"#, parent: try await store.get("a")?.revision)
+            return try #require(try await vector(store, "a")).current
+        }
+        let ours = try await edit()
+        // What was made is known by who has seen it.
+        #expect(try await insert(store, "a", "7@\(Self.bob)", "\(ours)", remote: remote, .store) == .inserted(sequence: 3))
+        let next = try await edit()
+        let invented = VectorVersion(time: VectorVersion.largestTime, source: next.source)
+        let body = try #require(try await store.get("a")).body
+        for (revision, history) in [("8@\(Self.bob)", "\(invented)"), ("\(VectorVersion(time: next.time + 1, source: next.source))", "")] {
+            guard case .insertedConflict = try await insert(store, "a", revision, history, body: #"{"n":9}"#, remote: remote, .store) else {
+                Issue.record("no conflict: \(revision) \(history)")
+                continue
+            }
+            #expect(try await store.get("a")?.body == body)
+            _ = try await store.resolve("a", .localWins)
+        }
+        #expect(try await insert(store, "a", "9@\(Self.bob)", "\(invented)") == .conflict(current: try #require(try await store.get("a")).revision))
+        // Two names of ours later: the database goes on under another one.
+        #expect(try await edit().source != next.source)
+    }
 }

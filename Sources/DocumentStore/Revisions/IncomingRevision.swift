@@ -25,6 +25,8 @@ public struct IncomingRevision: Sendable {
     public var deletion: Deletion = .document
     /// What the peer was known to have when it offered this revision.
     public var peerHad = PeerRevision.unknown
+    /// Its version vector knew versions of ours that were never made: what is here was not left for it, whatever its sender was known to have.
+    var isDisputed = false
     /// What the peer had offered of the document before this revision, and what was still on its way then.
     public var offeredBefore: [RevisionID] = []
 

@@ -134,7 +134,7 @@ extension WriteTransaction {
         var record = previous?.settled(&tree, remotes, newest: new.revision, kept: incoming.peerLeaves)
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             let isSynced = remoteBefore == row.revision && !row.isConflicted
-            let switched = isSynced && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
+            let switched = isSynced && !incoming.isDisputed && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
             // By somebody who never had the document; the tombstone stays beside it as it does at the remote.
             let isCreatedOnTombstone = isSynced && row.isDeleted && !new.isDeleted && ancestor == nil
             if !isCreatedOnTombstone, switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {

@@ -37,8 +37,11 @@ extension ReadTransaction {
 extension WriteTransaction {
     /// Finds the place in the tree of a revision that came with a version vector: it gets an id there, and ancestors.
     ///
+    /// - Parameter isBlind: its sender may not see what is here, and has not named it: the revision replaces nothing, and is beside what is here.
     /// - Returns: the revision as it is to be inserted; nil for one that a leaf knows already.
-    public func locate(_ incoming: IncomingRevision, in collection: Collection) throws(StoreError) -> IncomingRevision? {
+    public func locate(
+        _ incoming: IncomingRevision, in collection: Collection, isBlind: Bool = false
+    ) throws(StoreError) -> IncomingRevision? {
         var located = incoming
         let row = try row(collection, incoming.id)
         var tree = RevisionTree()
@@ -46,10 +49,24 @@ extension WriteTransaction {
         if let row { tree = try treeToWrite(collection, row, incoming.id).tree }
         located.offeredBefore = incoming.offeredBefore.map { tree.revision(named: $0) ?? $0 }
         if case .had(let name) = incoming.peerHad { located.peerHad = tree.revision(named: name).map { .had($0) } ?? .unknown }
-        guard let vector = incoming.vector else { return located }
+        guard var vector = incoming.vector else { return located }
         guard let row else {
             take(vector, below: nil, tree, &located)
             return located
+        }
+        if isBlind {
+            vector = vector.alone
+            located.vector = vector
+            let here = vector.vector.current.source == .revisionTree ? nil : tree.revision(named: RevisionID(vector.vector.current))
+            if let here { (located.revision, located.history) = (here, []) } else { take(vector, below: nil, tree, &located) }
+            return located
+        }
+        // Under our own name everything is known that was ever made.
+        if let real = vector.withoutInvented(of: try versionSource(), isReal: tree.mentions) {
+            try observe(vector.vector)
+            vector = real
+            located.vector = real
+            located.isDisputed = true
         }
         switch tree.place(of: vector, current: row.revision) {
         case .superseded: return nil

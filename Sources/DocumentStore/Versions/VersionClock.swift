@@ -50,7 +50,8 @@ extension WriteTransaction {
         if isOurs { try takeNewSource() }
     }
 
-    private func versionSource() throws(StoreError) -> SourceID {
+    /// The name under which edits are made here.
+    func versionSource() throws(StoreError) -> SourceID {
         if let source = state.clock.source { return source }
         if let written = try property(VersionProperty.reserved), let reserved = UInt64(written, radix: 16) {
             state.clock.reserved = reserved

@@ -47,6 +47,11 @@ extension RevisionTree {
         Array(ancestors(of: revision).lazy.filter { vectors[$0] == nil }.prefix(limit))
     }
 
+    /// Whether a revision here is, or knows of, exactly this version.
+    public func mentions(_ version: VectorVersion) -> Bool {
+        vectors.values.contains { $0.current == version || $0.merged.contains(version) || $0.older.contains(version) }
+    }
+
     // MARK: Revisions of such peers
 
     /// How a revision that comes with a version vector stands to the tree.
@@ -80,8 +85,8 @@ extension RevisionTree {
         let index = index(of: revision)
         // The peer may have it from a time before it had a version.
         if let index, mentioned.itself.contains(index) { return true }
-        if let vector = vectors[revision] { return history.vector.knows(vector.current) }
-        return index.map(mentioned.ancestors.contains) ?? false || history.vector.knows(VectorVersion(standingFor: revision))
+        if let vector = vectors[revision] { return history.knows(vector.current) }
+        return index.map(mentioned.ancestors.contains) ?? false || history.knows(VectorVersion(standingFor: revision))
     }
 
     /// The revisions here that a history names by their ids, and what is above them: looked up once, since a peer may name a thousand in a

@@ -5,6 +5,8 @@ public struct VectorHistory: Sendable, Hashable {
     public var revisions: RevisionHistory
     /// The place that the revision has in another tree, where that is known.
     public var place: TreePlace?
+    /// Its own version says nothing of what its author made before: who sends it has not shown that it is the author's next one.
+    public private(set) var standsAlone = false
 
     /// A revision's id with its ancestors, newest first.
     public struct TreePlace: Sendable, Hashable {
@@ -15,6 +17,43 @@ public struct VectorHistory: Sendable, Hashable {
     }
 
     public init(_ vector: VersionVector, revisions: RevisionHistory = RevisionHistory()) { (self.vector, self.revisions) = (vector, revisions) }
+
+    /// Whether a revision of this version went into it, or a later one of the same author.
+    func knows(_ version: VectorVersion) -> Bool {
+        standsAlone ? vector.others.contains { $0.covers(version) } : vector.knows(version)
+    }
+
+    /// The same revision, without anything that it says of others.
+    public var alone: VectorHistory {
+        var alone = VectorHistory(vector.bare)
+        alone.standsAlone = true
+        return alone
+    }
+
+    /// Without the versions of a source that were never given out: nobody can know what was never made.
+    ///
+    /// - Parameter isReal: whether the source gave out this version of the document.
+    /// - Returns: nil where all are real.
+    public func withoutInvented(of source: SourceID, isReal: (VectorVersion) -> Bool) -> VectorHistory? {
+        func isInvented(_ version: VectorVersion) -> Bool { version.source == source && !isReal(version) }
+        let isAlone = isInvented(vector.current)
+        guard isAlone || vector.others.contains(where: isInvented) else { return nil }
+        var real = self
+        real.vector = VersionVector(stored: vector.current, merged: vector.merged.filter { !isInvented($0) }, older: vector.older.filter { !isInvented($0) })
+        real.standsAlone = isAlone
+        return real
+    }
+
+    /// Whether it names this revision, and not just what would go for a later one: that takes somebody who has seen it.
+    ///
+    /// - Parameter name: what peers call the revision.
+    public func names(_ revision: RevisionID, called name: RevisionID) -> Bool {
+        if revisions.contains(revision) { return true }
+        if let place, place.revision == revision || place.history.contains(revision) { return true }
+        // Forty bits of an id can be guessed.
+        guard let version = name.version, version.source != .revisionTree else { return false }
+        return vector.current == version || vector.others.contains(version)
+    }
 
     /// Reads the current version, which may be a whole vector, and what a peer sends as its history.
     ///

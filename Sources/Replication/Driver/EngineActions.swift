@@ -286,7 +286,14 @@ extension ReplicationSession {
                 do { return .success(try await view.check(proposals)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
-                case .success(let verdicts): session.tell(session.links[slot], pull: .proposalsChecked(verdicts))
+                case .success(let verdicts):
+                    if view.naming != .trees {
+                        for (proposal, verdict) in zip(proposals, verdicts) where verdict == .accept {
+                            guard let parent = proposal.parent else { continue }
+                            session.links[slot].statedParents.note(proposal.id, parent, limit: session.limits.statedParents)
+                        }
+                    }
+                    session.tell(session.links[slot], pull: .proposalsChecked(verdicts))
                 case .failure(let error): session.tell(session.links[slot], pull: .listFailed(error))
                 }
             }

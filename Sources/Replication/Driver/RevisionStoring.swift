@@ -17,15 +17,20 @@ struct RevisionStoring: Sendable {
     var keepsLeaves = false
     /// What the peer calls revisions.
     var naming = RevisionNaming.trees
+    /// Of a peer that may not see everything.
+    var sender: SenderView?
 
     func store(_ revisions: [StorableRevision], _ transaction: WriteTransaction) throws(StoreError) -> [StoreOutcome] {
         var outcomes: [StoreOutcome] = []
         outcomes.reserveCapacity(revisions.count)
-        for each in revisions { outcomes.append(try store(each, transaction)) }
+        var access: ChannelAccess?
+        for each in revisions { outcomes.append(try store(each, transaction, &access)) }
         return outcomes
     }
 
-    private func store(_ storable: StorableRevision, _ transaction: WriteTransaction) throws(StoreError) -> StoreOutcome {
+    private func store(
+        _ storable: StorableRevision, _ transaction: WriteTransaction, _ access: inout ChannelAccess?
+    ) throws(StoreError) -> StoreOutcome {
         let revision = storable.revision
         // A leaf that does not win is not what the peer has: pushes and later pulls go by the winner.
         let remote = revision.branches?.isLoser == true ? nil : remote
@@ -38,7 +43,8 @@ struct RevisionStoring: Sendable {
         }
         (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
         if naming != .trees {
-            guard let located = try transaction.locate(incoming, in: collection) else { return .stored(.alreadyPresent) }
+            let isBlind = try sender?.isBlind(incoming, collection, transaction, &access) ?? false
+            guard let located = try transaction.locate(incoming, in: collection, isBlind: isBlind) else { return .stored(.alreadyPresent) }
             incoming = located
         }
         if storable.route != nil {
@@ -76,6 +82,41 @@ extension ReplicationSession {
         let storing = RevisionStoring(
             collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, naming: naming)
         let slot = link.slot
+        if naming != .trees, channelPeer != nil || link.pushFilter != nil, revisions.contains(where: { $0.revision.vector != nil }) {
+            return look(at: revisions, link) { session, sender in
+                var bounded = storing
+                bounded.sender = sender
+                session.store(batch, revisions, bounded, slot, large: large)
+            } failed: { session, error in
+                session.log(error, "not stored, \(Plural.count(revisions.count, "revision")): \(error)")
+                session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
+            }
+        }
+        store(batch, revisions, storing, slot, large: large)
+    }
+
+    /// What the peer may see of the documents that it changes.
+    private func look(
+        at revisions: [StorableRevision], _ link: CollectionLink, then: @escaping @Sendable (isolated ReplicationSession, SenderView) -> Void,
+        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
+    ) {
+        let slot = link.slot
+        view(link) { session, view in
+            let sender = SenderView(channels: view.peer, stated: session.links[slot].statedParents, naming: view.naming)
+            guard view.filter != nil else { return then(session, sender) }
+            let ids = Array(Set(revisions.map(\.revision.id)))
+            session.ask { () async -> Result<[DocumentID: Version], any Error> in
+                do { return .success(try await view.visible(ids)) } catch { return .failure(error) }
+            } then: { session, result in
+                switch result {
+                case .success(let passed): then(session, sender.with(passed))
+                case .failure(let error): failed(session, error)
+                }
+            }
+        } failed: { failed($0, $1) }
+    }
+
+    private func store(_ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, large: Int) {
         guard large > 0 else { return write(batch, revisions, storing, slot, Optional.none) }
         let memory = memory
         ask { await memory.reserve(min(large, memory.workLimit)) } then: { $0.write(batch, revisions, storing, slot, $1) }

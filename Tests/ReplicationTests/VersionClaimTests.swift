@@ -1,0 +1,106 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import Replication
+import Testing
+
+/// What a version vector may claim of documents that its sender may not see: nothing. As with revision ids, an edit has to name what it replaces.
+@Suite("Version vectors and hidden documents", .timeLimit(.minutes(5)))
+struct VersionClaimTests {
+    private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
+    private static let bob = "ABEiM0RVZneImaq7zN3u/w"
+
+    enum Bound: CaseIterable { case channels, pushFilter }
+
+    /// Documents of the channel "red", which Ann may see and Bob may not.
+    private func hub(_ database: TestDatabase, _ bound: Bound, _ user: String) -> Hub {
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database, subprotocol: .generation4)
+        switch bound {
+        case .channels:
+            configuration.principal = Principal(name: user, channels: user == "ann" ? ["red", "blue"] : ["blue"])
+            configuration.syncFunction = TestSync()
+        case .pushFilter:
+            configuration.pushFilter = TestFilter { document, _ in
+                user == "ann" || !(text(document.body) ?? "").contains("red") ? .pass : .reject
+            }
+        }
+        return Hub(configuration, owner: database, peersHaveBothNames: false)
+    }
+
+    private func send(_ peer: Peer, _ revision: String, _ history: String = "", _ body: String, deleted: Bool = false) async -> String {
+        let properties = [("collection", "0"), ("id", "secret"), ("rev", revision)] + (history.isEmpty ? [] : [("history", history)])
+        guard let reply = await peer.ask("rev", properties + (deleted ? [("deleted", "1")] : []), body) else { return "none" }
+        return reply.error.map { "\($0.code)" } ?? (reply.properties["noop"] == "true" ? "noop" : "stored")
+    }
+
+    private func propose(_ peer: Peer, _ row: String) async -> String? {
+        await peer.ask("proposeChanges", [("collection", "0")], "[\(row)]").map { String(buffer: $0.body) }
+    }
+
+    @Test("claims of any kind against a hidden document are conflicts, and tell nothing of it", arguments: Bound.allCases)
+    func claims(bound: Bound) async throws {
+        let database = try TestDatabase("hub")
+        let (ann, bob) = (try await Peer(hub(database, bound, "ann")), try await Peer(hub(database, bound, "bob")))
+        await ann.begin()
+        await bob.begin()
+        #expect(await send(ann, "5@\(Self.ann)", "3@\(Self.bob)", #"{"in":["red"],"n":1}"#) == "stored")
+        let before = try #require(try await database.body("secret"))
+        // Older and later than what is hidden, known to it and unknown: there is one answer.
+        for (revision, history) in [
+            ("4@\(Self.ann)", ""), ("6@\(Self.ann)", ""), ("2@\(Self.bob)", ""), ("9@\(Self.bob)", ""), ("9@\(Self.bob)", "8@\(Self.ann)"),
+            ("9@\(Self.bob)", "fffffffe00000000@\(Self.ann)"), ("9@\(Self.bob)", "4@\(Self.ann)"),
+        ] {
+            #expect(await propose(bob, #"["secret","\#(revision)"]"#) == "[]")
+            #expect(await send(bob, revision, history, #"{"in":["blue"]}"#) == "409", "\(revision) \(history)")
+        }
+        #expect(try await database.body("secret") == before)
+        // Whose vector names it exactly has seen it, and who sees it is believed, as ever.
+        #expect(await send(ann, "6@\(Self.ann)", "", #"{"in":["red"],"n":2}"#) == "stored")
+        #expect(await send(bob, "9@\(Self.bob)", "6@\(Self.ann)", #"{"in":["blue"],"n":3}"#) == "stored")
+        #expect(await send(ann, "7@\(Self.ann)", "", #"{"in":["blue"],"n":4}"#) == "409")
+    }
+
+    @Test("a document without versions is not known by the forty bits that stand for its id", arguments: Bound.allCases)
+    func standIn(bound: Bound) async throws {
+        let database = try TestDatabase("hub")
+        let ann = try await Peer(hub(database, bound, "ann"))
+        await ann.begin()
+        #expect(await send(ann, "5@\(Self.ann)", "", #"{"in":["red"]}"#) == "stored")
+        #expect(await ann.ask("rev", [("collection", "0"), ("id", "plain"), ("rev", "1-aabbccddeeff")], #"{"in":["red"]}"#)?.error == nil)
+        let bob = try await Peer(hub(database, bound, "bob"))
+        await bob.begin()
+        let standing = VectorVersion(standingFor: RevisionID(stored: "1-aabbccddeeff"))
+        let properties = [("collection", "0"), ("id", "plain"), ("rev", "9@\(Self.bob)")]
+        #expect(await bob.ask("rev", properties + [("history", "\(standing)")], #"{"in":["blue"]}"#)?.error?.code == 409)
+        #expect(await bob.ask("rev", [("collection", "0"), ("id", "plain"), ("rev", "\(standing)")], #"{"in":["blue"]}"#)?.error?.code == 409)
+        #expect(await bob.ask("rev", properties + [("history", "1-aabbccddeeff")], #"{"in":["blue"]}"#)?.error == nil)
+    }
+
+    @Test("who may write a document and not see it goes on with it by naming what was written before", arguments: Bound.allCases)
+    func writer(bound: Bound) async throws {
+        let database = try TestDatabase("hub")
+        let bob = try await Peer(hub(database, bound, "bob"))
+        await bob.begin()
+        #expect(await propose(bob, #"["secret","5@\#(Self.bob)"]"#) == "[]")
+        #expect(await send(bob, "5@\(Self.bob)", "", #"{"in":["red"],"n":1}"#) == "stored")
+        // Acknowledged, and the answer was lost.
+        #expect(await send(bob, "5@\(Self.bob)", "", #"{"in":["red"],"n":1}"#) == "noop")
+        #expect(await propose(bob, #"["secret","6@\#(Self.bob)","5@\#(Self.bob)"]"#) == "[]")
+        #expect(await send(bob, "6@\(Self.bob)", "", #"{"in":["red"],"n":2}"#) == "stored")
+        #expect(await send(bob, "7@\(Self.bob)", "", #"{"in":["red"],"n":3}"#) == "409")
+        #expect(try await database.body("secret")?.contains("2") == true)
+    }
+
+    @Test("a hidden document that was deleted can be made anew, by who knows nothing of it", arguments: Bound.allCases)
+    func anew(bound: Bound) async throws {
+        let database = try TestDatabase("hub")
+        let (ann, bob) = (try await Peer(hub(database, bound, "ann")), try await Peer(hub(database, bound, "bob")))
+        await ann.begin()
+        await bob.begin()
+        #expect(await send(ann, "5@\(Self.ann)", "3@\(Self.bob)", #"{"in":["red"]}"#) == "stored")
+        #expect(await send(ann, "6@\(Self.ann)", "3@\(Self.bob)", #"{"in":["red"]}"#, deleted: true) == "stored")
+        #expect(await send(bob, "2@\(Self.bob)", "", #"{"in":["blue"],"n":1}"#) == "stored")
+        #expect(try await database.get("secret")?.isDeleted == false)
+    }
+}
