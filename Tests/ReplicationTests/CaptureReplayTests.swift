@@ -1,6 +1,7 @@
 import BLIP
 import Documents
 import DocumentStore
+import Interfaces
 import NIOCore
 import Testing
 
@@ -77,7 +78,7 @@ private struct Seed {
     var collection: String
     var id: String
     var revision: String
-    var history: [String] = []
+    var history = ""
     var body = "{}"
     var isDeleted = false
 }
@@ -91,6 +92,8 @@ private struct Replay {
 
     /// The client's blobs.
     private let held: [String: [UInt8]]
+
+    private var naming: RevisionNaming { file.hasPrefix("vv-") ? .versionsOnly : .trees }
 
     init(file: String, database: TestDatabase, _ captured: CapturedConnection, held: [String: [UInt8]]) {
         self.held = held
@@ -124,7 +127,9 @@ private struct Replay {
             }
         }
         let (wanted, served, refused, names, held) = (wishes, blobs, failures, names, held)
-        let peer = try await Peer(Hub(database)) { request in
+        let subprotocol = naming == .trees ? Subprotocol.generation3 : .generation4
+        let passive = PassiveConfiguration(listener: "hub", database: database.database, subprotocol: subprotocol)
+        let peer = try await Peer(Hub(passive, owner: database, peersHaveBothNames: false)) { request in
             let name = request.properties["collection"].flatMap { names[$0] } ?? "_default"
             switch request.profile {
             case "changes":
@@ -197,7 +202,7 @@ private struct Replay {
             guard !message.toServer, case .request(let request) = message.kind, request.profile == "rev", request.properties["id"] == seed.id,
                 request.properties["rev"] == seed.revision, name(request) == seed.collection
             else { continue }
-            seed.history = request.properties["history"]?.split(separator: ",").map(String.init) ?? []
+            seed.history = request.properties["history"] ?? ""
             if request.properties["deltaSrc"] == nil { seed.body = String(buffer: request.body) }
             seed.isDeleted = isTrue(request.properties["deleted"])
             return seed
@@ -244,13 +249,23 @@ private struct Replay {
 
     private func seed(_ seeds: [Seed]) async throws {
         for seed in seeds {
-            guard (try? RevisionID(seed.revision)) != nil else { continue }
+            guard let named = try? PeersRevision(seed.revision, naming) else { continue }
             let collection = try database.collection(seed.collection)
             let known = try await database.database.read { try $0.tree(collection, doc(seed.id)) }
-            if known?.contains(rev(seed.revision)) == true { continue }
-            let joins = seed.history.contains { known?.contains(rev($0)) == true }
+            if known?.revision(named: named.revision) != nil { continue }
+            var incoming = IncomingRevision(
+                id: doc(seed.id), revision: named.revision, history: [], isDeleted: seed.isDeleted, body: Array(seed.body.utf8))
+            let joins: Bool
+            if named.revision.kind == .version {
+                let vector = try VectorHistory(seed.revision, history: seed.history)
+                incoming.vector = vector
+                joins = known.map { $0.place(of: vector, current: $0.winner?.revision ?? named.revision) != .below(nil) } ?? true
+            } else {
+                incoming.history = RevisionHistory(seed.history.split(separator: ",").map { rev(String($0)) })
+                joins = incoming.history.contains { known?.contains($0) == true }
+            }
             if known != nil, !joins { _ = try await database.database.write { try $0.purge(collection, doc(seed.id)) } }
-            try await database.insert(seed.id, seed.revision, seed.history, body: seed.body, deleted: seed.isDeleted, in: seed.collection)
+            try await database.database.write { [incoming] in _ = try $0.insert(incoming, into: collection, conflicts: .store) }
         }
     }
 
@@ -270,7 +285,7 @@ private struct Replay {
         case "proposeChanges":
             let count = json(request.body)?.asArray?.count ?? 0
             func statuses(_ reply: IncomingReply) -> [String] {
-                let read = ChangeRows.readProposalReply([UInt8](reply.body.readableBytesView), rows: count)
+                let read = ChangeRows.readProposalReply([UInt8](reply.body.readableBytesView), rows: count, naming: naming)
                 return read.map { "\($0.status) \($0.current?.text ?? "")" }
             }
             #expect(statuses(original) == statuses(ours), comment)

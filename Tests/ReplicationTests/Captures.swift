@@ -43,7 +43,7 @@ enum Captures {
         return parts.dropLast(2).joined(separator: "/") + "/Vectors/captures"
     }
 
-    /// The sessions of databases with revision trees.
+    /// The sessions of databases with revision trees, and those with version vectors.
     static func files() throws -> [String] {
         try ["", "3.2/"].flatMap { under in
             guard let listing = opendir(folder + "/" + under) else { throw Missing(path: folder + "/" + under) }
@@ -53,7 +53,7 @@ enum Captures {
                 let name = withUnsafePointer(to: &entry.pointee.d_name) {
                     $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
                 }
-                if name.hasSuffix(".jsonl"), name.hasPrefix("tree-") { names.append(under + name) }
+                if name.hasSuffix(".jsonl"), name.hasPrefix("tree-") || name.hasPrefix("vv-") { names.append(under + name) }
             }
             return names.sorted()
         }

@@ -23,9 +23,10 @@ public struct VectorHistory: Sendable, Hashable {
         standsAlone ? vector.others.contains { $0.covers(version) } : vector.knows(version)
     }
 
-    /// The same revision, without anything that it says of others.
+    /// The same revision, without what it claims to know of others. Ids of ancestors are no claims: nobody has them by guessing.
     public var alone: VectorHistory {
         var alone = VectorHistory(vector.bare)
+        alone.place = place
         alone.standsAlone = true
         return alone
     }
