@@ -40,55 +40,69 @@ struct Difference {
         Difference(file: "", profile: "rev", reason: "the base is not here as it was there, so the whole body is asked for") {
             $0.properties["deltaSrc"] != nil
         } holds: { refused(422, $0) || $0.error == nil },
-        Difference(file: "tree-probe-rev-underscore.jsonl", profile: "rev", reason: "reserved keys that nobody knows are refused, as at Sync Gateway") {
+        Difference(file: "probe-rev-underscore.jsonl", profile: "rev", reason: "reserved keys that nobody knows are refused, as at Sync Gateway") {
             refused(400, $0)
         },
-        Difference(file: "tree-probe-changes-as-pusher.jsonl", profile: "changes", reason: "no conflicts are kept here, so changes must be proposed, as at Sync Gateway") {
+        Difference(file: "probe-changes-as-pusher.jsonl", profile: "changes", reason: "no conflicts are kept here, so changes must be proposed, as at Sync Gateway") {
             json($0.body)?.asArray?.isEmpty == false
         } holds: { refused(409, $0) },
-        Difference(file: "tree-probe-changes-as-pusher.jsonl", profile: "changes", reason: "domain HTTP: after BLIP/400 a client stops for good") {
+        Difference(file: "probe-changes-as-pusher.jsonl", profile: "changes", reason: "domain HTTP: after BLIP/400 a client stops for good") {
             json($0.body)?.asObject != nil
         } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "getCheckpoint", reason: "clients without collections (2.x, 3.0, 3.2) are served") { refused(404, $0) },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "setCheckpoint", reason: "the same") { $0.properties["rev"] == "1-cc" },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "subChanges", reason: "the same") { $0.error == nil },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "proposeChanges", reason: "the same") { $0.error == nil },
-        Difference(file: "tree-probe-no-getCollections.jsonl", profile: "getCollections", reason: "by then the mode is decided") { $0.error?.domain == "BLIP" && $0.error?.code == 400 },
-        Difference(file: "tree-probe-proveAttachment.jsonl", profile: "proveAttachment", reason: "domain HTTP: after BLIP/400 a client stops for good") {
+        Difference(file: "probe-no-getCollections.jsonl", profile: "getCheckpoint", reason: "clients without collections (2.x, 3.0, 3.2) are served") { refused(404, $0) },
+        Difference(file: "probe-no-getCollections.jsonl", profile: "setCheckpoint", reason: "the same") { $0.properties["rev"] == "1-cc" },
+        Difference(file: "probe-no-getCollections.jsonl", profile: "subChanges", reason: "the same") { $0.error == nil },
+        Difference(file: "probe-no-getCollections.jsonl", profile: "proposeChanges", reason: "the same") { $0.error == nil },
+        Difference(file: "probe-no-getCollections.jsonl", profile: "getCollections", reason: "by then the mode is decided") { $0.error?.domain == "BLIP" && $0.error?.code == 400 },
+        Difference(file: "probe-proveAttachment.jsonl", profile: "proveAttachment", reason: "domain HTTP: after BLIP/400 a client stops for good") {
             $0.body.readableBytes == 0
         } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-proveAttachment.jsonl", profile: "getAttachment", reason: "HTTP's numbers mean the same to every peer") {
+        Difference(file: "probe-proveAttachment.jsonl", profile: "getAttachment", reason: "HTTP's numbers mean the same to every peer") {
             $0.properties["digest"] == "nonsense"
         } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-proveAttachment.jsonl", profile: "proveAttachment", reason: "nothing is said of a blob that belongs to no document of the peer's") {
+        Difference(file: "probe-proveAttachment.jsonl", profile: "proveAttachment", reason: "nothing is said of a blob that belongs to no document of the peer's") {
             _ in true
         } holds: { refused(403, $0) },
-        Difference(file: "tree-probe-proveAttachment.jsonl", profile: "getAttachment", reason: "the same, as at Sync Gateway") { _ in true } holds: { refused(403, $0) },
-        Difference(file: "tree-probe-push-rev-variants.jsonl", profile: "rev", reason: "a history that does not descend is HTTP/422") {
+        Difference(file: "probe-proveAttachment.jsonl", profile: "getAttachment", reason: "the same, as at Sync Gateway") { _ in true } holds: { refused(403, $0) },
+        Difference(file: "probe-push-rev-variants.jsonl", profile: "rev", reason: "a history that does not descend is HTTP/422") {
             $0.properties["rev"]?.hasPrefix("1-") == true && $0.properties["history"] != nil
         } holds: { refused(422, $0) },
-        Difference(file: "tree-probe-rev-badhistory.jsonl", profile: "rev", reason: "the same") {
+        Difference(file: "probe-rev-badhistory.jsonl", profile: "rev", reason: "the same") {
             ["bh", "bh3"].contains($0.properties["id"])
         } holds: { refused(422, $0) },
-        Difference(file: "tree-probe-push-rev-variants.jsonl", profile: "proposeChanges", reason: "a document that is not here accepts any parent, as at Sync Gateway") {
+        Difference(file: "probe-push-rev-variants.jsonl", profile: "proposeChanges", reason: "a document that is not here accepts any parent, as at Sync Gateway") {
             json($0.body)?.asArray?.first?.asArray?.dropFirst(2).first?.asString?.isEmpty == false
         } holds: { $0.error == nil },
-        Difference(file: "tree-probe-rev-update.jsonl", profile: "proposeChanges", reason: "the same") {
+        Difference(file: "probe-rev-update.jsonl", profile: "proposeChanges", reason: "the same") {
             json($0.body)?.asArray?.first?.asArray?.dropFirst(2).first?.asString?.isEmpty == false
         } holds: { $0.error == nil },
-        Difference(file: "tree-probe-push-unusual.jsonl", profile: "proposeChanges", reason: "one bad row does not spoil the others") {
+        Difference(file: "probe-push-unusual.jsonl", profile: "proposeChanges", reason: "one bad row does not spoil the others") {
             String(buffer: $0.body).contains("xyz")
         } holds: { status(400, $0, row: 2) },
-        Difference(file: "tree-probe-rev-vvrev.jsonl", profile: "proposeChanges", reason: "the same") { status(400, $0) },
-        Difference(file: "tree-probe-rev-longid.jsonl", profile: "proposeChanges", reason: "an id that is too long is the document's error, 400") {
+        Difference(file: "probe-rev-vvrev.jsonl", profile: "proposeChanges", reason: "the same") { status(400, $0) },
+        Difference(file: "probe-rev-longid.jsonl", profile: "proposeChanges", reason: "an id that is too long is the document's error, 400") {
             (json($0.body)?.asArray?.first?.asArray?.first?.asString?.utf8.count ?? 0) > 240
         } holds: { status(400, $0) },
-        Difference(file: "tree-probe-rev-arraybody.jsonl", profile: "rev", reason: "a body that is no object is HTTP/400") { $0.properties["id"] == "arr" } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-rev-badjson.jsonl", profile: "rev", reason: "the same") { $0.properties["id"] == "badjson" } holds: { refused(400, $0) },
-        Difference(file: "tree-probe-rev-blobwrong.jsonl", profile: "rev", reason: "a blob that is not what its digest says is HTTP/400") {
+        Difference(file: "probe-rev-arraybody.jsonl", profile: "rev", reason: "a body that is no object is HTTP/400") { $0.properties["id"] == "arr" } holds: { refused(400, $0) },
+        Difference(file: "probe-rev-badjson.jsonl", profile: "rev", reason: "the same") { $0.properties["id"] == "badjson" } holds: { refused(400, $0) },
+        Difference(file: "probe-rev-blobwrong.jsonl", profile: "rev", reason: "a blob that is not what its digest says is HTTP/400") {
             $0.properties["id"] == "blobwrong"
         } holds: { refused(400, $0) },
+        Difference(file: "vv-probe-push-rev-variants.jsonl", profile: "proposeChanges", reason: "what went into the current version is known, as at Sync Gateway") {
+            String(buffer: $0.body).contains("18e9000000080000@")
+        } holds: { status(304, $0) },
+        Difference(file: "vv-probe-rev-history.jsonl", profile: "proposeChanges", reason: "the same") {
+            String(buffer: $0.body).contains("18e9000000130000@")
+        } holds: { status(304, $0) },
+        Difference(file: "vv-probe-rev-update.jsonl", profile: "proposeChanges", reason: "the same") {
+            [6, 7].contains($0.number)
+        } holds: { status(304, $0) },
+    ] + ["badchars", "shortsource", "upperhex", "zerotime", "star"].map {
+        Difference(file: "vv-probe-rev-\($0).jsonl", profile: "proposeChanges", reason: "a bad version is refused at the proposal already, and alone") { status(400, $0) }
+    } + [
+        Difference(file: "vv-probe-rev-upperhex.jsonl", profile: "rev", reason: "versions are compared as texts by others, so there is one text of each") { refused(400, $0) },
+        Difference(file: "vv-probe-rev-future.jsonl", profile: "rev", reason: "edits are not lost to a clock that is fast: the version is taken, and not followed") { $0.error == nil },
     ] + ["long", "nothex", "odd", "upper", "zerogen"].map {
-        Difference(file: "tree-probe-rev-\($0).jsonl", profile: "proposeChanges", reason: "a bad revision id is refused at the proposal already, not only at the rev") { status(400, $0) }
+        Difference(file: "probe-rev-\($0).jsonl", profile: "proposeChanges", reason: "a bad revision id is refused at the proposal already, not only at the rev") { status(400, $0) }
     }
 }

@@ -13,7 +13,7 @@ import Testing
 struct CaptureReplayTests {
     static let files = (try? Captures.files()) ?? []
 
-    @Test func theFilesAreThere() { #expect(Self.files.count > 70) }
+    @Test func theFilesAreThere() { #expect(Self.files.count > 140) }
 
     @Test(arguments: files)
     func replay(_ file: String) async throws {

@@ -53,6 +53,8 @@ enum Captures {
                 let name = withUnsafePointer(to: &entry.pointee.d_name) {
                     $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
                 }
+                // In these two a client breaks the framing, which BLIPTests look at.
+                if ["vv-probe-badcrc.jsonl", "vv-probe-skipped-msgno.jsonl"].contains(name) { continue }
                 if name.hasSuffix(".jsonl"), name.hasPrefix("tree-") || name.hasPrefix("vv-") { names.append(under + name) }
             }
             return names.sorted()

@@ -8,7 +8,7 @@ import Testing
 /// What a version vector may claim of documents that its sender may not see: nothing. As with revision ids, an edit has to name what it replaces.
 @Suite("Version vectors and hidden documents", .timeLimit(.minutes(5)))
 struct VersionClaimTests {
-    private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
+    private static let ann = "QUxJQ0VBTElDRUFMSUNFQQ"
     private static let bob = "ABEiM0RVZneImaq7zN3u/w"
 
     enum Bound: CaseIterable { case channels, pushFilter }
@@ -44,21 +44,21 @@ struct VersionClaimTests {
         let (ann, bob) = (try await Peer(hub(database, bound, "ann")), try await Peer(hub(database, bound, "bob")))
         await ann.begin()
         await bob.begin()
-        #expect(await send(ann, "5@\(Self.ann)", "3@\(Self.bob)", #"{"in":["red"],"n":1}"#) == "stored")
+        #expect(await send(ann, "18e9000000000005@\(Self.ann)", "18e9000000000003@\(Self.bob)", #"{"in":["red"],"n":1}"#) == "stored")
         let before = try #require(try await database.body("secret"))
         // Older and later than what is hidden, known to it and unknown: there is one answer.
         for (revision, history) in [
-            ("4@\(Self.ann)", ""), ("6@\(Self.ann)", ""), ("2@\(Self.bob)", ""), ("9@\(Self.bob)", ""), ("9@\(Self.bob)", "8@\(Self.ann)"),
-            ("9@\(Self.bob)", "fffffffe00000000@\(Self.ann)"), ("9@\(Self.bob)", "4@\(Self.ann)"),
+            ("18e9000000000004@\(Self.ann)", ""), ("18e9000000000006@\(Self.ann)", ""), ("18e9000000000002@\(Self.bob)", ""), ("18e9000000000009@\(Self.bob)", ""), ("18e9000000000009@\(Self.bob)", "18e9000000000008@\(Self.ann)"),
+            ("18e9000000000009@\(Self.bob)", "7fffffff00000000@\(Self.ann)"), ("18e9000000000009@\(Self.bob)", "18e9000000000004@\(Self.ann)"),
         ] {
             #expect(await propose(bob, #"["secret","\#(revision)"]"#) == "[]")
             #expect(await send(bob, revision, history, #"{"in":["blue"]}"#) == "409", "\(revision) \(history)")
         }
         #expect(try await database.body("secret") == before)
         // Whose vector names it exactly has seen it, and who sees it is believed, as ever.
-        #expect(await send(ann, "6@\(Self.ann)", "", #"{"in":["red"],"n":2}"#) == "stored")
-        #expect(await send(bob, "9@\(Self.bob)", "6@\(Self.ann)", #"{"in":["blue"],"n":3}"#) == "stored")
-        #expect(await send(ann, "7@\(Self.ann)", "", #"{"in":["blue"],"n":4}"#) == "409")
+        #expect(await send(ann, "18e9000000000006@\(Self.ann)", "", #"{"in":["red"],"n":2}"#) == "stored")
+        #expect(await send(bob, "18e9000000000009@\(Self.bob)", "18e9000000000006@\(Self.ann)", #"{"in":["blue"],"n":3}"#) == "stored")
+        #expect(await send(ann, "18e9000000000007@\(Self.ann)", "", #"{"in":["blue"],"n":4}"#) == "409")
     }
 
     @Test("a document without versions is not known by the forty bits that stand for its id", arguments: Bound.allCases)
@@ -66,12 +66,12 @@ struct VersionClaimTests {
         let database = try TestDatabase("hub")
         let ann = try await Peer(hub(database, bound, "ann"))
         await ann.begin()
-        #expect(await send(ann, "5@\(Self.ann)", "", #"{"in":["red"]}"#) == "stored")
+        #expect(await send(ann, "18e9000000000005@\(Self.ann)", "", #"{"in":["red"]}"#) == "stored")
         #expect(await ann.ask("rev", [("collection", "0"), ("id", "plain"), ("rev", "1-aabbccddeeff")], #"{"in":["red"]}"#)?.error == nil)
         let bob = try await Peer(hub(database, bound, "bob"))
         await bob.begin()
         let standing = VectorVersion(standingFor: RevisionID(stored: "1-aabbccddeeff"))
-        let properties = [("collection", "0"), ("id", "plain"), ("rev", "9@\(Self.bob)")]
+        let properties = [("collection", "0"), ("id", "plain"), ("rev", "18e9000000000009@\(Self.bob)")]
         #expect(await bob.ask("rev", properties + [("history", "\(standing)")], #"{"in":["blue"]}"#)?.error?.code == 409)
         #expect(await bob.ask("rev", [("collection", "0"), ("id", "plain"), ("rev", "\(standing)")], #"{"in":["blue"]}"#)?.error?.code == 409)
         #expect(await bob.ask("rev", properties + [("history", "1-aabbccddeeff")], #"{"in":["blue"]}"#)?.error == nil)
@@ -82,13 +82,13 @@ struct VersionClaimTests {
         let database = try TestDatabase("hub")
         let bob = try await Peer(hub(database, bound, "bob"))
         await bob.begin()
-        #expect(await propose(bob, #"["secret","5@\#(Self.bob)"]"#) == "[]")
-        #expect(await send(bob, "5@\(Self.bob)", "", #"{"in":["red"],"n":1}"#) == "stored")
+        #expect(await propose(bob, #"["secret","18e9000000000005@\#(Self.bob)"]"#) == "[]")
+        #expect(await send(bob, "18e9000000000005@\(Self.bob)", "", #"{"in":["red"],"n":1}"#) == "stored")
         // Acknowledged, and the answer was lost.
-        #expect(await send(bob, "5@\(Self.bob)", "", #"{"in":["red"],"n":1}"#) == "noop")
-        #expect(await propose(bob, #"["secret","6@\#(Self.bob)","5@\#(Self.bob)"]"#) == "[]")
-        #expect(await send(bob, "6@\(Self.bob)", "", #"{"in":["red"],"n":2}"#) == "stored")
-        #expect(await send(bob, "7@\(Self.bob)", "", #"{"in":["red"],"n":3}"#) == "409")
+        #expect(await send(bob, "18e9000000000005@\(Self.bob)", "", #"{"in":["red"],"n":1}"#) == "noop")
+        #expect(await propose(bob, #"["secret","18e9000000000006@\#(Self.bob)","18e9000000000005@\#(Self.bob)"]"#) == "[]")
+        #expect(await send(bob, "18e9000000000006@\(Self.bob)", "", #"{"in":["red"],"n":2}"#) == "stored")
+        #expect(await send(bob, "18e9000000000007@\(Self.bob)", "", #"{"in":["red"],"n":3}"#) == "409")
         #expect(try await database.body("secret")?.contains("2") == true)
     }
 
@@ -98,9 +98,9 @@ struct VersionClaimTests {
         let (ann, bob) = (try await Peer(hub(database, bound, "ann")), try await Peer(hub(database, bound, "bob")))
         await ann.begin()
         await bob.begin()
-        #expect(await send(ann, "5@\(Self.ann)", "3@\(Self.bob)", #"{"in":["red"]}"#) == "stored")
-        #expect(await send(ann, "6@\(Self.ann)", "3@\(Self.bob)", #"{"in":["red"]}"#, deleted: true) == "stored")
-        #expect(await send(bob, "2@\(Self.bob)", "", #"{"in":["blue"],"n":1}"#) == "stored")
+        #expect(await send(ann, "18e9000000000005@\(Self.ann)", "18e9000000000003@\(Self.bob)", #"{"in":["red"]}"#) == "stored")
+        #expect(await send(ann, "18e9000000000006@\(Self.ann)", "18e9000000000003@\(Self.bob)", #"{"in":["red"]}"#, deleted: true) == "stored")
+        #expect(await send(bob, "18e9000000000002@\(Self.bob)", "", #"{"in":["blue"],"n":1}"#) == "stored")
         #expect(try await database.get("secret")?.isDeleted == false)
     }
 }

@@ -11,7 +11,7 @@ import Transport
 /// Peers whose databases have version vectors: Couchbase Lite 4.
 @Suite("Peers of version vectors", .timeLimit(.minutes(5)))
 struct VersionVectorTests {
-    private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
+    private static let ann = "QUxJQ0VBTElDRUFMSUNFQQ"
     private static let carl = "EREiM0RVZneImaq7zN3u/w"
     private static let bob = "ABEiM0RVZneImaq7zN3u/w"
 
@@ -36,16 +36,16 @@ struct VersionVectorTests {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database))
         #expect(await peer.begin()?.error == nil)
-        #expect(await propose(peer, #"[["a","5@\#(Self.ann)"],["b","5@\#(Self.ann)","",10]]"#) == "[]")
-        #expect(await peer.ask("rev", rev("a", "5@\(Self.ann)"), #"{"n":1}"#)?.error == nil)
-        #expect(await propose(peer, #"[["a","5@\#(Self.ann)"]]"#) == "[304]")
-        #expect(await propose(peer, #"[["a","7@\#(Self.bob)","5@\#(Self.ann)"]]"#) == "[]")
-        #expect(await peer.ask("rev", rev("a", "7@\(Self.bob)", "5@\(Self.ann)", [("noconflicts", "1")]), #"{"n":2}"#)?.error == nil)
+        #expect(await propose(peer, #"[["a","18e9000000000005@\#(Self.ann)"],["b","18e9000000000005@\#(Self.ann)","",10]]"#) == "[]")
+        #expect(await peer.ask("rev", rev("a", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)?.error == nil)
+        #expect(await propose(peer, #"[["a","18e9000000000005@\#(Self.ann)"]]"#) == "[304]")
+        #expect(await propose(peer, #"[["a","18e9000000000007@\#(Self.bob)","18e9000000000005@\#(Self.ann)"]]"#) == "[]")
+        #expect(await peer.ask("rev", rev("a", "18e9000000000007@\(Self.bob)", "18e9000000000005@\(Self.ann)", [("noconflicts", "1")]), #"{"n":2}"#)?.error == nil)
         #expect(try await database.body("a") == #"{"n":2}"#)
-        #expect(await propose(peer, #"[["a","6@\#(Self.ann)","5@\#(Self.ann)"]]"#) == #"[{"status":409,"rev":"7@\#(Self.bob)"}]"#)
-        let late = await peer.ask("rev", rev("a", "6@\(Self.ann)", "5@\(Self.ann)", [("noconflicts", "1")]), #"{"n":3}"#)
+        #expect(await propose(peer, #"[["a","18e9000000000006@\#(Self.ann)","18e9000000000005@\#(Self.ann)"]]"#) == #"[{"status":409,"rev":"18e9000000000007@\#(Self.bob)"}]"#)
+        let late = await peer.ask("rev", rev("a", "18e9000000000006@\(Self.ann)", "18e9000000000005@\(Self.ann)", [("noconflicts", "1")]), #"{"n":3}"#)
         #expect(late?.error?.code == 409)
-        #expect(await peer.ask("rev", rev("a", "8@\(Self.ann)", "7@\(Self.bob)", [("deleted", "1")]), "{}")?.error == nil)
+        #expect(await peer.ask("rev", rev("a", "18e9000000000008@\(Self.ann)", "18e9000000000007@\(Self.bob)", [("deleted", "1")]), "{}")?.error == nil)
         #expect(try await database.get("a")?.isDeleted == true)
     }
 
@@ -56,8 +56,8 @@ struct VersionVectorTests {
         let configured = hub(database)
         let peer = try await Peer(configured)
         await peer.begin()
-        _ = await peer.ask("rev", rev("a", "5@\(Self.ann)", "3@\(Self.bob)"), #"{"n":1}"#)
-        _ = await peer.ask("rev", rev("b", "6@\(Self.bob)", "\(legacy.text)"), #"{"n":2}"#)
+        _ = await peer.ask("rev", rev("a", "18e9000000000005@\(Self.ann)", "18e9000000000003@\(Self.bob)"), #"{"n":1}"#)
+        _ = await peer.ask("rev", rev("b", "18e9000000000006@\(Self.bob)", "\(legacy.text)"), #"{"n":2}"#)
         try await database.put("a", #"{"n":4}"#)
 
         let client = try await Peer(configured) { request in
@@ -76,9 +76,9 @@ struct VersionVectorTests {
             if seen.count == 3 { break }
         }
         #expect(seen["plain"]?.rev == legacy.text && seen["plain"]?.history == "")
-        #expect(seen["b"]?.rev == "6@\(Self.bob)" && seen["b"]?.history == legacy.text)
+        #expect(seen["b"]?.rev == "18e9000000000006@\(Self.bob)" && seen["b"]?.history == legacy.text)
         let ours = try VectorVersion(seen["a"]?.rev ?? "")
-        #expect(ours.source.description != Self.ann && seen["a"]?.history == "5@\(Self.ann),3@\(Self.bob)")
+        #expect(ours.source.description != Self.ann && seen["a"]?.history == "18e9000000000005@\(Self.ann),18e9000000000003@\(Self.bob)")
     }
 
     @Test("a peer of another kind hears versions only: of what has none, the one that stands for it, and ids of ancestors where the peer has one")
@@ -91,8 +91,8 @@ struct VersionVectorTests {
         await peer.begin()
         #expect(await propose(peer, #"[["plain","\#(standing)"]]"#) == "[304]")
         #expect(await propose(peer, #"[["plain","\#(second)"]]"#) == "[304]")
-        #expect(await propose(peer, #"[["plain","9@\#(Self.bob)"]]"#) == #"[{"status":409,"rev":"\#(standing)"}]"#)
-        #expect(await propose(peer, #"[["plain","9@\#(Self.bob)","\#(standing)"],["plain","9@\#(Self.bob)","\#(second)"]]"#) == "[]")
+        #expect(await propose(peer, #"[["plain","18e9000000000009@\#(Self.bob)"]]"#) == #"[{"status":409,"rev":"\#(standing)"}]"#)
+        #expect(await propose(peer, #"[["plain","18e9000000000009@\#(Self.bob)","\#(standing)"],["plain","18e9000000000009@\#(Self.bob)","\#(second)"]]"#) == "[]")
         let client = try await Peer(hub(database, isOurs: false)) { request in
             request.profile == "changes" && request.body.readableBytes > 4 ? OutgoingReply(json: "[[]]") : OutgoingReply()
         }
@@ -106,8 +106,8 @@ struct VersionVectorTests {
             return []
         }
         #expect(await next() == [standing.description, ""])
-        _ = await peer.ask("rev", rev("plain", "9@\(Self.bob)", "\(standing)"), #"{"n":2}"#)
-        #expect(await next() == ["9@\(Self.bob)", standing.description])
+        _ = await peer.ask("rev", rev("plain", "18e9000000000009@\(Self.bob)", "\(standing)"), #"{"n":2}"#)
+        #expect(await next() == ["18e9000000000009@\(Self.bob)", standing.description])
         // Who holds an ancestor under its id gets the ids.
         let upgraded = try await Peer(hub(database, isOurs: false)) { request in
             request.profile == "changes" && request.body.readableBytes > 4 ? OutgoingReply(json: #"[["\#(first)"]]"#) : OutgoingReply()
@@ -115,7 +115,7 @@ struct VersionVectorTests {
         await upgraded.begin()
         _ = await upgraded.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])
         revisions = upgraded.requests.makeAsyncIterator()
-        #expect(await next() == ["9@\(Self.bob)", "\(standing),\(second),\(first)"])
+        #expect(await next() == ["18e9000000000009@\(Self.bob)", "\(standing),\(second),\(first)"])
     }
 
     @Test("a document that its channels keep from the peer is answered as one that is not here")
@@ -123,10 +123,10 @@ struct VersionVectorTests {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database) { $0.pushFilter = TestFilter { document, _ in document.id.text == "open" ? .pass : .reject } })
         await peer.begin()
-        _ = await peer.ask("rev", rev("open", "5@\(Self.ann)"), #"{"n":1}"#)
-        _ = await peer.ask("rev", rev("shut", "5@\(Self.ann)"), #"{"n":1}"#)
-        #expect(await propose(peer, #"[["open","5@\#(Self.ann)"],["open","9@\#(Self.bob)"]]"#) == #"[304,{"status":409,"rev":"5@\#(Self.ann)"}]"#)
-        #expect(await propose(peer, #"[["shut","5@\#(Self.ann)"],["shut","9@\#(Self.bob)"]]"#) == "[]")
+        _ = await peer.ask("rev", rev("open", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)
+        _ = await peer.ask("rev", rev("shut", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)
+        #expect(await propose(peer, #"[["open","18e9000000000005@\#(Self.ann)"],["open","18e9000000000009@\#(Self.bob)"]]"#) == #"[304,{"status":409,"rev":"18e9000000000005@\#(Self.ann)"}]"#)
+        #expect(await propose(peer, #"[["shut","18e9000000000005@\#(Self.ann)"],["shut","18e9000000000009@\#(Self.bob)"]]"#) == "[]")
     }
 
     @Test("a peer of revision trees and one of versions edit the same document in turns")
@@ -135,23 +135,24 @@ struct VersionVectorTests {
         let versions = try await Peer(hub(database)), trees = try await Peer(Hub(database))
         await versions.begin()
         await trees.begin()
-        _ = await versions.ask("rev", rev("a", "5@\(Self.ann)"), #"{"n":1}"#)
+        _ = await versions.ask("rev", rev("a", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)
         let first = try #require(try await database.get("a")).revision.text
         let second = "2-" + String(repeating: "ab", count: 20)
         #expect(await propose(trees, #"[["a","\#(second)","\#(first)"]]"#) == "[]")
         #expect(await trees.ask("rev", rev("a", second, first), #"{"n":2}"#)?.error == nil)
         // What it knew is older now, and it hears the new version's name.
-        let answer = try #require(await propose(versions, #"[["a","6@\#(Self.bob)","5@\#(Self.ann)"]]"#))
+        let answer = try #require(await propose(versions, #"[["a","18e9000000000006@\#(Self.bob)","18e9000000000005@\#(Self.ann)"]]"#))
         let current = try #require(try JSONValue(parsing: Array(answer.utf8)).asArray?.first?.asObject?["rev"]?.asString)
         #expect(current.contains("@") && !current.hasSuffix(Self.ann))
-        #expect(await versions.ask("rev", rev("a", "7@\(Self.bob)", "\(current),5@\(Self.ann)"), #"{"n":3}"#)?.error == nil)
+        #expect(await versions.ask("rev", rev("a", "18e9000000000007@\(Self.bob)", "\(current),18e9000000000005@\(Self.ann)"), #"{"n":3}"#)?.error == nil)
         #expect(try await database.get("a")?.revision.generation == 3)
         #expect(await propose(trees, #"[["a","3-ff","\#(second)"]]"#)?.contains("409") == true)
     }
 
     @Test("versions and histories that make no sense are refused in words, one by one", arguments: [
-        ("5@\(ann)", "6@\(ann)"), ("5@\(ann)", "1-aa,4@\(bob)"), ("0@\(ann)", ""), ("ffffffffffffffff@\(ann)", ""), ("5@me", ""), ("5@*", ""),
-        ("5@\(ann)", "nonsense"), ("5@\(ann)", String(repeating: "1@\(bob),", count: 1_001)), ("@", ""), ("1-aa", "5@\(ann)"),
+        ("18e9000000000005@\(ann)", "18e9000000000006@\(ann)"), ("18e9000000000005@\(ann)", "1-aa,18e9000000000004@\(bob)"), ("0@\(ann)", ""), ("ffffffffff@\(ann)", ""),
+        ("8000000000000000@\(ann)", ""), ("18e9000000000005@\(bob)", "5@\(ann)"), ("18e9000000000005@AAAAAAAAAAAAAAAAAAAAAA", ""), ("ffffffffffffffff@\(ann)", ""), ("5@me", ""), ("5@*", ""),
+        ("18e9000000000005@\(ann)", "nonsense"), ("18e9000000000005@\(ann)", String(repeating: "18e9000000000001@\(bob),", count: 1_001)), ("@", ""), ("1-aa", "18e9000000000005@\(ann)"),
     ])
     func badVersions(_ revision: String, _ history: String) async throws {
         let database = try TestDatabase("v")
@@ -160,7 +161,7 @@ struct VersionVectorTests {
         let reply = await peer.ask("rev", rev("bad", revision, history), "{}")
         #expect(reply?.error?.code == 400 && reply?.error?.message.isEmpty == false, "\(String(describing: reply?.error))")
         #expect(try await database.get("bad") == nil)
-        #expect(await peer.ask("rev", rev("good", "5@\(Self.ann)"), "{}")?.error == nil)
+        #expect(await peer.ask("rev", rev("good", "18e9000000000005@\(Self.ann)"), "{}")?.error == nil)
         #expect(await peer.isAlive())
     }
 
@@ -169,10 +170,10 @@ struct VersionVectorTests {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database, isOurs: false))
         await peer.begin()
-        _ = await peer.ask("rev", rev("a", "5@\(Self.ann)"), #"{"n":1}"#)
+        _ = await peer.ask("rev", rev("a", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)
         let first = try #require(try await database.get("a")).revision.text
         // Taken at its word, this would be the revision that is here under another name, and its body would go.
-        #expect(await peer.ask("rev", rev("a", "6@\(Self.ann)", "", [("treeRev", first)]), #"{"n":2}"#)?.error == nil)
+        #expect(await peer.ask("rev", rev("a", "18e9000000000006@\(Self.ann)", "", [("treeRev", first)]), #"{"n":2}"#)?.error == nil)
         #expect(try await database.body("a") == #"{"n":2}"#)
     }
 
@@ -184,8 +185,8 @@ struct VersionVectorTests {
         for liar in liars { await liar.begin() }
         let ids = ["a", "b", "c"]
         let digests = ["aa", "bb", String(repeating: "cd", count: 20)]
-        var known = ["1-aa", "5@\(Self.ann)"]
-        func version() -> String { "\(String(UInt64.random(in: 1...9, using: &random), radix: 16))@\(Bool.random(using: &random) ? Self.ann : Self.bob)" }
+        var known = ["1-aa", "18e9000000000005@\(Self.ann)"]
+        func version() -> String { "\(Int.random(in: 0..<8, using: &random) > 0 ? "18e90000000000" : "")1\(Int.random(in: 1...9, using: &random))@\(Bool.random(using: &random) ? Self.ann : Self.bob)" }
         func name() -> String {
             switch Int.random(in: 0..<6, using: &random) {
             case 0: version()
@@ -218,7 +219,7 @@ struct VersionVectorTests {
             let collection = try database.collection()
             let current = try await database.database.read { try $0.currentName(collection, doc(id), .vectors) }?.text ?? ""
             // An edit of what is current is taken, whatever was told before.
-            let next = "\(String(VectorVersion.largestTime - 1, radix: 16))@\(Self.carl)"
+            let next = "\(String(VectorVersion.times.upperBound, radix: 16))@\(Self.carl)"
             let reply = await honest.ask("rev", rev(id, next, current), #"{"last":true}"#)
             guard found.revision.generation < 9_007_199_254_740_000 else { continue }
             #expect(reply?.error == nil, "seed \(seed): \(id) at \(current): \(String(describing: reply?.error))")
@@ -231,7 +232,7 @@ struct VersionVectorTests {
         let database = try TestDatabase("v")
         let peer = try await Peer(Hub(database))
         await peer.begin()
-        let reply = await peer.ask("rev", rev("bad", "5@\(Self.ann)"), "{}")
+        let reply = await peer.ask("rev", rev("bad", "18e9000000000005@\(Self.ann)"), "{}")
         #expect(reply?.error?.code == 400 && reply?.error?.message.contains("CBMobile_4") == true)
         #expect(await peer.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])?.error?.code == 501)
     }

@@ -246,9 +246,14 @@ public final class Database: Sendable {
     /// A peer of version vectors has written here, or edits get versions in any case.
     public var hasVersions: Bool { versions.isInUse }
 
-    /// The version of a peer that was further ahead of this machine's clock than any other, with nanoseconds, if it was so by more than
-    /// `StoreLimits.clockDriftNanoseconds`.
-    public var fastestClock: (version: VectorVersion, ahead: UInt64)? { problems.clock }
+    /// The version of a peer that was further ahead of this machine's clock than any other, and by how many nanoseconds it still is, if that is
+    /// more than `StoreLimits.clockDriftNanoseconds`.
+    public var fastestClock: (version: VectorVersion, ahead: UInt64)? {
+        guard let fastest = problems.clock else { return nil }
+        let now = UInt64(clamping: environment.time.wallNanoseconds())
+        guard fastest.time > now, fastest.time - now > StoreLimits.clockDriftNanoseconds else { return nil }
+        return (fastest, fastest.time - now)
+    }
 
     /// What is wrong with the database's file and its blobs now, as far as it was met since the start. Looks for the file; blocks.
     public func fileProblems() -> [StoreError] {

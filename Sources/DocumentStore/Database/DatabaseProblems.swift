@@ -22,7 +22,7 @@ final class DatabaseProblems: Sendable {
         var file: StoreError?
         var writes: (error: StoreError, since: Int64)?
         /// The version of a peer that was furthest ahead of our clock.
-        var clock: (version: VectorVersion, ahead: UInt64)?
+        var clock: VectorVersion?
         /// There was no room for all of them.
         var isCapped = false
     }
@@ -66,15 +66,14 @@ final class DatabaseProblems: Sendable {
     // MARK: Clocks
 
     /// A peer's version is of a time that is still to come, by this machine's clock.
-    func noteClock(_ version: VectorVersion, ahead: UInt64) {
+    func noteClock(_ version: VectorVersion) {
         met.withLock { met in
-            if ahead >= met.clock?.ahead ?? 0 { met.clock = (version, ahead) }
+            if version.time >= met.clock?.time ?? 0 { met.clock = version }
         }
     }
 
-    /// The version that was furthest ahead, and by how many nanoseconds, when it came; nil while all were within
-    /// `StoreLimits.clockDriftNanoseconds`.
-    var clock: (version: VectorVersion, ahead: UInt64)? { met.withLock { $0.clock } }
+    /// The version that was furthest ahead; nil while all were within `StoreLimits.clockDriftNanoseconds`.
+    var clock: VectorVersion? { met.withLock { $0.clock } }
 
     // MARK: Files
 

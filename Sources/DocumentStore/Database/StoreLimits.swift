@@ -73,8 +73,8 @@ public enum StoreLimits {
     /// Departures of documents from channels that one page of a peer's feed looks at.
     static let departuresPerRead = 1000
     /// `max_clock_drift`: how far a peer's version may be ahead of this machine's clock before our clock does not follow it any more and health
-    /// says so: a day.
-    public static let clockDriftNanoseconds: UInt64 = 86_400_000_000_000
+    /// says so. Beyond two minutes Couchbase Lite 4 refuses a version (`HybridClock`): one fast clock must not make all others so.
+    public static let clockDriftNanoseconds: UInt64 = 120_000_000_000
     /// Expired documents that one transaction deletes.
     public static let expiriesPerCommit = 500
     /// Pages of write-ahead log after which the writer moves them into the database.

@@ -24,7 +24,8 @@ extension WriteTransaction {
     /// A version for an edit that is made here.
     func nextVersion() throws(StoreError) -> VectorVersion {
         let source = try versionSource()
-        let time = max(UInt64(clamping: state.wallNanoseconds), state.clock.last + 1)
+        // A machine without a clock begins in 1970, where peers would take none of its versions.
+        let time = max(UInt64(clamping: state.wallNanoseconds), state.clock.last + 1, VectorVersion.times.lowerBound)
         state.clock.last = time
         if time > state.clock.reserved {
             state.clock.reserved = time + VersionClock.reservation
@@ -40,7 +41,7 @@ extension WriteTransaction {
         var isOurs = false
         for version in [vector.current] + vector.others {
             if version.time > now, version.time - now > StoreLimits.clockDriftNanoseconds {
-                if version.source != .revisionTree { session.problems.noteClock(version, ahead: version.time - now) }
+                if version.source != .revisionTree { session.problems.noteClock(version) }
             } else {
                 state.clock.last = max(state.clock.last, version.time)
             }

@@ -45,6 +45,8 @@ public struct SourceID: Hashable, Comparable, Sendable, CustomStringConvertible 
         (self.high, self.low) = (high, low)
     }
 
+    static let zero = SourceID(high: 0, low: 0)
+
     /// Stands for the author of revisions of a tree where they are compared with versions: the base64 bytes of
     /// "Revision+Tree+Encoding".
     public static let revisionTree = SourceID(high: 0x45EB_E2B2_2A27_F93A, low: 0xDE7B_E127_7287_629E)

@@ -18,6 +18,16 @@ public struct VectorHistory: Sendable, Hashable {
 
     public init(_ vector: VersionVector, revisions: RevisionHistory = RevisionHistory()) { (self.vector, self.revisions) = (vector, revisions) }
 
+    /// Whether peers can take it. What they refuse is refused at the door here: stored, it would be forwarded in vain for good.
+    ///
+    /// - Throws: `.timeImpossible`, `.sourceReserved`.
+    public func check() throws(VersionError) {
+        for version in [vector.current] + vector.others where version.source != .revisionTree {
+            guard VectorVersion.times.contains(version.time) else { throw .timeImpossible(value: version.description) }
+            guard version.source != .zero else { throw .sourceReserved(value: version.description) }
+        }
+    }
+
     /// Whether a revision of this version went into it, or a later one of the same author.
     func knows(_ version: VectorVersion) -> Bool {
         standsAlone ? vector.others.contains { $0.covers(version) } : vector.knows(version)

@@ -1,12 +1,15 @@
 /// One edit in a version vector: when its author made it, by the author's clock (replication.md section 7).
 public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// Nanoseconds of a hybrid logical clock: it goes up with each version of its source, whatever the machine's clock does. From 1 to
-    /// ``largestTime``.
+    /// ``largestTime``; peers take those from ``times`` only.
     public let time: UInt64
     public let source: SourceID
 
     /// The greatest time that is taken: behind it a source must be able to go on.
     public static let largestTime = UInt64.max - (1 << 32)
+
+    /// What Couchbase Lite 4 takes (`HybridClock`): from 18 minutes after the beginning of 1970 to the year 2262.
+    public static let times: ClosedRange<UInt64> = (1 << 40)...(1 << 63 - 1)
 
     public init(time: UInt64, source: SourceID) { (self.time, self.source) = (time, source) }
 
@@ -72,6 +75,10 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
 public enum VersionError: Error, Equatable, Sendable, CustomStringConvertible {
     case malformed(value: String)
     case timeTooLate(value: String)
+    /// No peer takes it: its author's clock is wrong, or has not been set.
+    case timeImpossible(value: String)
+    /// Couchbase Lite 4 takes a source of zeros for itself.
+    case sourceReserved(value: String)
     case tooManyVersions(limit: Int)
     case badRevision(RevisionIDError)
     /// A vector that knows a later version of its own author is not the vector of that revision.
@@ -84,6 +91,9 @@ public enum VersionError: Error, Equatable, Sendable, CustomStringConvertible {
         case .malformed(let value):
             "\(value) is no version: a version is a hexadecimal time without leading zeros, \"@\", and \(SourceID.textBytes) characters of base64"
         case .timeTooLate(let value): "the time of the version \(value) is above \(String(VectorVersion.largestTime, radix: 16))"
+        case .timeImpossible(let value):
+            "the time of the version \(value) is none that peers take: it is outside of \(String(VectorVersion.times.lowerBound, radix: 16)) to \(String(VectorVersion.times.upperBound, radix: 16)) (set the clock of the machine that made it)"
+        case .sourceReserved(let value): "the source of the version \(value) is zero, which peers take for their own"
         case .tooManyVersions(let limit): "a version vector has more versions than vectorVersions = \(limit)"
         case .badRevision(let error): "\(error)"
         case .contradictory(let value): "the version vector of \(value) has a later version of the same source"

@@ -16,6 +16,7 @@ extension ReceivedRevision {
         if naming != .trees, revisionText.utf8.contains(UInt8(ascii: "@")) {
             do throws(VersionError) {
                 var read = try VectorHistory(revisionText, history: request.properties[Property.history] ?? "")
+                try read.check()
                 if naming == .vectors { read.place = Self.place(request, limits) }
                 (vector, revision, history) = (read, RevisionID(read.vector.current), [])
             } catch { throw .bad("history of \(id): \(error)") }
@@ -87,8 +88,9 @@ struct PeerSubscription: Sendable {
 extension PeerSubscription {
     init(_ request: IncomingRequest, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
         let properties = request.properties
-        if let versioning = properties[Property.versioning], versioning != "rev-trees", versioning != "version-vectors" || naming == .trees {
-            throw MessageError(domain: "LiteCore", code: 501, message: "this connection has revision trees, not \(versioning.prefix(60))")
+        let spoken = naming == .trees ? "rev-trees" : "version-vectors"
+        if let versioning = properties[Property.versioning], versioning != spoken {
+            throw MessageError(domain: "LiteCore", code: 501, message: "this connection has \(spoken), not \(versioning.prefix(60))")
         }
         filter = properties[Property.filter]
         channels = properties[Property.channels]

@@ -12,7 +12,7 @@ extension Explanation {
             "writes_failing", "The disk takes no writes: it is full or it fails. What was acknowledged before is safe; nothing new is stored.",
             "Make room, or look after the disk. Writes go on by themselves then."),
         Explanation(
-            "clocks_differ", "A peer with version vectors made a version that is more than a day (max_clock_drift) ahead of this machine's clock.",
+            "clocks_differ", "A peer with version vectors made a version that is more than two minutes (max_clock_drift) ahead of this machine's clock.",
             "Set the clock that is wrong: nightjar doctor says how good this machine's is. Documents are taken all the same; where the later edit "
                 + "decides a conflict, that peer's counts as the later one until then."),
         Explanation(
