@@ -142,7 +142,8 @@ public final class MemoryBudget: Sendable {
             holding.bytes = bytes
             if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
             let fair = max(Self.smallestShare, most / max(1, state.holders))
-            holding.isCrowded = state.used > calm && bytes > fair
+            // At half of it: what is being read for it comes on top.
+            holding.isCrowded = state.used > calm && bytes > fair / 2
             if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
             state.holdings[number] = holding
             var calls: [Call] = []

@@ -15,7 +15,7 @@ extension MemoryBudget {
 
     /// Counted bytes may be so few before somebody has to go, whatever is not counted: what an agent takes for other reasons, such as a
     /// new database, must not put off peers that hold little.
-    private var least: Int { limit / 8 * 5 }
+    private var least: Int { limit / 8 * 3 }
 
     /// Above this somebody has to go. Where the process is looked at, an eighth is left for what comes between two looks: a small frame
     /// may inflate to megabytes, and what somebody held who has to go is still there for a moment.

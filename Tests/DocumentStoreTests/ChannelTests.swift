@@ -318,7 +318,10 @@ struct ChannelTests {
                 for _ in 0..<Int.random(in: 1..<6, using: &random) {
                     let question = ChannelQuestion(peer: anna)
                     let limit = Int.random(in: 1..<8, using: &random)
-                    let page = try await store.database.read { [place] in try $0.channelChanges(c, from: place, question, limit: limit) }
+                    let maxBytes = Bool.random(using: &random) ? Int.random(in: 1..<60, using: &random) : StoreLimits.maxBodyBytesPerRead
+                    let page = try await store.database.read { [place] in
+                        try $0.channelChanges(c, from: place, question, limit: limit, maxBytes: maxBytes)
+                    }
                     let taken = Int.random(in: 0...page.rows.count, using: &random)
                     for row in page.rows.prefix(taken) {
                         held[row.change.id.text] = row.news == .visible && !row.change.isDeleted ? true : nil
@@ -349,5 +352,31 @@ struct ChannelTests {
                 .filter { try transaction.assignedChannels(c, $0.id)?.isDisjoint(with: channels) == false }.map(\.id.text)
         }
         #expect(held.keys.sorted() == expected.sorted(), "seed \(seed)")
+    }
+
+    @Test("a page ends where its bodies get too long, and the next one goes on there", arguments: [false, true])
+    func largeBodies(comeByAccess: Bool) async throws {
+        let store = try Store()
+        let c = try store.c
+        if !comeByAccess { try await allow(store, anna, ["red"]) }
+        for number in 0..<10 {
+            try await store.database.write { transaction in
+                let body = "{\"text\":\"\(String(repeating: "x", count: 300_000))\"}"
+                let saved = try transaction.save(c, id: doc("d\(number)"), body: Array(body.utf8), deleted: false, parent: nil)
+                try transaction.route(c, doc("d\(number)"), saved.revision, DocumentRoute(channels: ["red"]))
+            }
+        }
+        if comeByAccess { try await allow(store, anna, ["red"]) }
+        var place = ChannelPlace()
+        var pages: [Int] = []
+        var found: [String] = []
+        while true {
+            let page = try await store.database.read { [place] in try $0.channelChanges(c, from: place, ChannelQuestion(peer: anna), limit: 200) }
+            if !page.rows.isEmpty { pages.append(page.rows.count) }
+            found += page.rows.map(\.change.id.text)
+            place = page.place
+            if page.isEnd { break }
+        }
+        #expect(pages == [4, 4, 2] && found == (0..<10).map { "d\($0)" }, "\(pages) \(found)")
     }
 }

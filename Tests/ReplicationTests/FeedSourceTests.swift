@@ -77,4 +77,13 @@ import Testing
         guard case .newer(let history) = current else { Issue.record("\(current)"); return }
         #expect(history.first == revisions[18] && history.last == revisions[0])
     }
+
+    @Test func largeDocumentsAreReadAgainInParts() async throws {
+        let database = try TestDatabase()
+        let source = FeedSource(collection: try database.collection(), skipsConflicts: true)
+        for number in 0..<3 { try await database.put("large-\(number)", "{\"text\":\"\(String(repeating: "x", count: 700_000))\"}") }
+        let wanted = (0..<3).map { (doc("large-\($0)"), Optional<Version>.none) }
+        let read = try await database.database.read { try source.read($0, wanted, historyLimit: 20) }
+        #expect(read.count == 2 && read.documents.map(\.id) == [doc("large-0"), doc("large-1")])
+    }
 }

@@ -41,7 +41,7 @@ import Testing
     @Test func peersThatHoldLittleStayWhateverTheProcessTakesForOtherReasons() {
         let budget = budget()
         budget.noteRest()
-        #expect(room(budget, overhead: 500) == 40)
+        #expect(room(budget, overhead: 500) == 24)
     }
 
     @Test func whatTheProcessTakesAtRestIsNotHeldForPeers() {

@@ -94,6 +94,32 @@ struct MemoryTests {
         #expect(memory.used <= memory.limit)
     }
 
+    @Test func revisionsThatAreAskedForAndNotTakenStayWithinTheBudget() async throws {
+        let (a, hub) = (try TestDatabase("a"), try TestDatabase("hub"))
+        for number in 0..<40 { try await hub.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
+        let memory = MemoryBudget(limit: 16 << 20)
+        let listener = MemoryHub(database: hub, memory: memory)
+        let highest = Mutex(0)
+        var liars: [Peer] = []
+        for _ in 0..<40 {
+            let liar = try await Peer(listener.connect()) { request in
+                highest.withLock { $0 = max($0, memory.used) }
+                guard request.profile == "changes" else { return nil }
+                let rows = json(request.body)?.asArray?.count ?? 0
+                return OutgoingReply(json: "[" + Array(repeating: "[]", count: rows).joined(separator: ",") + "]")
+            }
+            // One that had to go before it could ask is one of the forty as well.
+            liar.send(liar.request("subChanges", [("continuous", "true")]))
+            liars.append(liar)
+        }
+        let status = await Replicator(ReplicatorConfiguration(a, .pull), listener).run()
+        highest.withLock { $0 = max($0, memory.used) }
+        #expect(status.error == nil && status.counts.pulled == 40)
+        // All of them would hold 160 MB.
+        #expect(highest.withLock { $0 } <= memory.limit + memory.limit / 10)
+        for liar in liars { liar.close() }
+    }
+
     /// Subscribes, and answers nothing that it is offered; it does not even close.
     @Test func aPeerThatHasToGoKeepsNoDocumentsInMemory() async throws {
         let database = try TestDatabase("hub")

@@ -6,13 +6,13 @@ extension ReadTransaction {
     /// - Parameters:
     ///   - since: rows with greater sequences.
     ///   - limit: rows wanted; at most `StoreLimits.maxRowsPerRead` come, and fewer when bodies
-    ///     pass `StoreLimits.maxBodyBytesPerRead`. An empty answer means there are no more.
+    ///     pass `maxBytes`. An empty answer means there are no more.
     ///   - includeDeleted: tombstones too.
     ///   - ids: only these documents.
     ///   - remote: fills `ChangeRow.remoteRevision`.
     public final func changes(
         _ collection: Collection, since: SequenceNumber, limit: Int, includeBodies: Bool,
-        includeDeleted: Bool = true, ids: [DocumentID]? = nil, remote: RemoteID? = nil
+        includeDeleted: Bool = true, ids: [DocumentID]? = nil, remote: RemoteID? = nil, maxBytes: Int = StoreLimits.maxBodyBytesPerRead
     ) throws(StoreError) -> [ChangeRow] {
         let limit = min(limit, StoreLimits.maxRowsPerRead)
         guard limit > 0, let since = Int64(exactly: since) else { return [] }
@@ -20,7 +20,7 @@ extension ReadTransaction {
         if let ids {
             return try changes(
                 tables, of: ids, since: since, limit: limit, includeBodies: includeBodies,
-                includeDeleted: includeDeleted, remote: remote)
+                includeDeleted: includeDeleted, remote: remote, maxBytes: maxBytes)
         }
         let statement = try tables.statement(includeBodies ? .changesWithBodies : .changes)
         statement.bind(1, since)
@@ -35,7 +35,7 @@ extension ReadTransaction {
             if !includeDeleted && flags & DocumentFlags.deleted != 0 { continue }
             rows.append(try changeRow(statement, flags, includeBodies, remote))
             if includeBodies { bytes += rows[rows.count - 1].bodySize }
-            if rows.count == limit || bytes >= StoreLimits.maxBodyBytesPerRead { break }
+            if rows.count == limit || bytes >= maxBytes { break }
         }
         return rows
     }
@@ -43,7 +43,7 @@ extension ReadTransaction {
     /// The same for a few documents: each is looked up, then they are put in order.
     private func changes(
         _ tables: CollectionTables, of ids: [DocumentID], since: Int64, limit: Int, includeBodies: Bool,
-        includeDeleted: Bool, remote: RemoteID?
+        includeDeleted: Bool, remote: RemoteID?, maxBytes: Int
     ) throws(StoreError) -> [ChangeRow] {
         let find = try tables.find()
         var sequences: [Int64] = []
@@ -69,7 +69,7 @@ extension ReadTransaction {
             guard try session.step(statement) else { continue }
             rows.append(try changeRow(statement, statement.integer(3), includeBodies, remote))
             if includeBodies { bytes += rows[rows.count - 1].bodySize }
-            if rows.count == limit || bytes >= StoreLimits.maxBodyBytesPerRead { break }
+            if rows.count == limit || bytes >= maxBytes { break }
         }
         return rows
     }

@@ -23,25 +23,37 @@ public struct ChannelQuestion: Sendable {
     }
 }
 
+/// How much a page of a peer's feed may hold, and what it cost so far.
+private struct PageBounds {
+    let limit: Int
+    let maxBytes: Int
+    var scanned = 0
+    var bytes = 0
+
+    func hasRoom(_ rows: Int) -> Bool { rows < limit && bytes < maxBytes }
+}
+
 extension ReadTransaction {
     /// The next part of a peer's feed of its channels.
     ///
     /// - Parameters:
     ///   - limit: rows wanted; fewer come where many documents are passed over, so an empty page is the end only if it says so.
+    ///   - maxBytes: of bodies; the row that passes it is the last one.
     public final func channelChanges(
-        _ collection: Collection, from place: ChannelPlace, _ question: ChannelQuestion, limit: Int
+        _ collection: Collection, from place: ChannelPlace, _ question: ChannelQuestion, limit: Int,
+        maxBytes: Int = StoreLimits.maxBodyBytesPerRead
     ) throws(StoreError) -> ChannelPage {
         let access = AccessEvents(try channelAccess(collection, of: question.peer).selected(question.channels))
         var page = ChannelPage(place: place, newest: try lastSequence(collection))
-        var scanned = 0
-        while page.rows.count < limit, scanned < StoreLimits.maxRowsPerRead, !page.isEnd, !page.isBlocked {
+        var bounds = PageBounds(limit: limit, maxBytes: maxBytes)
+        while bounds.hasRoom(page.rows.count), bounds.scanned < StoreLimits.maxRowsPerRead, !page.isEnd, !page.isBlocked {
             // An event that is done or under way hides itself and what is older.
             let after = max(page.place.sequence, page.place.event ?? 0)
             let next = page.place.inEvent != nil ? page.place.event : access.nextEvent(after: after)
             if page.place.inEvent != nil, let event = page.place.event {
-                try readEvent(event, collection, access, question, limit, &page, &scanned)
+                try readEvent(event, collection, access, question, &bounds, &page)
             } else {
-                try readFeed(before: next, collection, access, question, limit, &page, &scanned)
+                try readFeed(before: next, collection, access, question, &bounds, &page)
             }
         }
         return page
@@ -58,22 +70,23 @@ extension ReadTransaction {
         if !access.hasEverything {
             guard try routedRevision(collection, id) == change.revision, access.isVisible(try channels(of: id, collection)) else { return nil }
         }
-        return try complete(change, collection, .visible)
+        var bounds = PageBounds(limit: 1, maxBytes: .max)
+        return try complete(change, collection, .visible, &bounds)
     }
 
     /// Documents in the order of their sequences and, between them, those that left a channel, up to the next event.
     private func readFeed(
-        before event: SequenceNumber?, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion, _ limit: Int,
-        _ page: inout ChannelPage, _ scanned: inout Int
+        before event: SequenceNumber?, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion,
+        _ bounds: inout PageBounds, _ page: inout ChannelPage
     ) throws(StoreError) {
         let since = page.place.sequence
         let changes = try changes(collection, since: since, limit: 200, includeBodies: false)
-        scanned += changes.count
+        bounds.scanned += changes.count
         var rows: [ChannelPage.Row] = []
         var reached = since
         for change in changes {
             if let event, change.sequence >= event { break }
-            if page.rows.count + rows.count == limit { break }
+            if !bounds.hasRoom(page.rows.count + rows.count) { break }
             let routes: [ChannelRow]?
             if access.hasEverything {
                 routes = nil
@@ -88,13 +101,13 @@ extension ReadTransaction {
             reached = change.sequence
             guard question.wants(change.id), routes.map(access.isVisible) ?? true, !(question.activeOnly && change.isDeleted) else { continue }
             rows.append(ChannelPage.Row(
-                change: try complete(change, collection, .visible), sequence: change.sequence, news: .visible))
+                change: try complete(change, collection, .visible, &bounds), sequence: change.sequence, news: .visible))
         }
-        let isStopped = page.isBlocked || page.rows.count + rows.count == limit
+        let isStopped = page.isBlocked || !bounds.hasRoom(page.rows.count + rows.count)
         let isExhausted = !isStopped && (changes.isEmpty || event != nil && changes[changes.count - 1].sequence >= event ?? 0)
         if isExhausted { reached = max(since, event.map { $0 - 1 } ?? page.newest) }
         if !question.activeOnly, !access.hasEverything {
-            reached = try readGone(collection, since, through: reached, access, question, &rows)
+            reached = try readGone(collection, since, through: reached, access, question, &bounds, &rows)
             let isCut = rows.contains { $0.sequence > reached }
             if isCut {
                 rows.removeAll { $0.sequence > reached }
@@ -120,7 +133,7 @@ extension ReadTransaction {
     /// - Returns: how far it came.
     private func readGone(
         _ collection: Collection, _ since: SequenceNumber, through: SequenceNumber, _ access: AccessEvents, _ question: ChannelQuestion,
-        _ rows: inout [ChannelPage.Row]
+        _ bounds: inout PageBounds, _ rows: inout [ChannelPage.Row]
     ) throws(StoreError) -> SequenceNumber {
         let statement = try active().cached("""
             SELECT left, id, channel FROM channels INDEXED BY channels_left \
@@ -156,25 +169,27 @@ extension ReadTransaction {
             // A deletion says more than a removal, and tells no more than the peer knew.
             let news: ChannelNews = change.isDeleted ? .visible : .removed
             let row = ChannelPage.Row(
-                change: try complete(change, collection, news), sequence: sequence, news: news,
+                change: try complete(change, collection, news, &bounds), sequence: sequence, news: news,
                 isFirsthand: departure.wasHeld && change.sequence == sequence)
             if rows.contains(where: { $0.sequence == sequence && $0.change.id == id }) { continue }
             rows.insert(row, at: rows.firstIndex { $0.sequence >= sequence } ?? rows.endIndex)
+            // Tombstones may have bodies too.
+            if bounds.bytes >= 2 * bounds.maxBytes { return min(reached, sequence) }
         }
         return reached
     }
 
     /// Documents that come or go because access began or ended at this sequence.
     private func readEvent(
-        _ event: SequenceNumber, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion, _ limit: Int,
-        _ page: inout ChannelPage, _ scanned: inout Int
+        _ event: SequenceNumber, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion,
+        _ bounds: inout PageBounds, _ page: inout ChannelPage
     ) throws(StoreError) {
         let members = try members(of: access.channels(at: event), collection)
         let changes = try changes(collection, since: page.place.inEvent ?? 0, limit: 200, includeBodies: false, ids: members)
-        scanned += 1 + (members?.count ?? changes.count)
+        bounds.scanned += 1 + (members?.count ?? changes.count)
         if changes.isEmpty { page.place.inEvent = nil }
         for change in changes {
-            if page.rows.count == limit { return }
+            if !bounds.hasRoom(page.rows.count) { return }
             // What was not assigned yet is told of in its turn.
             page.place.inEvent = change.sequence
             guard question.wants(change.id), try routedRevision(collection, change.id) == change.revision else {
@@ -183,7 +198,7 @@ extension ReadTransaction {
                 {
                     page.rows.append(
                         ChannelPage.Row(
-                            change: try complete(change, collection, .visible), sequence: change.sequence, news: .visible, event: event))
+                            change: try complete(change, collection, .visible, &bounds), sequence: change.sequence, news: .visible, event: event))
                 }
                 continue
             }
@@ -192,7 +207,7 @@ extension ReadTransaction {
             else { continue }
             page.rows.append(
                 ChannelPage.Row(
-                    change: try complete(change, collection, news), sequence: change.sequence, news: news, event: event, isFirsthand: news == .visible))
+                    change: try complete(change, collection, news, &bounds), sequence: change.sequence, news: news, event: event, isFirsthand: news == .visible))
         }
     }
 
@@ -214,7 +229,9 @@ extension ReadTransaction {
     }
 
     /// With the body, where the peer may see it.
-    private func complete(_ change: ChangeRow, _ collection: Collection, _ news: ChannelNews) throws(StoreError) -> ChangeRow {
+    private func complete(
+        _ change: ChangeRow, _ collection: Collection, _ news: ChannelNews, _ bounds: inout PageBounds
+    ) throws(StoreError) -> ChangeRow {
         var change = change
         if news == .visible {
             let statement = try tables(collection).statement(.bodyAtSequence)
@@ -225,6 +242,7 @@ extension ReadTransaction {
             change.body = Array(#"{"_removed":true}"#.utf8)
             change.hasBlobs = false
         }
+        bounds.bytes += change.body?.count ?? 0
         return change
     }
 }

@@ -31,12 +31,15 @@ extension ReplicationSession {
         let historyLimit = dialect.maximumHistory(slot)
         switch action {
         case .read(let position, let limit, let isBacklog):
+            let maxBytes = pageBytes
             read {
-                try source.read($0, from: position, limit: limit, isBacklog: isBacklog, historyLimit: historyLimit)
+                try source.read($0, from: position, limit: limit, maxBytes: maxBytes, isBacklog: isBacklog, historyLimit: historyLimit)
             } then: { $0.tell(slot, generation, push: .read($1)) }
         case .readAgain(let due):
-            let ids = due.map(\.0)
-            read { try source.read($0, due, historyLimit: historyLimit) } then: { $0.tell(slot, generation, push: .readAgain(ids, $1)) }
+            let (ids, maxBytes) = (due.map(\.0), pageBytes)
+            read { try source.read($0, due, maxBytes: maxBytes, historyLimit: historyLimit) } then: {
+                $0.tell(slot, generation, push: .readAgain(Array(ids.prefix($1.count)), $1.documents))
+            }
         case .readKeptBack(let after):
             let current = link.pushFilter.map { ($0.pluginName, $0.version) }
             read {

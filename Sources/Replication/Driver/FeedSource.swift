@@ -26,13 +26,14 @@ struct FeedSource: Sendable {
 
     /// The next part of the feed.
     func read(
-        _ transaction: ReadTransaction, from position: FeedPosition, limit: Int, isBacklog: Bool, historyLimit: Int
+        _ transaction: ReadTransaction, from position: FeedPosition, limit: Int, maxBytes: Int = StoreLimits.maxBodyBytesPerRead, isBacklog: Bool,
+        historyLimit: Int
     ) throws(StoreError) -> FeedPage {
         if let channels, let place = position.channels {
-            return try readChannels(transaction, channels, place, limit, isBacklog, historyLimit)
+            return try readChannels(transaction, channels, place, limit, maxBytes, isBacklog, historyLimit)
         }
         let changes = try transaction.changes(
-            collection, since: position.sequence, limit: limit, includeBodies: true, ids: documentIDs, remote: remote)
+            collection, since: position.sequence, limit: limit, includeBodies: true, ids: documentIDs, remote: remote, maxBytes: maxBytes)
         var page = FeedPage(next: position, isEnd: changes.isEmpty, newest: try transaction.lastSequence(collection))
         if changes.isEmpty { page.next.sequence = max(position.sequence, page.newest) }
         for change in changes {
@@ -53,12 +54,12 @@ struct FeedSource: Sendable {
     }
 
     private func readChannels(
-        _ transaction: ReadTransaction, _ channels: ChannelQuestion, _ place: ChannelPlace, _ limit: Int, _ isBacklog: Bool,
-        _ historyLimit: Int
+        _ transaction: ReadTransaction, _ channels: ChannelQuestion, _ place: ChannelPlace, _ limit: Int, _ maxBytes: Int,
+        _ isBacklog: Bool, _ historyLimit: Int
     ) throws(StoreError) -> FeedPage {
         var question = channels
         question.activeOnly = activeOnly && isBacklog
-        let found = try transaction.channelChanges(collection, from: place, question, limit: limit)
+        let found = try transaction.channelChanges(collection, from: place, question, limit: limit, maxBytes: maxBytes)
         var page = FeedPage(
             next: FeedPosition(found.place.sequence, channels: found.place), isEnd: found.isEnd, isBlocked: found.isBlocked,
             newest: found.newest)
@@ -74,12 +75,17 @@ struct FeedSource: Sendable {
 
     /// Single documents as they are now. Those that are gone are left out, and those that wait for a decision: it changes them.
     ///
-    /// - Parameter wanted: with what the peer holds, where more is known of that than the store has noted.
+    /// - Parameters:
+    ///   - wanted: with what the peer holds, where more is known of that than the store has noted.
+    ///   - maxBytes: of bodies; the document that passes it is the last one.
+    /// - Returns: also, how many of those that are wanted were looked at.
     func read(
-        _ transaction: ReadTransaction, _ wanted: [(DocumentID, Version?)], historyLimit: Int
-    ) throws(StoreError) -> [OutgoingDocument] {
+        _ transaction: ReadTransaction, _ wanted: [(DocumentID, Version?)], maxBytes: Int = StoreLimits.maxBodyBytesPerRead, historyLimit: Int
+    ) throws(StoreError) -> (documents: [OutgoingDocument], count: Int) {
         var documents: [OutgoingDocument] = []
-        for (id, known) in wanted {
+        var (count, bytes) = (0, 0)
+        for (id, known) in wanted where bytes < maxBytes {
+            count += 1
             let found: ChangeRow?
             if let channels {
                 found = try transaction.visibleChange(collection, id, channels)
@@ -93,9 +99,10 @@ struct FeedSource: Sendable {
             if let known, let revision = try transaction.revision(named: known, collection, id) { peerVersion = revision }
             if let document = try document(transaction, change, peerVersion: peerVersion, historyLimit) {
                 documents.append(document)
+                bytes += document.body.count
             }
         }
-        return documents
+        return (documents, count)
     }
 
     /// What the push filter kept back and another version of it has not judged.
@@ -105,15 +112,20 @@ struct FeedSource: Sendable {
         guard let remote else { return KeptBackPage(next: nil, isAny: false) }
         let size = 200
         let list = try transaction.exclusions(collection, remote: remote, direction: .push, after: after, limit: size)
-        var page = KeptBackPage(next: list.count < size ? nil : list.last?.id, isAny: !list.isEmpty)
+        var page = KeptBackPage(next: nil, isAny: !list.isEmpty)
+        var bytes = 0
         for kept in list {
+            if bytes >= StoreLimits.maxBodyBytesPerRead { break }
+            page.next = kept.id
             if kept.kind == .rejected, let current, kept.plugin == current.plugin, kept.version == current.version { continue }
-            guard let found = try read(transaction, [(kept.id, nil)], historyLimit: historyLimit).first, found.peerVersion != found.version else {
+            guard let found = try read(transaction, [(kept.id, nil)], historyLimit: historyLimit).documents.first, found.peerVersion != found.version else {
                 page.settled.append(kept.id)
                 continue
             }
             page.documents.append(found)
+            bytes += found.body.count
         }
+        if list.count < size, page.next == list.last?.id { page.next = nil }
         return page
     }
 

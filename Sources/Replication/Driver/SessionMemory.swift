@@ -1,3 +1,4 @@
+import DocumentStore
 import Documents
 import Environment
 import Interfaces
@@ -16,14 +17,20 @@ extension ReplicationSession {
         // A revision whose blobs are not here waits for the peer, and so does a row of its feed that is open.
         // What a socket does not take is its peer's to read. Below the transport's watermark nobody would say that it has gone.
         let unread = transport.isWritable ? 0 : transport.waitingBytes
+        // What was read for the peer waits for its answers.
         let owedByPeer =
             (dialect.messageBytes + unfinishedBytes) / 2 * 3 + unread + blobs.bytes + awaitedBytes + (blobs.isFetching ? bufferedBytes : 0)
+            + outgoingBytes / 4 * 5
         let tools = dialect.bufferedBytes - dialect.messageBytes
-        let held = passiveRequests.bytes + outgoingBytes + intake.bytes + bytesElsewhere + subscribedBytes
+        let held = passiveRequests.bytes + intake.bytes + bytesElsewhere + subscribedBytes
         // A quarter more is lost between pieces that come and go.
         let all = owedByPeer + tools + ((blobs.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free)
     }
+
+    /// Bytes of bodies that are read for the peer at once: many at a time only while there is room for as many more by others.
+    var pageBytes: Int { memory.hasRoom(for: 4 * StoreLimits.maxBodyBytesPerRead) ? StoreLimits.maxBodyBytesPerRead : Self.smallPageBytes }
+    private static let smallPageBytes = 64 << 10
 
     /// Compression takes a quarter of a megabyte. A write that a thousand followers are told of at once must not take it a thousand times.
     func grantCompression() {

@@ -19,11 +19,16 @@ struct SyncAsking: Sendable {
     func judge(_ revisions: [CheckedRevision]) async -> Result<[SyncJudgement], any Error> {
         do {
             if setsAccess { try await setAccess() }
-            let (requests, seen) = try await requests(revisions)
-            let (plugin, version) = (function.pluginName, function.version)
-            var verdicts = await function.assign(requests, context)
-            while verdicts.count < requests.count { verdicts.append(function.missingVerdict) }
-            return .success(zip(verdicts, seen).map { SyncJudgement(verdict: $0, seen: $1, plugin: plugin, version: version) })
+            var judgements: [SyncJudgement] = []
+            judgements.reserveCapacity(revisions.count)
+            while judgements.count < revisions.count {
+                let (requests, seen) = try await requests(revisions[judgements.count...])
+                let (plugin, version) = (function.pluginName, function.version)
+                var verdicts = await function.assign(requests, context)
+                while verdicts.count < requests.count { verdicts.append(function.missingVerdict) }
+                judgements += zip(verdicts, seen).map { SyncJudgement(verdict: $0, seen: $1, plugin: plugin, version: version) }
+            }
+            return .success(judgements)
         } catch {
             return .failure(error)
         }
@@ -37,14 +42,19 @@ struct SyncAsking: Sendable {
         }
     }
 
-    private func requests(_ revisions: [CheckedRevision]) async throws -> ([SyncRequest], [RevisionID?]) {
+    /// Bytes of present bodies that the function is shown at once: what is written may be small, and what it replaces large.
+    private static let pageBytes = 4 << 20
+
+    /// Of the first of the revisions: one at least.
+    private func requests(_ revisions: ArraySlice<CheckedRevision>) async throws -> ([SyncRequest], [RevisionID?]) {
         let (collection, peer, name, showsPresent) = (collection, peer, principal.name, showsPresent)
         return try await database.read { transaction in
             let access = try transaction.channelAccess(collection, of: peer)
             let caller = SyncCaller(name: name, roles: access.roles, channels: access.channels)
             var requests: [SyncRequest] = []
             var seen: [RevisionID?] = []
-            for revision in revisions {
+            var bytes = 0
+            for revision in revisions where bytes < Self.pageBytes {
                 let current = showsPresent ? try transaction.document(collection, revision.id) : nil
                 let old = current.flatMap { current in
                     current.isDeleted
@@ -54,6 +64,7 @@ struct SyncAsking: Sendable {
                     id: revision.id, revision: revision.revision, isDeleted: revision.isDeleted, body: revision.body)
                 requests.append(SyncRequest(document: document, old: old, caller: caller))
                 seen.append(current?.revision)
+                bytes += current?.body.count ?? 0
             }
             return (requests, seen)
         }

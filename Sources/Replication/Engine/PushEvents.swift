@@ -33,7 +33,7 @@ enum PushEvent: Sendable {
     case retryRefused
     /// Answers ``PushAction/read(_:limit:isBacklog:)``.
     case read(FeedPage)
-    /// Answers ``PushAction/readAgain(_:)`` with those that are still there.
+    /// Answers ``PushAction/readAgain(_:)``: the first of those that were asked for, as many as were looked at, and what is still there of them.
     case readAgain([DocumentID], [OutgoingDocument])
     /// Answers ``PushAction/readKeptBack(after:)``.
     case keptBackRead(KeptBackPage)

@@ -302,6 +302,16 @@ struct PushLedger {
         }
     }
 
+    /// What was asked for did not come yet.
+    mutating func postpone(_ ids: [DocumentID]) {
+        let ids = ids.filter { id in
+            guard let place = entries.place(of: id), case .reading(let parked) = entries.slots[place].phase else { return false }
+            entries.change(place, to: .due(parked))
+            return true
+        }
+        due.insert(contentsOf: ids, at: 0)
+    }
+
     /// What was asked for came, or the document is gone. Says what is known of it, when it may begin a trip.
     mutating func readAgain(_ id: DocumentID, _ document: OutgoingDocument?) -> Parked? {
         guard let place = entries.place(of: id), case .reading(let parked) = entries.slots[place].phase, let entry = remove(id) else { return nil }

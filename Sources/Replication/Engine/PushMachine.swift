@@ -20,6 +20,8 @@ struct PushMachine {
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     var nextPage: PushPage?
+    /// What is being read again.
+    private var readingAgain: [DocumentID] = []
     private var announcedCaughtUp = false
     private var review: KeptBackReview
     var hasKeptBack = false
@@ -137,6 +139,7 @@ struct PushMachine {
         if ledger.hasDue {
             feed.reading = .again
             let due = ledger.takeDue(limit: settings.limits.rowsReadAgain)
+            readingAgain = due.map(\.id)
             actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion) }))
         } else if !review.isOver {
             // What an earlier version of the filter kept back just now has to be on the list when it is read.
@@ -174,6 +177,9 @@ struct PushMachine {
 
     private mutating func acceptAgain(_ asked: [DocumentID], _ found: [OutgoingDocument]) {
         feed.reading = .nothing
+        // Too large to be read at once: the rest comes next.
+        ledger.postpone(readingAgain.filter { !asked.contains($0) })
+        readingAgain = []
         let rows = Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
         var documents: [OutgoingDocument] = []
         for id in asked {

@@ -112,6 +112,21 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 1)
     }
 
+    @Test func whatIsTooLargeToBeReadAgainAtOnceComesNext() {
+        var push = PushRun(continuous: true, pulls: false)
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
+        let list = push.list ?? nothing
+        push.on(.read(end(2)))
+        push.on(.answered(list, [.wanted(known: []), .wanted(known: [])]))
+        push.on(.refused(doc("a"), http(503)))
+        push.on(.refused(doc("b"), http(503)))
+        #expect(push.on(.retryIsDue) == ["again a b"])
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1)])) == ["offer a@1-a", "again b"])
+        #expect(push.on(.readAgain([doc("b")], [outgoing("b", 2)])) == ["offer b@1-a"])
+        #expect(push.machine.ledger.completedThrough == 0)
+    }
+
     @Test func aDocumentThatIsGoneWhenItIsReadAgainIsDone() {
         var push = sent()
         push.on(.storeChanged(newest: 2))
