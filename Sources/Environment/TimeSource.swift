@@ -48,12 +48,15 @@ public struct SystemTime: TimeSource {
         return UInt64(max(0, difference))
     }
 
-    public func wallSeconds() -> Int64 { Int64(time(nil)) }
+    /// What nanoseconds can be counted to: a machine whose clock has no battery may believe anything.
+    private static let latest: Int64 = 9_223_372_000
+
+    public func wallSeconds() -> Int64 { min(max(Int64(time(nil)), -Self.latest), Self.latest) }
 
     public func wallNanoseconds() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+        return min(max(Int64(time.tv_sec), -Self.latest), Self.latest) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
     public func sleep(nanoseconds: UInt64) async throws { try await Task.sleep(nanoseconds: nanoseconds) }

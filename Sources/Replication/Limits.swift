@@ -63,8 +63,6 @@ public struct ReplicationLimitValues: Sendable {
     public var revisionBytesInFlight = 4 << 20
     /// `requested_revs`: revisions requested from a peer and not stored yet; at the limit its change lists wait.
     public var requestedRevisions = 2_000
-    /// `stated_parents`: parents of proposals that are remembered, eight bytes each, of peers by version vectors that may not see everything.
-    public var statedParents = 1_000
     /// `max_waiting_change_lists`: change lists of a peer that wait for room; peers keep five or so under way.
     public var maximumWaitingChangeLists = 200
     /// `max_waiting_change_list_bytes`: their bodies, all together.

@@ -91,13 +91,13 @@ public final class LogSink: Sendable {
         var line: String
         let fields = metadata.sorted { $0.key < $1.key }
         var json = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message, forTerminals: true))"
-        for (key, value) in fields { json += ",\(JSONString.quoted(key)):\(JSONString.quoted("\(value)", forTerminals: true))" }
+        for (key, value) in fields { json += ",\(JSONString.quoted(key, forTerminals: true)):\(JSONString.quoted("\(value)", forTerminals: true))" }
         json += "}"
         tail.add(json)
         switch format {
         case .text:
             line = "\(time) \(level.rawValue) \(domain.rawValue): \(LogText.message(message))"
-            for (key, value) in fields { line += " \(key)=\(LogText.value("\(value)"))" }
+            for (key, value) in fields { line += " \(LogText.value(key))=\(LogText.value("\(value)"))" }
         case .json: line = json
         }
         line += "\n"

@@ -135,7 +135,10 @@ struct ChangesReading: Sendable {
 
     /// What a client hears of a document that may read all of them.
     private func leaves(_ change: ChangeRow, _ tree: RevisionTree?) -> [RevisionID] {
-        [change.revision] + (question.allLeaves ? tree?.leaves.map(\.revision).filter { $0 != change.revision } ?? [] : [])
+        // Of other branches a client bound by a filter, which is asked about the current one, hears that they ended, and nothing else.
+        let isFiltered = call.peer.pushFilter != nil
+        let others = tree?.leaves.filter { $0.revision != change.revision && ($0.isDeleted || !isFiltered) } ?? []
+        return [change.revision] + (question.allLeaves ? others.map(\.revision) : [])
     }
 
     /// What a client hears of a document that is bound to channels.

@@ -60,9 +60,10 @@ struct FindAnswer: Sendable {
     private func statistics(_ output: Output) -> JSONValue {
         let nanoseconds = call.host.environment.time.monotonicNanoseconds() - start
         let milliseconds = JSONNumber(Double(nanoseconds / 1000) / 1000)
+        // How many others there are is not for a client for whom they do not exist.
+        let examined = call.peer.pushFilter == nil ? output.examined : output.count
         return [
-            // How many others there are is not for a client for whom they do not exist.
-            "total_keys_examined": .int(isBound ? min(output.keys, output.examined) : output.keys), "total_docs_examined": .int(output.examined),
+            "total_keys_examined": .int(isBound ? min(output.keys, examined) : output.keys), "total_docs_examined": .int(examined),
             "total_quorum_docs_examined": 0, "results_returned": .int(output.count), "execution_time_ms": milliseconds.map { .number($0) } ?? 0,
         ]
     }

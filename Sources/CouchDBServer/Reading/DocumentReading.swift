@@ -13,6 +13,8 @@ struct FoundRevision: Sendable {
     var sequence: SequenceNumber
     /// The document's, where more than the current revision is known and may be told.
     var tree: RevisionTree?
+    /// Those of its leaves that the client may have, where a filter was asked about them; nil: all.
+    var shownLeaves: Set<RevisionID>?
     /// Some revision of the document has blobs.
     var hasBlobs: Bool
     /// Ancestors whose bodies are kept for a while, where that was asked for.
@@ -32,6 +34,8 @@ struct FoundDocument: Sendable {
     var id: DocumentID
     var revisions: [FoundRevision] = []
     var missing: [RevisionID] = []
+    /// The revisions that the client named.
+    var asked: [RevisionID] = []
     /// Nil where there is none for the client.
     var current: RevisionID?
     var isDeleted = false
@@ -140,7 +144,7 @@ struct DocumentReading: Sendable {
     ) throws -> FoundDocument {
         let id = question.id
         var document = FoundDocument(id: id)
-        if case .named(let revisions, _) = question.wanted { document.missing = revisions }
+        if case .named(let revisions, _) = question.wanted { (document.missing, document.asked) = (revisions, revisions) }
         guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
         // Of a document that left the client's channels before its last change it hears that it is deleted, and nothing else.
         var (sequence, isFirsthand) = (row.sequence, true)
@@ -241,11 +245,15 @@ struct DocumentReading: Sendable {
                         revision.body = body
                         passed.append(revision)
                     case .reject:
-                        documents[index].missing.append(revision.revision)
+                        // What nobody named is not told of: with its id the client could change it.
+                        if documents[index].asked.contains(revision.revision) { documents[index].missing.append(revision.revision) }
                         if revision.revision == documents[index].current { documents[index].current = nil }
                     case .failed(let failure): throw Self.undecided(failure)
                     }
                 }
+                if passed.isEmpty { documents[index].missing = documents[index].asked }
+                let shown = Set(passed.map(\.revision))
+                for place in passed.indices { passed[place].shownLeaves = shown }
                 documents[index].revisions = passed
             }
         }

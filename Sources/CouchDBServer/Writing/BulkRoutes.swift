@@ -123,7 +123,8 @@ enum BulkRoutes {
                 let missing = asked.revisions.filter { $0 != document.current && tree?.contains($0) != true }
                 guard !missing.isEmpty || !asked.elsewhere.isEmpty else { continue }
                 let newest = asked.elsewhere.isEmpty ? missing.map(\.generation).max() ?? 0 : asked.newest
-                let leaves = tree?.leaves.map(\.revision) ?? [document.current].compactMap(\.self)
+                let isFiltered = call.peer.pushFilter != nil
+                let leaves = isFiltered ? [document.current].compactMap(\.self) : tree?.leaves.map(\.revision) ?? [document.current].compactMap(\.self)
                 found.append(
                     Missing(id: asked.id, revisions: missing.map(\.text) + asked.elsewhere, ancestors: leaves.filter { $0.generation < newest }))
             }

@@ -4,7 +4,7 @@ import HTTPServer
 import Interfaces
 
 /// Design documents are kept, so that a replication that brings them is complete and finds them again. Nothing here runs what they hold,
-/// so that they are no documents of the collection: other peers and feeds do not get them. Peers that are bound to channels have none.
+/// so that they are no documents of the collection: other peers and feeds do not get them. Peers that are bound to channels, or by a push filter, which is not asked about them, have none.
 struct DesignDocuments: Sendable {
     let call: CouchCall
 
@@ -17,7 +17,7 @@ struct DesignDocuments: Sendable {
         var json: [UInt8]
     }
 
-    private var isForAll: Bool { call.peer.channelPeer == nil }
+    private var isForAll: Bool { call.peer.channelPeer == nil && call.peer.pushFilter == nil }
 
     func get(_ id: String) async throws -> Stored? {
         guard isForAll else { return nil }

@@ -57,8 +57,7 @@ extension WriteTransaction {
         if isBlind {
             vector = vector.alone
             located.vector = vector
-            let here = vector.vector.current.source == .revisionTree ? nil : tree.revision(named: RevisionID(vector.vector.current))
-            if let here { (located.revision, located.history) = (here, []) } else { take(vector, below: nil, tree, &located) }
+            take(vector, below: nil, tree, &located)
             return located
         }
         // Under our own name everything is known that was ever made.

@@ -55,15 +55,9 @@ public struct VectorHistory: Sendable, Hashable {
         return real
     }
 
-    /// Whether it names this revision, and not just what would go for a later one: that takes somebody who has seen it.
-    ///
-    /// - Parameter name: what peers call the revision.
-    public func names(_ revision: RevisionID, called name: RevisionID) -> Bool {
-        if revisions.contains(revision) { return true }
-        if let place, place.revision == revision || place.history.contains(revision) { return true }
-        // Forty bits of an id can be guessed.
-        guard let version = name.version, version.source != .revisionTree else { return false }
-        return vector.current == version || vector.others.contains(version)
+    /// Whether it names this revision by its id, and not just by a version, which can be guessed.
+    public func names(_ revision: RevisionID) -> Bool {
+        revisions.contains(revision) || place.map { $0.revision == revision || $0.history.contains(revision) } ?? false
     }
 
     /// Reads the current version, which may be a whole vector, and what a peer sends as its history.

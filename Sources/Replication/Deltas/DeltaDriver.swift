@@ -31,7 +31,7 @@ extension ReplicationSession {
     }
 
     private func remembersExchanged(_ link: CollectionLink) -> Bool {
-        guard dialect.takesDeltas else { return false }
+        guard dialect.takesDeltas || isPassive && naming != .trees else { return false }
         if channelPeer == nil, link.pushFilter == nil, isPassive || pushesHere { return false }
         if case .everything = access(link) { return false } else { return true }
     }

@@ -31,5 +31,7 @@ struct ExchangedRevisions {
         newer.revisions.append((id, version))
     }
 
-    mutating func holds(_ id: DocumentID, _ version: Version) -> Bool { (newer.version(of: id) ?? older.version(of: id)) == version }
+    mutating func version(of id: DocumentID) -> Version? { newer.version(of: id) ?? older.version(of: id) }
+
+    mutating func holds(_ id: DocumentID, _ version: Version) -> Bool { self.version(of: id) == version }
 }

@@ -32,9 +32,6 @@ final class CollectionLink {
     /// The store knows what the peer's authenticator said of its channels.
     var hasSetAccess = false
 
-    /// Of a peer by version vectors that may not see everything.
-    var statedParents = StatedParents()
-
     /// Documents may be here that the peer took away.
     var mayHaveOrphans = false
 

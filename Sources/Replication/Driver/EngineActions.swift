@@ -265,16 +265,18 @@ extension ReplicationSession {
             database: database, collection: link.collection, function: function, principal: passive.principal,
             peer: ChannelPeer(user: passive.principal.name, listener: passive.listener),
             context: policyContext(link.collection.name, .pull), setsAccess: channelPeer != nil && !link.hasSetAccess)
-        ask { await asking.judge(revisions) } then: { session, result in
-            switch result {
-            case .success(let judgements):
-                session.links[slot].hasSetAccess = true
-                session.tell(session.links[slot], pull: .insertion(.assigned(batch, judgements)))
-            case .failure(let error):
-                session.log(error, "not stored, \(Plural.count(revisions.count, "revision")): \(error)")
-                session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
+        look(at: revisions, link) { session, sender in
+            var asking = asking
+            asking.sender = sender
+            session.ask { [asking] in await asking.judge(revisions) } then: { session, result in
+                switch result {
+                case .success(let judgements):
+                    session.links[slot].hasSetAccess = true
+                    session.tell(session.links[slot], pull: .insertion(.assigned(batch, judgements)))
+                case .failure(let error): session.notStored(batch, revisions.count, slot, error)
+                }
             }
-        }
+        } failed: { $0.notStored(batch, revisions.count, slot, $1) }
     }
 
     private func check(_ proposals: [Proposal], _ link: CollectionLink) {
@@ -289,14 +291,7 @@ extension ReplicationSession {
                 do { return .success(try await view.check(proposals)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
-                case .success(let verdicts):
-                    if view.naming != .trees {
-                        for (proposal, verdict) in zip(proposals, verdicts) where verdict == .accept {
-                            guard let parent = proposal.parent else { continue }
-                            session.links[slot].statedParents.note(proposal.id, parent, limit: session.limits.statedParents)
-                        }
-                    }
-                    session.tell(session.links[slot], pull: .proposalsChecked(verdicts))
+                case .success(let verdicts): session.tell(session.links[slot], pull: .proposalsChecked(verdicts))
                 case .failure(let error): session.tell(session.links[slot], pull: .listFailed(error))
                 }
             }

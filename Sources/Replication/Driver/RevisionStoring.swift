@@ -42,8 +42,14 @@ struct RevisionStoring: Sendable {
             (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
         }
         (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
+        var conflicts = conflicts
+        let isBlind = try sender?.isBlind(SenderView.Claim(revision), collection, transaction, &access) ?? false
+        if isBlind, let row = try transaction.row(collection, revision.id) {
+            // It may be made anew, like one that is not here.
+            guard row.isDeleted else { return .stored(.conflict(current: row.revision)) }
+            conflicts = .refuse
+        }
         if naming != .trees {
-            let isBlind = try sender?.isBlind(incoming, collection, transaction, &access) ?? false
             guard let located = try transaction.locate(incoming, in: collection, isBlind: isBlind) else { return .stored(.alreadyPresent) }
             incoming = located
         }
@@ -82,34 +88,35 @@ extension ReplicationSession {
         let storing = RevisionStoring(
             collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, naming: naming)
         let slot = link.slot
-        if naming != .trees, channelPeer != nil || link.pushFilter != nil, revisions.contains(where: { $0.revision.vector != nil }) {
-            return look(at: revisions, link) { session, sender in
-                var bounded = storing
-                bounded.sender = sender
-                session.store(batch, revisions, bounded, slot, large: large)
-            } failed: { session, error in
-                session.log(error, "not stored, \(Plural.count(revisions.count, "revision")): \(error)")
-                session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
-            }
-        }
-        store(batch, revisions, storing, slot, large: large)
+        look(at: revisions.map(\.revision), link) { session, sender in
+            var bounded = storing
+            bounded.sender = sender
+            session.store(batch, revisions, bounded, slot, large: large)
+        } failed: { $0.notStored(batch, revisions.count, slot, $1) }
     }
 
-    /// What the peer may see of the documents that it changes.
-    private func look(
-        at revisions: [StorableRevision], _ link: CollectionLink, then: @escaping @Sendable (isolated ReplicationSession, SenderView) -> Void,
+    func notStored(_ batch: BatchID, _ count: Int, _ slot: Int, _ error: any Error) {
+        log(error, "not stored, \(Plural.count(count, "revision")): \(error)")
+        tell(links[slot], pull: .insertion(.failed(batch, error)))
+    }
+
+    /// What the peer may see of the documents that it changes; nil where it may see all of them.
+    func look(
+        at revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (isolated ReplicationSession, SenderView?) -> Void,
         failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
     ) {
+        guard isPassive, channelPeer != nil || link.pushFilter != nil else { return then(self, nil) }
         let slot = link.slot
         view(link) { session, view in
-            let sender = SenderView(channels: view.peer, stated: session.links[slot].statedParents, naming: view.naming)
-            guard view.filter != nil else { return then(session, sender) }
-            let ids = Array(Set(revisions.map(\.revision.id)))
-            session.ask { () async -> Result<[DocumentID: Version], any Error> in
-                do { return .success(try await view.visible(ids)) } catch { return .failure(error) }
+            session.ask { () async -> Result<SenderView, any Error> in
+                do { return .success(try await view.sender(of: revisions)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
-                case .success(let passed): then(session, sender.with(passed))
+                case .success(var sender):
+                    for revision in revisions where sender.exchanged[revision.id] == nil {
+                        sender.exchanged[revision.id] = session.links[slot].exchanged.version(of: revision.id)
+                    }
+                    then(session, sender)
                 case .failure(let error): failed(session, error)
                 }
             }
@@ -129,10 +136,7 @@ extension ReplicationSession {
             $0.noteExchanged(revisions, $1, $0.links[slot])
             $0.couch?.stored(revisions, $1)
             $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
-        } failed: { session, error in
-            session.log(error, "not stored, \(Plural.count(revisions.count, "revision")): \(error)")
-            session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
-        }
+        } failed: { $0.notStored(batch, revisions.count, slot, $1) }
     }
 }
 

@@ -1,55 +1,72 @@
 import Documents
 import DocumentStore
 
-/// What the sender of revisions by version vectors may see of the documents that it changes. A version is a time and a source, which can be
-/// claimed without having seen the revision, as the id of a parent cannot: so of what the sender may not see, it has to name the current
-/// revision exactly, or its own stands beside it, as one that a peer of revision trees sends without knowing the parent.
+/// What the sender of revisions may see of the documents that it changes. For one who may not see a document there is none, so that its
+/// edits are no sides to be decided between, and tell nothing: of what it may not see, it has to name the revision that it replaces by its
+/// id, which nobody guesses. A version is a time and a source; it counts if it was exchanged on this connection.
 struct SenderView: Sendable {
     /// Nil: no channels bound it.
     let channels: ChannelPeer?
     /// Where there is a push filter, what the documents that it lets pass are called.
-    private(set) var passed: [DocumentID: Version]?
-    let stated: StatedParents
+    var passed: [DocumentID: Version]?
+    /// What was last exchanged of the documents.
+    var exchanged: [DocumentID: Version] = [:]
     let naming: RevisionNaming
 
-    func with(_ passed: [DocumentID: Version]) -> SenderView {
-        var view = self
-        view.passed = passed
-        return view
+    /// Of an incoming revision, what says whom it comes from.
+    struct Claim: Sendable {
+        var id: DocumentID
+        var revision: Version
+        var history: RevisionHistory
+        var vector: VectorHistory?
+        var body: [UInt8]
+
+        init(_ revision: CheckedRevision) {
+            (id, self.revision, history) = (revision.id, revision.revision, revision.history)
+            (vector, body) = (revision.vector, revision.body)
+        }
+
+        /// The current revision is the same, or one that it says it replaces.
+        fileprivate func names(_ current: RevisionID) -> Bool {
+            revision == current || history.contains(current) || vector?.names(current) == true
+        }
     }
 
-    /// Whether it is beside what is here, for want of knowledge.
-    func isBlind(_ incoming: IncomingRevision, _ collection: Collection, _ transaction: ReadTransaction, _ access: inout ChannelAccess?) throws(StoreError) -> Bool {
-        guard let vector = incoming.vector, let current = try transaction.row(collection, incoming.id)?.revision,
-            let name = try transaction.currentName(collection, incoming.id, naming)
-        else { return false }
-        if vector.names(current, called: name) || stated.contains(incoming.id, name) || stated.contains(incoming.id, current) { return false }
-        if let passed { return passed[incoming.id] != name }
+    /// Whether its sender may not see the document that is here, and has not named it.
+    func isBlind(
+        _ claim: Claim, _ collection: Collection, _ transaction: ReadTransaction, _ access: inout ChannelAccess?
+    ) throws(StoreError) -> Bool {
+        guard let row = try transaction.row(collection, claim.id), !claim.names(row.revision) else { return false }
+        let name = naming == .trees ? row.revision : try transaction.currentName(collection, claim.id, naming) ?? row.revision
+        if exchanged[claim.id] == name { return false }
+        // Once more, since the answer was lost: who made it has its body as well.
+        if claim.revision == name, try transaction.document(collection, claim.id)?.body == claim.body { return false }
+        if let passed { return passed[claim.id] != name }
         guard let channels else { return false }
         if access == nil { access = try transaction.channelAccess(collection, of: channels) }
-        return try access.map { access throws(StoreError) in try !transaction.isVisible(collection, incoming.id, current, to: access) } ?? true
+        guard let access else { return true }
+        return try !transaction.isVisible(collection, claim.id, row.revision, to: access)
+    }
+
+    /// Those of the documents for which it matters what the push filter says.
+    static func unnamed(_ claims: [Claim], _ collection: Collection, _ transaction: ReadTransaction) throws(StoreError) -> [DocumentID] {
+        var ids: Set<DocumentID> = []
+        for claim in claims {
+            guard let current = try transaction.row(collection, claim.id)?.revision, !claim.names(current) else { continue }
+            ids.insert(claim.id)
+        }
+        return Array(ids)
     }
 }
 
-/// The revisions of ours on which a peer says that it built what it proposes: who may write a document and not see it names the one that it
-/// wrote itself. The last few are kept, as hashes.
-struct StatedParents: Sendable {
-    private var hashes: [Int] = []
-    private var next = 0
-
-    mutating func note(_ id: DocumentID, _ parent: Version, limit: Int) {
-        let hash = Self.hash(id, parent)
-        if hashes.count < limit { return hashes.append(hash) }
-        hashes[next % limit] = hash
-        next += 1
-    }
-
-    func contains(_ id: DocumentID, _ revision: Version) -> Bool { hashes.contains(Self.hash(id, revision)) }
-
-    private static func hash(_ id: DocumentID, _ revision: Version) -> Int {
-        var hasher = Hasher()
-        hasher.combine(id)
-        hasher.combine(revision)
-        return hasher.finalize()
+extension PeerView {
+    /// What the peer may see of the documents that it changes.
+    func sender(of revisions: [CheckedRevision]) async throws -> SenderView {
+        var sender = SenderView(channels: peer, naming: naming)
+        guard filter != nil else { return sender }
+        let (collection, claims) = (collection, revisions.map(SenderView.Claim.init))
+        let ids = try await database.read { try SenderView.unnamed(claims, collection, $0) }
+        sender.passed = try await visible(ids)
+        return sender
     }
 }

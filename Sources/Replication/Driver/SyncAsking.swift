@@ -12,6 +12,8 @@ struct SyncAsking: Sendable {
     let context: PolicyContext
     /// What the authenticator said of the peer's channels is to be noted first.
     let setsAccess: Bool
+    /// Of what the peer may not see, the function is asked as about documents that are not here, too.
+    var sender: SenderView?
     /// Whether the function is shown the document's present revision; else it is asked as about a document that is not here.
     var showsPresent = true
 
@@ -47,17 +49,19 @@ struct SyncAsking: Sendable {
 
     /// Of the first of the revisions: one at least.
     private func requests(_ revisions: ArraySlice<CheckedRevision>) async throws -> ([SyncRequest], [RevisionID?]) {
-        let (collection, peer, name, showsPresent) = (collection, peer, principal.name, showsPresent)
+        let (collection, peer, name, showsPresent, sender) = (collection, peer, principal.name, showsPresent, sender)
         return try await database.read { transaction in
             let access = try transaction.channelAccess(collection, of: peer)
             let caller = SyncCaller(name: name, roles: access.roles, channels: access.channels)
             var requests: [SyncRequest] = []
             var seen: [RevisionID?] = []
             var bytes = 0
+            var known: ChannelAccess? = access
             for revision in revisions where bytes < Self.pageBytes {
                 let current = showsPresent ? try transaction.document(collection, revision.id) : nil
+                let isHidden = try current != nil && sender?.isBlind(SenderView.Claim(revision), collection, transaction, &known) == true
                 let old = current.flatMap { current in
-                    current.isDeleted
+                    current.isDeleted || isHidden
                         ? nil : PolicyDocument(id: current.id, revision: current.revision, isDeleted: false, body: current.body)
                 }
                 let document = PolicyDocument(

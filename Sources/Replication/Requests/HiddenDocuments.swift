@@ -38,11 +38,7 @@ extension PeerWriting {
 
     /// Those of the documents that the peer may not see.
     private func hidden(_ ids: [DocumentID]) async throws -> Set<DocumentID> {
-        guard !ids.isEmpty, peer.channelPeer != nil || peer.pushFilter != nil else { return [] }
-        try await access.note(peer, collection)
-        let view = PeerView(
-            database: peer.database, collection: collection, peer: peer.channelPeer, filter: peer.pushFilter,
-            context: peer.policyContext(collection.name, .push, remote: remote))
+        guard !ids.isEmpty, let view = try await view() else { return [] }
         let visible = try await view.visible(ids)
         return Set(ids).filter { visible[$0] == nil }
     }

@@ -112,6 +112,7 @@ package struct PeerWriting: Sendable {
                 case .failed(let error):
                     outcomes[step.index] = .refused(
                         ReplicationError(domain: .http, code: error.replicationStatus, message: error.peerMessage))
+                case .stored(.conflict): outcomes[step.index] = .conflict
                 case .stored(let insertion):
                     outcomes[step.index] = .stored(step.revision.revision)
                     if case .insertedConflict = insertion { conflicts.append(step.revision.id) }
@@ -214,7 +215,8 @@ package struct PeerWriting: Sendable {
         let asking = SyncAsking(
             database: peer.database, collection: collection, function: function, principal: peer.principal,
             peer: ChannelPeer(user: peer.principal.name, listener: peer.listener),
-            context: peer.policyContext(collection.name, .pull, remote: remote), setsAccess: false, showsPresent: showsPresent)
+            context: peer.policyContext(collection.name, .pull, remote: remote), setsAccess: false, sender: try await sender(of: steps),
+            showsPresent: showsPresent)
         let judgements = try await asking.judge(steps.map(\.revision)).get()
         var accepted: [Step] = []
         for (step, judgement) in zip(steps, judgements) {
@@ -239,10 +241,11 @@ package struct PeerWriting: Sendable {
 
     private func write(_ steps: [Step]) async throws -> [StoreOutcome] {
         // With a resolver what is here stays the readable side until it has decided; else the deterministic winner is read.
-        let storing = RevisionStoring(
+        var storing = RevisionStoring(
             collection: collection, remote: nil, conflicts: peer.resolver == nil ? .store : .storePushed, settlesHeld: false, keepsLeaves: true)
+        storing.sender = try await sender(of: steps)
         let collection = collection
-        return try await peer.database.write { transaction in
+        return try await peer.database.write { [storing] transaction in
             transaction.keepsSmallBases = true
             return try steps.map { step in
                 if let parent = step.parent, try !Self.isFree(step.revision.id, parent, collection, transaction) {
@@ -252,6 +255,21 @@ package struct PeerWriting: Sendable {
                 return try storing.store([storable], transaction).first ?? .moved
             }
         }
+    }
+
+    /// What the peer may see of the documents that it changes; nil where it may see all of them.
+    private func sender(of steps: [Step]) async throws -> SenderView? {
+        guard let view = try await view() else { return nil }
+        return try await view.sender(of: steps.map(\.revision))
+    }
+
+    /// What the peer may have of the collection; nil: everything.
+    func view() async throws -> PeerView? {
+        guard peer.channelPeer != nil || peer.pushFilter != nil else { return nil }
+        try await access.note(peer, collection)
+        return PeerView(
+            database: peer.database, collection: collection, peer: peer.channelPeer, filter: peer.pushFilter,
+            context: peer.policyContext(collection.name, .push, remote: remote))
     }
 
     /// Whether the leaf that an edit follows is still one.

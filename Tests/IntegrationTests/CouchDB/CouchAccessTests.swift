@@ -101,6 +101,42 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
+    @Test("what a push filter hides is not told of, whichever way is asked, and is no side of a conflict")
+    func filtered() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/own.lua", "return { push_filter = function(doc, ctx) return doc.owner == ctx.user end }")
+        try folder.write("plugins/both.lua", "return { resolve = function(c) return { owner = c.remote_doc.owner, pin = c.local_doc.pin } end }")
+        let users = "return { authenticate_password = function(name, password) return password == 'secret' and { name = name } end }"
+        try folder.write("plugins/users.lua", users)
+        let listener = "couchdb: true\n    authenticator: users\n    push_filter: own"
+        let hub = try await AgentProcess.start(Configuration.hub(database: "{ conflict_resolver: both }", listener: listener, plugins: true), in: folder)
+        let (anna, ben) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben))
+        let text = "{\"owner\":\"anna\",\"pin\":4711}"
+        try await anna.ok("PUT", "/main/tea", text, status: 201)
+        try await ben.ok("PUT", "/main/cake", "{\"owner\":\"ben\"}", status: 201)
+        for (method, path, body) in [
+            ("POST", "/main/_bulk_get", "{\"docs\":[{\"id\":\"ID\"}]}"), ("POST", "/main/_bulk_get?latest=true", "{\"docs\":[{\"id\":\"ID\",\"rev\":\"1-aa\"}]}"),
+            ("GET", "/main/ID?open_revs=all", ""), ("GET", "/main/ID?conflicts=true", ""), ("GET", "/main/ID?rev=1-aa&latest=true", ""),
+            ("POST", "/main/_revs_diff", "{\"ID\":[\"7-aa\"]}"),
+        ] {
+            var answers: [String] = []
+            for id in ["tea", "nothing"] {
+                let answer = try await ben.send(method, path.replacing("ID", with: id), body.isEmpty ? String?.none : body.replacing("ID", with: id))
+                answers.append("\(answer)".replacing(id, with: "ID"))
+            }
+            #expect(answers[0] == answers[1], "\(method) \(path) \(body)")
+        }
+        let statistics = try await ben.ok("POST", "/main/_find", "{\"selector\":{\"_id\":\"tea\"},\"execution_stats\":true}")["execution_stats"]
+        #expect(statistics?["total_docs_examined"]?.asInt64 == 0)
+        // Made elsewhere, so that nobody says what it replaces; and as one that deletes it.
+        for deleted in ["", ",\"_deleted\":true"] {
+            let made = "{\"new_edits\":false,\"docs\":[{\"_id\":\"tea\",\"_rev\":\"9-ffffffffffffffffffffffffffffffff\",\"owner\":\"ben\"\(deleted)}]}"
+            #expect(try await ben.ok("POST", "/main/_bulk_docs", made, status: 201).asArray?.first?["error"]?.asString == "conflict")
+        }
+        #expect(try await anna.ok("GET", "/main/tea")["pin"]?.asInt64 == 4711)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("a deletion that the feed tells can be fetched, by whom the document was taken from and by nobody else")
     func deletions() async throws {
         let hub = try await hub()
