@@ -141,6 +141,6 @@ struct CouchCall: Sendable {
     }
 
     var writing: PeerWriting {
-        PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment)
+        PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment, isAdmitted: isAdmitted)
     }
 }

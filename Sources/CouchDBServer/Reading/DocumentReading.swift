@@ -69,6 +69,7 @@ struct DocumentReading: Sendable {
         let needsBodies = withBodies || call.peer.pushFilter != nil
         // The page before was taken by the client.
         call.answer.hold(0)
+        guard call.isAdmitted() else { throw HTTPError(401, "the login is not valid any more", error: "unauthorized") }
         var allowed = CouchLimits.pageBytes
         while true {
             let room = allowed

@@ -214,6 +214,8 @@ struct PushMachine {
         var begun: [DocumentID: Version] = [:]
         for index in page.documents.indices {
             var document = page.documents[index]
+            // The peer loses what it gave us, and gets it back when it may have it again.
+            if document.news != .visible { echoes.answered(document.id) }
             if echoes.holds(document), !settings.limits.has(.echo) {
                 held.release(document.id)
                 ledger.skip(document)

@@ -46,12 +46,20 @@ package struct PeerWriting: Sendable {
     /// The peer's address.
     let remote: String
     let environment: Environment
+    /// Whether the peer would be let in still. A request may have been long on its way.
+    let isAdmitted: @Sendable () -> Bool
 
-    package init(_ peer: PassiveConfiguration, _ collection: Collection, access: PeerAccess, remote: String, environment: Environment) {
+    package init(
+        _ peer: PassiveConfiguration, _ collection: Collection, access: PeerAccess, remote: String, environment: Environment,
+        isAdmitted: @escaping @Sendable () -> Bool
+    ) {
         (self.peer, self.collection, self.access, self.remote, self.environment) = (peer, collection, access, remote, environment)
+        self.isAdmitted = isAdmitted
     }
 
     /// One outcome for each, in their order, when all that is stored is durable.
+    ///
+    /// - Throws: ``ReplicationError`` 401 for a peer that would not be let in any more.
     package func store(_ writes: [Write]) async throws -> [Outcome] {
         if let why = peer.whyNothingMayBePushed {
             let error = ReplicationError(domain: .http, code: 403, message: why)
@@ -97,7 +105,9 @@ package struct PeerWriting: Sendable {
         var conflicts: [DocumentID] = []
         while !open.isEmpty {
             attempt += 1
+            guard isAdmitted() else { throw ReplicationError(domain: .http, code: 401, message: "the login is not valid any more") }
             var steps = try await check(open.map { ($0, writes[$0]) }, &outcomes)
+            steps = try await keepBlobs(steps, &outcomes)
             let checked = steps
             steps = await filter(steps, &outcomes)
             steps = try await judge(steps, &outcomes)
@@ -185,6 +195,20 @@ package struct PeerWriting: Sendable {
         if parent == row.revision { return .follows(parent) }
         guard row.hasTree else { return .conflict }
         return try row.revisionTree().isLeaf(parent) ? .follows(parent) : .conflict
+    }
+
+    /// What a document names is looked for again, which keeps it from being collected while policies are asked: the revision that had it may go
+    /// meanwhile.
+    private func keepBlobs(_ steps: [Step], _ outcomes: inout [Outcome]) async throws -> [Step] {
+        let named = Set(steps.flatMap { $0.revision.blobs.map(\.digest) })
+        guard !named.isEmpty else { return steps }
+        let gone = try await peer.database.blobs.perform { blobs in named.filter { !blobs.contains($0) } }
+        return steps.filter { step in
+            guard let blob = step.revision.blobs.first(where: { gone.contains($0.digest) }) else { return true }
+            outcomes[step.index] = .refused(
+                ReplicationError(domain: .http, code: 412, message: "the document names the blob \(blob.digest), which is not here any more"))
+            return false
+        }
     }
 
     func filter(_ steps: [Step], _ outcomes: inout [Outcome]) async -> [Step] {

@@ -54,6 +54,9 @@ import Testing
         gone.news = .removed
         // That it may no longer have the document is news all the same.
         #expect(push.on(.read(page(gone))).first == "offer a@1-a")
+        push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
+        // So is that it may have it again.
+        #expect(push.on(.read(page(outgoing("a", 4)))).first == "offer a@1-a")
     }
 
     @Test func whatThePeerGaveIsOfferedBackWhenItComesBackAfterAnotherRevision() {
