@@ -240,6 +240,18 @@ import Testing
             _ = try await store.resolve("a", .localWins)
         }
         #expect(try await insert(store, "a", "9@\(Self.bob)", "\(invented)") == .conflict(current: try #require(try await store.get("a")).revision))
+        // A remote that says it has our edit, because it takes that one at its word, has another one all the same.
+        let c = try store.c
+        let current = try #require(try await store.get("a")).revision
+        try await store.database.write { try $0.setRemoteRevisions(remote, c, [(doc("a"), current)]) }
+        let claim = try VectorHistory("9@\(Self.bob)", history: "\(invented)")
+        var incoming = IncomingRevision(id: doc("a"), revision: RevisionID(claim.vector.current), history: [], body: Array(#"{"n":9}"#.utf8), remote: remote)
+        (incoming.vector, incoming.peerHad) = (claim, PeerRevision.none)
+        guard case .insertedConflict = try await store.database.write({ [incoming] in try $0.insert(incoming, into: c, conflicts: .store) }) else {
+            Issue.record("no conflict: the remote's is passed over")
+            return
+        }
+        _ = try await store.resolve("a", .localWins)
         // Two names of ours later: the database goes on under another one.
         #expect(try await edit().source != next.source)
     }

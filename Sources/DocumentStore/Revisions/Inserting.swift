@@ -121,7 +121,7 @@ extension WriteTransaction {
         let remoteBefore = incoming.remote.flatMap { remotes.revision($0, current: row.revision) }
         // It was long on its way, behind a slow filter perhaps: the remote has another one since, and what is here came of that. What
         // descends from the remote's last known one is newer, however, although the remote was known to have less when it was offered.
-        if !descends, !incoming.wasOffered(after: remoteBefore), remoteBefore.map({ !incoming.history.contains($0) }) ?? true {
+        if !descends, !incoming.isDisputed, !incoming.wasOffered(after: remoteBefore), remoteBefore.map({ !incoming.history.contains($0) }) ?? true {
             return .alreadyPresent
         }
         if let remote = incoming.remote, !remotes.set(remote, new.revision) {

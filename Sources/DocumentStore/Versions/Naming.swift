@@ -61,7 +61,7 @@ extension WriteTransaction {
             return located
         }
         // Under our own name everything is known that was ever made.
-        if let real = vector.withoutInvented(of: try versionSource(), isReal: tree.mentions) {
+        if let real = vector.withoutInvented(of: try ownSources(), isReal: tree.mentions) {
             try observe(vector.vector)
             vector = real
             located.vector = real

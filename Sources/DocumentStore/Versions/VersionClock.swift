@@ -8,6 +8,8 @@ import Synchronization
 struct VersionClock {
     /// Nil until it is read, and after a job that may have set it was undone.
     fileprivate(set) var source: SourceID?
+    /// Names that were given up because somebody else made versions under them: what was made here under one is known all the same.
+    fileprivate(set) var givenUp: [SourceID] = []
     /// The last time that was given out, or seen elsewhere.
     fileprivate var last: UInt64 = 0
     /// Times up to here are not given out by a later start. Durable with the first version that needs it.
@@ -17,7 +19,10 @@ struct VersionClock {
     fileprivate static let reservation: UInt64 = 1_000_000_000
 
     /// What was written of it is undone.
-    mutating func forgetWritten() { (source, reserved) = (nil, 0) }
+    mutating func forgetWritten() { (source, givenUp, reserved) = (nil, [], 0) }
+
+    /// `given_up_sources`: the last ones are remembered.
+    fileprivate static let givenUpSources = 16
 }
 
 extension WriteTransaction {
@@ -48,12 +53,20 @@ extension WriteTransaction {
             if version.source == source, version.time > state.clock.reserved { isOurs = true }
         }
         // Somebody gives out versions under our name: a copy of this database, most likely.
-        if isOurs { try takeNewSource() }
+        if isOurs {
+            state.clock.givenUp = (state.clock.givenUp + [source]).suffix(VersionClock.givenUpSources)
+            try setProperty(VersionProperty.givenUp, state.clock.givenUp.map(\.description).joined(separator: ","))
+            try takeNewSource()
+        }
     }
+
+    /// The names under which versions were made here, and nobody else knows which.
+    func ownSources() throws(StoreError) -> [SourceID] { [try versionSource()] + state.clock.givenUp }
 
     /// The name under which edits are made here.
     func versionSource() throws(StoreError) -> SourceID {
         if let source = state.clock.source { return source }
+        state.clock.givenUp = (try property(VersionProperty.givenUp) ?? "").split(separator: ",").compactMap { SourceID(text: $0) }
         if let written = try property(VersionProperty.reserved), let reserved = UInt64(written, radix: 16) {
             state.clock.reserved = reserved
             state.clock.last = max(state.clock.last, reserved)
@@ -94,4 +107,6 @@ enum VersionProperty {
     /// The file that the name was given to.
     static let home = "version_home"
     static let reserved = "version_reserved"
+    /// Names that were given up.
+    static let givenUp = "version_given_up"
 }

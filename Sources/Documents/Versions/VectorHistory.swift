@@ -41,12 +41,12 @@ public struct VectorHistory: Sendable, Hashable {
         return alone
     }
 
-    /// Without the versions of a source that were never given out: nobody can know what was never made.
+    /// Without the versions of these sources that were never given out: nobody can know what was never made.
     ///
-    /// - Parameter isReal: whether the source gave out this version of the document.
+    /// - Parameter isReal: whether this version of the document was given out.
     /// - Returns: nil where all are real.
-    public func withoutInvented(of source: SourceID, isReal: (VectorVersion) -> Bool) -> VectorHistory? {
-        func isInvented(_ version: VectorVersion) -> Bool { version.source == source && !isReal(version) }
+    public func withoutInvented(of sources: [SourceID], isReal: (VectorVersion) -> Bool) -> VectorHistory? {
+        func isInvented(_ version: VectorVersion) -> Bool { sources.contains(version.source) && !isReal(version) }
         let isAlone = isInvented(vector.current)
         guard isAlone || vector.others.contains(where: isInvented) else { return nil }
         var real = self
