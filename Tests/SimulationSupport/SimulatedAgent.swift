@@ -32,6 +32,8 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// Binds peers to a channel.
     package var syncFunction: SimulatedSyncFunction?
     package private(set) var process: Process?
+    /// Of processes that have ended.
+    private(set) var budgets: [MemoryBudget] = []
     /// Processes that were started so far.
     package private(set) var starts = 0
     package var planted: PlantedFault?
@@ -52,18 +54,23 @@ package final class SimulatedAgent: @unchecked Sendable {
         package let database: Database
         package let collection: Collection
         let workers: ScheduledWorkers
+        /// For its peers.
+        let memory: MemoryBudget
+        /// Reads without a part in what happens; made when it is first needed.
+        fileprivate var sideReader: SideReader?
         package fileprivate(set) var replicators: [Replicator] = []
         fileprivate var router: ChannelRouter?
         /// Places of replicators that stop because their configuration changed.
         fileprivate var reloading: Set<Int> = []
         /// Of the listener's sessions that are not over.
-        package fileprivate(set) var sessions: [Int: (activity: ActivityLevel, counters: ReplicationCounters)] = [:]
+        package fileprivate(set) var sessions: [Int: (activity: ActivityLevel, counters: ReplicationCounters, peer: Int)] = [:]
         package fileprivate(set) var isAlive = true
         fileprivate var nextSession = 0
 
         init(_ environment: Environment, _ workers: ScheduledWorkers, _ database: Database, _ collection: Collection) {
             self.environment = environment
             self.workers = workers
+            memory = MemoryBudget(limit: 64 << 20, time: environment.time)
             self.database = database
             self.collection = collection
         }
@@ -138,7 +145,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         let decided = conflictDecided
         configuration.conflictObserver = { decided($0.id) }
         let connector = SimulatedConnector(network: network, time: time, from: number, to: link.to, isAlive: { process.isAlive })
-        return Replicator(configuration: configuration, connector: connector, environment: process.environment, logger: logger)
+        return Replicator(configuration: configuration, connector: connector, environment: process.environment, memory: process.memory, logger: logger)
     }
 
     /// A peer has connected. False if nobody listens.
@@ -151,13 +158,13 @@ package final class SimulatedAgent: @unchecked Sendable {
         process.nextSession += 1
         let key = process.nextSession
         let counters = ReplicationCounters()
-        process.sessions[key] = (.busy, counters)
+        process.sessions[key] = (.busy, counters, transport.peerMachine)
         let observer = SessionObserver(
             activityChanged: { level in process.sessions[key]?.activity = level },
             ended: { _ in process.sessions[key] = nil })
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration), observer: observer, counters: counters,
-            environment: process.environment, logger: logger)
+            environment: process.environment, memory: process.memory, logger: logger)
         transport.context.execute { session.assumeIsolated { $0.start() } }
         return true
     }
@@ -243,6 +250,8 @@ package final class SimulatedAgent: @unchecked Sendable {
     private func end(_ process: Process) {
         self.process = nil
         process.isAlive = false
+        process.sideReader = nil
+        budgets.append(process.memory)
         network.cutAll(of: number)
         process.sessions = [:]
         let replicators = process.replicators
@@ -254,6 +263,21 @@ package final class SimulatedAgent: @unchecked Sendable {
     }
 
     // MARK: looking at it
+
+    /// Reads at once and beside all that happens, which goes on as if nobody had looked. Nil while the machine is down or about to be.
+    func look<T>(_ body: (ReadTransaction, Collection) throws -> T) -> T? {
+        guard let process, !disk.isDead else { return nil }
+        let rates = disk.faultRates
+        disk.faultRates = [:]
+        defer { disk.faultRates = rates }
+        do {
+            let reader = try process.sideReader ?? process.database.sideReader()
+            process.sideReader = reader
+            return try reader.read { try body($0, process.collection) }
+        } catch {
+            return nil
+        }
+    }
 
     /// A number below the limit.
     func chance(_ limit: UInt64) -> UInt64 { scheduler.random.next() % limit }

@@ -28,6 +28,7 @@ extension Simulation {
             let agent = agents[random.below(agents.count)]
             let count = 50 + random.below(250)
             at(start, .load, agent) { $0.burst(agent, "\(round)", left: count) }
+            if plan.cutsBursts { cutAt = count / 2 }
         }
         if plan.hasPolicies {
             for policy in policies where random.chance(0.7) {
@@ -203,6 +204,7 @@ extension Simulation {
     private func burst(_ agent: SimulatedAgent, _ mark: String, left: Int) {
         guard left > 0, agent.process != nil else { return }
         write(agent, DocumentID(stored: "t9-\(agent.number)"), "\(mark)-\(left)", replaces: true)
+        if left == cutAt { network.cutAll(of: agent.number) }
         after(500_000 + random.next() % 5_000_000, .load, agent) { $0.burst(agent, mark, left: left - 1) }
     }
 

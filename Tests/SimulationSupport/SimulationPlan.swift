@@ -19,6 +19,8 @@ package struct SimulationPlan: Sendable {
     package var hasDiskFaults = true
     package var hasPolicies = true
     package var hasBursts = true
+    /// In the middle of a burst the connections of its machine break.
+    package var cutsBursts = false
     /// Listeners bind their peers to a channel, and documents come and go there.
     package var hasChannels = false
     /// Conflicts are united; else the default rule decides.
@@ -64,6 +66,7 @@ package struct SimulationPlan: Sendable {
         deletesInConflict = random.chance(0.5)
         reconfigures = !isCalm && random.chance(0.3)
         // From chances of its own: what else happens with a seed stays as it was.
+        cutsBursts = planted == nil && hasBursts && !isCalm && SeededRandom(seed: seed ^ 0xB0257).chance(0.5)
         restarts = planted == nil && !isCalm && SeededRandom(seed: seed ^ 0x4E5E7).chance(0.25)
         if withVersions {
             let isMixed = random.chance(0.4)
@@ -73,6 +76,9 @@ package struct SimulationPlan: Sendable {
         // What a planted fault needs to show itself happens in each of its runs.
         switch planted {
         case .twoUnderWay: (isCalm, hasBursts) = (false, true)
+        case .forgottenParent: (isCalm, hasBursts, cutsBursts) = (false, true, true)
+        // Something takes a while when nothing else happens.
+        case .idleWhileOwed: (isCalm, hasPolicies) = (false, true)
         case .unansweredWrite: (isCalm, hasDiskFaults) = (false, true)
         case .hopedForPull: if chosen == .pair { (hasChannels, hasPolicies) = (true, false) }
         default: break

@@ -78,7 +78,7 @@ final class CollectionLink {
 
     var isBusy: Bool {
         if !pull.isComplete || !incomingDeltas.isEmpty { return true }
-        guard let push else { return false }
+        guard let push, !pull.settings.limits.has(.idleWhileOwed) else { return false }
         return !push.isFinished && !push.isIdle
     }
 
