@@ -39,6 +39,8 @@ package final class SimulatedAgent: @unchecked Sendable {
     package var planted: PlantedFault?
     /// Each edit gets a version.
     package var versionsEdits = false
+    /// Hears what is wrong with the database's files.
+    package var problemMet: (StoreError) -> Void = { _ in }
     /// Hears of each decision.
     package var conflictDecided: @Sendable (DocumentID) -> Void = { _ in }
 
@@ -88,6 +90,9 @@ package final class SimulatedAgent: @unchecked Sendable {
         disk = SimulatedDisk(time: time, random: SeededRandom(seed: scheduler.random.next()))
     }
 
+    static let databaseFolder = "/data/a.nightjar"
+    static let databasePath = databaseFolder + "/db.sqlite3"
+
     // MARK: life
 
     /// Opens the database and starts listening and replicating.
@@ -110,7 +115,8 @@ package final class SimulatedAgent: @unchecked Sendable {
         options.readerCacheBytes = 1 << 20
         options.deltaBases?.minBodyBytes = 0
         options.versionsEdits = versionsEdits
-        let database = try Database.open(folder: "/data/a.nightjar", name: "a", options: options, environment: environment)
+        options.onProblem = { [unowned self] in problemMet($0) }
+        let database = try Database.open(folder: Self.databaseFolder, name: "a", options: options, environment: environment)
         guard let collection = database.collection(.default) else { return }
         let process = Process(environment, workers, database, collection)
         self.process = process

@@ -14,7 +14,7 @@ package final class Simulation: @unchecked Sendable {
     package let record = SimulationRecord()
     let random: SeededRandom
     private(set) var policies: [SimulatedPolicy] = []
-    private var violation: String?
+    private(set) var violation: String?
     /// What was looked at when all was quiet last.
     var audited: [AuditedState] = []
     /// Since when a machine has more places in its memory budget taken than it has connections.
@@ -41,6 +41,7 @@ package final class Simulation: @unchecked Sendable {
         for number in plan.versionsEdits { agents[number].versionsEdits = true }
         for agent in agents {
             agent.planted = plan.planted
+            agent.problemMet = { [unowned self, unowned agent] in damageWasNamed(agent, $0) }
             agent.conflictDecided = { [record] in record.decided.insert($0) }
         }
         for link in plan.links { addLink(link.from, link.to) }
@@ -88,6 +89,8 @@ package final class Simulation: @unchecked Sendable {
             go(until: scheduler.now + 2_000_000_000)
             heal()
             rest()
+            attend()
+            record.renewed = []
             if violation == nil { checkAtRest() }
         }
         finish()
@@ -101,7 +104,7 @@ package final class Simulation: @unchecked Sendable {
     }
 
     /// Runs until nothing is left to happen.
-    private func rest() {
+    func rest() {
         let (start, steps) = (scheduler.now, scheduler.steps)
         let bound = 200_000 + 2_000 * record.commits * plan.links.count
         while violation == nil, isGoingOn(until: .max), scheduler.step() {
@@ -174,9 +177,13 @@ package final class Simulation: @unchecked Sendable {
     func start(_ agent: SimulatedAgent) {
         guard agent.process == nil else { return }
         do {
-            try agent.start()
+            do { try agent.start() } catch {
+                scheduler.say("machine \(agent.number) does not start: \(error)")
+                throw error
+            }
             checkAcknowledged(agent)
-            for link in plan.links where link.from == agent.number || link.to == agent.number {
+            for link in plan.links
+            where (link.from == agent.number || link.to == agent.number) && record.renewed.isDisjoint(with: [link.from, link.to]) {
                 checkCheckpoint(agents[link.from], agents[link.to])
             }
         } catch is FileError {
@@ -185,6 +192,9 @@ package final class Simulation: @unchecked Sendable {
             // The disk fails; the next attempt may do better.
         } catch where agent.disk.isWriteLocked {
             // Likewise, when the other process is done.
+        } catch let error as StoreError where record.damaged.contains(agent.number) {
+            // It says so.
+            damageWasNamed(agent, error)
         } catch {
             violate("machine \(agent.number) does not start again: \(error)")
         }

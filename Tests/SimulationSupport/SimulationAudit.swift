@@ -36,7 +36,7 @@ extension Simulation {
 
     /// Both ends of a link say that they are idle, and are connected: then each has what it may have of the other.
     private func auditIdle(_ number: Int, _ active: SimulatedAgent, _ passive: SimulatedAgent) {
-        guard let process = active.process, let peer = passive.process,
+        guard record.damaged.isDisjoint(with: [active.number, passive.number]), let process = active.process, let peer = passive.process,
             let replicator = process.replicators.first(where: { $0.configuration.target == "machine-\(passive.number)" }),
             replicator.status.activity == .idle, network.wholeConnections(active.number, passive.number) == 1
         else { return }

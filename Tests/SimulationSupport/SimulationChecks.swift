@@ -69,8 +69,8 @@ extension Simulation {
 
     private func replica(_ agent: SimulatedAgent) -> Replica? {
         do { return try agent.read { try Replica($0, $1) } } catch {
-            // The power is about to go.
-            if agent.disk.changesUntilPowerCut == nil { violate("machine \(agent.number) cannot be read: \(error)") }
+            // The power is about to go; or it is damaged, and has to say so.
+            if agent.disk.changesUntilPowerCut == nil, !record.damaged.contains(agent.number) { violate("machine \(agent.number) cannot be read: \(error)") }
             return nil
         }
     }

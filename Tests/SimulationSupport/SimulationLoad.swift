@@ -41,6 +41,7 @@ extension Simulation {
         }
         if plan.reconfigures { scheduleConfigurations(start) }
         if plan.restarts { scheduleRestarts(start) }
+        if plan.damages { scheduleDamage(start) }
         if !plan.isCalm { scheduleFaults(start) }
     }
 
@@ -133,11 +134,11 @@ extension Simulation {
     }
 
     /// At some time of the round.
-    private func at(_ start: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
+    func at(_ start: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
         scheduler.at(start + random.next() % Self.window, agent.number, kind) { [unowned self] in body(self) }
     }
 
-    private func after(_ delay: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
+    func after(_ delay: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
         scheduler.at(scheduler.now + delay, agent.number, kind) { [unowned self] in body(self) }
     }
 
@@ -252,7 +253,7 @@ extension Simulation {
         record.commits += 1
         record.commitsByMachine[agent.number, default: 0] += 1
         record.acknowledged[agent.number, default: [:]][id] = .init(sequence: saved.sequence, revision: saved.revision)
-        if id.text.hasPrefix("d") { record.edits[id, default: []].insert(mark) }
+        if id.text.hasPrefix("d") { record.edited(id, mark, by: agent.number) }
         scheduler.note(saved.sequence, "machine \(agent.number): \(id) saved as \(saved.revision), sequence \(saved.sequence)")
     }
 

@@ -10,6 +10,8 @@ enum Wish {
     static var topology: SimulationPlan.Topology? { text("TOPOLOGY").flatMap(SimulationPlan.Topology.init) }
     /// With version vectors on some machines or all of them.
     static var versions: Bool { text("VERSIONS") != nil }
+    /// With disks that alter what they have.
+    static var damage: Bool { text("DAMAGE") != nil }
     static var fault: PlantedFault? { text("FAULT").flatMap(PlantedFault.init) }
 }
 
@@ -49,7 +51,7 @@ func simulate(
         let count = Wish.number("COUNT") ?? 200
         let clock = ContinuousClock()
         let start = clock.now
-        let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions) }
+        let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions, withDamage: Wish.damage) }
         for failure in result.failures {
             Issue.record("\(failure)")
         }
@@ -79,7 +81,7 @@ func simulate(
 
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
         let seed = try #require(Wish.number("SEED"))
-        let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions)) { print($0) }
+        let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions, withDamage: Wish.damage)) { print($0) }
         print("trace \(String(result.trace, radix: 16)), \(result.steps) steps")
         if let failure = result.failure { Issue.record("\(failure)") }
     }
