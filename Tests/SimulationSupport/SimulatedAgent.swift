@@ -42,7 +42,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// Hears what is wrong with the database's files.
     package var problemMet: (StoreError) -> Void = { _ in }
     /// Hears of each decision.
-    package var conflictDecided: @Sendable (DocumentID) -> Void = { _ in }
+    package var conflictDecided: @Sendable (ConflictEvent) -> Void = { _ in }
 
     private let scheduler: Scheduler
     private let network: SimulatedNetwork
@@ -149,7 +149,7 @@ package final class SimulatedAgent: @unchecked Sendable {
             ],
             limits: limits)
         let decided = conflictDecided
-        configuration.conflictObserver = { decided($0.id) }
+        configuration.conflictObserver = { decided($0) }
         let connector = SimulatedConnector(network: network, time: time, from: number, to: link.to, isAlive: { process.isAlive })
         return Replicator(configuration: configuration, connector: connector, environment: process.environment, memory: process.memory, logger: logger)
     }

@@ -42,7 +42,10 @@ package final class Simulation: @unchecked Sendable {
         for agent in agents {
             agent.planted = plan.planted
             agent.problemMet = { [unowned self, unowned agent] in damageWasNamed(agent, $0) }
-            agent.conflictDecided = { [record] in record.decided.insert($0) }
+            agent.conflictDecided = { [unowned self, number = agent.number] event in
+                record.decided.insert(event.id)
+                scheduler.say("machine \(number): the conflict of \(event.id): \(event.kind)")
+            }
         }
         for link in plan.links { addLink(link.from, link.to) }
     }

@@ -47,7 +47,7 @@ extension Simulation {
             guard configuration.type.pulls, !peerStands else { return }
             let hidden = hidden(theirs, on: passive)
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where !isExcused(id) && !hidden.contains(id) {
-                if row.isDeleted, mine.rows[id] == nil { continue }
+                if row.isDeleted, mine.rows[id] == nil || record.everRenewed.contains(active.number) { continue }
                 if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
                     return violate("\(name), but \(id) \(row.revision) is not pulled")
                 }
@@ -123,7 +123,7 @@ extension Simulation {
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= remote {
                 if isFree(id) || held.contains(id) || mayBeDropped(id) || plan.hasChannels && id.text.hasPrefix("h") { continue }
                 // Who never heard of a document need not hear of its end.
-                if row.isDeleted, mine.rows[id] == nil { continue }
+                if row.isDeleted, mine.rows[id] == nil || record.everRenewed.contains(active.number) { continue }
                 if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pulled, but \(id) \(row.revision) is not here")
                 }

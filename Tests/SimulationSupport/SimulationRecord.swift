@@ -28,6 +28,8 @@ package final class SimulationRecord: @unchecked Sendable {
     var named: Set<Int> = []
     /// Machines with an empty database in place of a damaged one, whose peers may not know it yet.
     var renewed: Set<Int> = []
+    /// All that ever were: of deletions before that they may hear nothing.
+    var everRenewed: Set<Int> = []
     /// Edits by machine, of documents that are only edited.
     private var editors: [Int: [(DocumentID, String)]] = [:]
 
@@ -39,6 +41,7 @@ package final class SimulationRecord: @unchecked Sendable {
     /// The machine's database is gone, and what nobody else had of it.
     func forget(_ machine: Int) {
         renewed.insert(machine)
+        everRenewed.insert(machine)
         acknowledged[machine] = [:]
         unanswered[machine] = 0
         for (id, mark) in editors.removeValue(forKey: machine) ?? [] {
