@@ -37,6 +37,10 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// Processes that were started so far.
     package private(set) var starts = 0
     package var planted: PlantedFault?
+    /// Machines that it has links with.
+    var neighbours = 0
+    /// Its limits are reached all the time.
+    package var isTight = false
     /// Each edit gets a version.
     package var versionsEdits = false
     /// Hears what is wrong with the database's files.
@@ -69,10 +73,10 @@ package final class SimulatedAgent: @unchecked Sendable {
         package fileprivate(set) var isAlive = true
         fileprivate var nextSession = 0
 
-        init(_ environment: Environment, _ workers: ScheduledWorkers, _ database: Database, _ collection: Collection) {
+        init(memory: Int, _ environment: Environment, _ workers: ScheduledWorkers, _ database: Database, _ collection: Collection) {
             self.environment = environment
             self.workers = workers
-            memory = MemoryBudget(limit: 64 << 20, time: environment.time)
+            self.memory = MemoryBudget(limit: memory, time: environment.time)
             self.database = database
             self.collection = collection
         }
@@ -118,7 +122,8 @@ package final class SimulatedAgent: @unchecked Sendable {
         options.onProblem = { [unowned self] in problemMet($0) }
         let database = try Database.open(folder: Self.databaseFolder, name: "a", options: options, environment: environment)
         guard let collection = database.collection(.default) else { return }
-        let process = Process(environment, workers, database, collection)
+        // For each neighbour half of what a connection takes for compression.
+        let process = Process(memory: isTight ? max(1, neighbours) << 17 : 64 << 20, environment, workers, database, collection)
         self.process = process
         starts += 1
         for index in links.indices { process.replicators.append(replicator(index, process)) }
@@ -135,6 +140,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     private var limits: ReplicationLimits {
         var limits = ReplicationLimits()
         limits.minimumDeltaBytes = 0
+        if isTight { limits.tighten() }
         limits.plant(planted)
         return limits
     }
@@ -296,5 +302,37 @@ package final class SimulatedAgent: @unchecked Sendable {
         defer { disk.faultRates = rates }
         let collection = process.collection
         return try process.database.readNow { try body($0, collection) }
+    }
+}
+
+extension ReplicationLimits {
+    /// As small as they can be and work.
+    fileprivate mutating func tighten() {
+        self.rowsPerChangeList = 3
+        self.changeListsInFlight = 2
+        self.revisionsInFlight = 4
+        self.revisionBytesInFlight = 2 << 10
+        self.requestedRevisions = 4
+        self.rowsReadAgain = 1
+        self.unsavedMarks = 2
+        self.conflictsAtOnce = 1
+        self.insertionBatchRows = 2
+        self.insertionBatch = 3
+        self.insertionBatchBytes = 2 << 10
+        self.insertionBatchesInFlight = 1
+        self.bufferedRevisionBytes = 4 << 10
+        self.owedReplyBytes = 4 << 10
+        self.waitingRequests = 1
+        self.turnBytes = 2 << 10
+        self.blobPieceBytes = 4 << 10
+        self.blobLooks = 1
+        self.blobFetches = 1
+        self.blobReads = 1
+        self.knownProofs = 2
+        self.shownBlobs = 2
+        self.deltaBatchBytes = 1 << 10
+        self.exchangedRevisions = 2
+        self.echoMemory = 4
+        self.inlineListBytes = 256
     }
 }

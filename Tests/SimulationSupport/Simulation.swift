@@ -41,6 +41,8 @@ package final class Simulation: @unchecked Sendable {
         for number in plan.versionsEdits { agents[number].versionsEdits = true }
         for agent in agents {
             agent.planted = plan.planted
+            agent.isTight = plan.isTight
+            agent.neighbours = plan.links.count { $0.from == agent.number || $0.to == agent.number }
             agent.problemMet = { [unowned self, unowned agent] in damageWasNamed(agent, $0) }
             agent.conflictDecided = { [unowned self, number = agent.number] event in
                 record.decided.insert(event.id)

@@ -50,11 +50,11 @@ extension Simulation {
         checkIdle(active, passive, replicator, peerStands: !sessions[0].counters.standstills.isEmpty)
     }
 
-    /// The budget holds at any time.
+    /// The budget holds at any time. A tenth more is what may come before anybody who owes something has gone.
     func checkBudget(_ agent: SimulatedAgent) {
         guard let memory = agent.process?.memory else { return }
         let used = memory.takeHighest()
-        if used > memory.limit { violate("machine \(agent.number) held \(used) bytes for its peers, of \(memory.limit)") }
+        if used > memory.limit + memory.limit / 10 { violate("machine \(agent.number) held \(used) bytes for its peers, of \(memory.limit)") }
     }
 
     /// When all is over, nobody holds anything.
