@@ -225,6 +225,8 @@ extension Simulation {
     ) {
         // Who purges a document and writes it again has a conflict for good with those who kept it.
         guard let process = agent.process, !record.purged.contains(id) else { return }
+        // And so has who lost a document that peers keep from everybody.
+        if id.text.hasPrefix("x"), record.everRenewed.contains(agent.number) { return }
         let collection = process.collection
         record.unanswered[agent.number, default: 0] += 1
         process.database.write { transaction -> SavedRevision in

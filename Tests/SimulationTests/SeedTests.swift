@@ -81,6 +81,12 @@ func simulate(
         if let failure = result.failure { Issue.record("\(failure)") }
     }
 
+    /// With disks that alter what they have: a peer whose empty database had notes of the damaged one believed of it.
+    @Test(arguments: [161] as [UInt64]) func seedsWithDamageThatFoundFaultsPass(_ seed: UInt64) async throws {
+        let result = try await simulate(SimulationPlan(seed: seed, withDamage: true))
+        if let failure = result.failure { Issue.record("\(failure)") }
+    }
+
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
         let seed = try #require(Wish.number("SEED"))
         let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions, withDamage: Wish.damage, withTightLimits: Wish.tightness)) { print($0) }
