@@ -54,6 +54,11 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var spentBytes = 0
     /// Bytes of frames taken so far, after inflation.
     public internal(set) var takenBytes = 0
+    #if DEBUG
+    /// Bytes of unfinished messages that were copied so far, because their memory had to grow or was shared. For tests: it stays below
+    /// twice ``takenBytes``, however many frames a message has.
+    package internal(set) var copiedBytes = 0
+    #endif
     /// Those of them that are replies: what the peer has asked for and not taken.
     public internal(set) var queuedReplyBytes = 0
     /// Requests queued whose last frame was not produced yet.

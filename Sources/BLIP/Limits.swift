@@ -51,6 +51,11 @@ public struct BLIPLimits: Sendable, Equatable {
     /// Bytes of an error reply's body that become its message; the rest is cut.
     public var maximumErrorText: Int = 4_096
 
+    #if DEBUG
+    /// A planted fault of the simulation: streamed replies are gathered to their end, and copied with each frame.
+    package var copiesReplies = false
+    #endif
+
     /// Room for the largest header, the checksum, deflate's worst growth and some data.
     static let smallestFrame = 64
     /// Sync Gateway's bound for a WebSocket message, less some.

@@ -79,6 +79,11 @@ struct PartialMessage {
         phase = .dropping
     }
 
+    #if DEBUG
+    /// Where what is kept lies in memory.
+    var place: (address: UInt, length: Int) { bytes.withUnsafeReadableBytes { (UInt(bitPattern: $0.baseAddress), $0.count) } }
+    #endif
+
     /// Begins to pass the body on; gives what is there of it.
     mutating func passBody() -> ByteBuffer {
         let body = bytes.slice(startLength, bytes.readableBytes - startLength)

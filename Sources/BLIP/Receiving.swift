@@ -84,6 +84,12 @@ extension BLIPConnection {
         // The token stays here until its reply is complete: if that fails, fail() still owes it to the owner.
         guard let token = awaited[number] else { throw .unexpectedReply(number: number) }
         // Nothing else may hold on to the message: its bytes would be copied with each frame.
+        #if DEBUG
+        if limits.copiesReplies, let held = unfinishedReplies[number] {
+            var partial = held
+            return try extendReply(&partial, token, frame, header, &events)
+        }
+        #endif
         if !unfinishedReplies.isEmpty, var partial = unfinishedReplies.removeValue(forKey: number) {
             try extendReply(&partial, token, frame, header, &events)
             return
@@ -183,6 +189,9 @@ extension BLIPConnection {
             partial.bytes.clear()
         }
         let told = events.count
+        #if DEBUG
+        let before = partial.place
+        #endif
         do throws(BLIPError) {
             if header.flags.contains(.compressed) {
                 try inflate(&partial, frame, header, length, &events)
@@ -197,6 +206,9 @@ extension BLIPConnection {
             throw error
         }
         partial.received += transmitted
+        #if DEBUG
+        if partial.place.address != before.address, partial.place.length > before.length { copiedBytes += before.length }
+        #endif
 
         var message = ByteBuffer()
         if header.isLast {
@@ -306,6 +318,9 @@ extension BLIPConnection {
             let others = unfinishedBytes - partial.countedBytes
             throw .limitExceeded("maximumUnfinishedBytes", value: others + length, maximum: limits.maximumUnfinishedBytes)
         }
+        #if DEBUG
+        if limits.copiesReplies, !header.isLast, partial.stream != nil { return }
+        #endif
         if let token = partial.stream, partial.startIsComplete {
             let start = partial.bytes.slice(0, partial.startLength).compacted()
             let parsed = try ParsedMessage(start, number: header.number, wantsProfile: false, limits: limits)

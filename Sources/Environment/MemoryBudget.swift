@@ -97,6 +97,9 @@ public final class MemoryBudget: Sendable {
     /// Bytes in use.
     public var used: Int { state.withLock { $0.used } }
 
+    /// How many have a place in it.
+    package var places: Int { state.withLock { $0.holdings.count } }
+
     /// The most that was in use since this was asked last.
     public func takeHighest() -> Int {
         state.withLock { state in

@@ -14,6 +14,10 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case forgottenHeldDocument
     /// A revision is stored without waiting for its blobs.
     case missingBlobs
+    /// A blob gets its name before its bytes are durable.
+    case blobBeforeItsBytes
+    /// A blob's reply is gathered to its end, and what is there of it is copied with each frame: a cost, and no other outcome.
+    case copiedReply
     /// What changed on its way is not read again.
     case forgottenSuccessor
     /// A document is taken away although a revision of it waits to be stored; and the peer does not wait for that either, as
@@ -25,12 +29,18 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case hopedForPull
     /// A write whose transaction cannot begin is never answered.
     case unansweredWrite
-    /// What the peer acknowledged is noted for the revision before.
+    /// What the peer acknowledged is noted for the revision before, as when acknowledgements are noted in another order than they came.
     case staleMark
+    /// The parent that the peer names where it reports a conflict is not taken for the next offer.
+    case forgottenParent
     /// A document is offered again while its revision waits for the acknowledgement, and the mark of that is dropped.
     case twoUnderWay
     /// A document that the peer acknowledged is counted as completed twice.
     case countedTwice
+    /// A session whose push is under way says that it is idle.
+    case idleWhileOwed
+    /// A connection that ends keeps its part of the memory budget.
+    case keptShare
 }
 
 #if DEBUG

@@ -41,6 +41,8 @@ package final class Scheduler: @unchecked Sendable {
     package init(seed: UInt64) { random = SeededRandom(seed: seed) }
 
     package var isEmpty: Bool { heap.isEmpty }
+    /// When the next step is due.
+    package var nextTime: UInt64? { heap.first?.time }
     package var count: Int { heap.count }
 
     func assertThread() { precondition(pthread_equal(thread, pthread_self()) != 0, "work of a simulation runs on a second thread") }

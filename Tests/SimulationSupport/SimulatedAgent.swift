@@ -32,13 +32,21 @@ package final class SimulatedAgent: @unchecked Sendable {
     /// Binds peers to a channel.
     package var syncFunction: SimulatedSyncFunction?
     package private(set) var process: Process?
+    /// Of processes that have ended.
+    private(set) var budgets: [MemoryBudget] = []
     /// Processes that were started so far.
     package private(set) var starts = 0
     package var planted: PlantedFault?
+    /// Machines that it has links with.
+    var neighbours = 0
+    /// Its limits are reached all the time.
+    package var isTight = false
     /// Each edit gets a version.
     package var versionsEdits = false
+    /// Hears what is wrong with the database's files.
+    package var problemMet: (StoreError) -> Void = { _ in }
     /// Hears of each decision.
-    package var conflictDecided: @Sendable (DocumentID) -> Void = { _ in }
+    package var conflictDecided: @Sendable (ConflictEvent) -> Void = { _ in }
 
     private let scheduler: Scheduler
     private let network: SimulatedNetwork
@@ -52,18 +60,23 @@ package final class SimulatedAgent: @unchecked Sendable {
         package let database: Database
         package let collection: Collection
         let workers: ScheduledWorkers
+        /// For its peers.
+        let memory: MemoryBudget
+        /// Reads without a part in what happens; made when it is first needed.
+        fileprivate var sideReader: SideReader?
         package fileprivate(set) var replicators: [Replicator] = []
         fileprivate var router: ChannelRouter?
         /// Places of replicators that stop because their configuration changed.
         fileprivate var reloading: Set<Int> = []
         /// Of the listener's sessions that are not over.
-        package fileprivate(set) var sessions: [Int: (activity: ActivityLevel, counters: ReplicationCounters)] = [:]
+        package fileprivate(set) var sessions: [Int: (activity: ActivityLevel, counters: ReplicationCounters, peer: Int)] = [:]
         package fileprivate(set) var isAlive = true
         fileprivate var nextSession = 0
 
-        init(_ environment: Environment, _ workers: ScheduledWorkers, _ database: Database, _ collection: Collection) {
+        init(memory: Int, _ environment: Environment, _ workers: ScheduledWorkers, _ database: Database, _ collection: Collection) {
             self.environment = environment
             self.workers = workers
+            self.memory = MemoryBudget(limit: memory, time: environment.time)
             self.database = database
             self.collection = collection
         }
@@ -80,6 +93,9 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
         disk = SimulatedDisk(time: time, random: SeededRandom(seed: scheduler.random.next()))
     }
+
+    static let databaseFolder = "/data/a.nightjar"
+    static let databasePath = databaseFolder + "/db.sqlite3"
 
     // MARK: life
 
@@ -103,9 +119,11 @@ package final class SimulatedAgent: @unchecked Sendable {
         options.readerCacheBytes = 1 << 20
         options.deltaBases?.minBodyBytes = 0
         options.versionsEdits = versionsEdits
-        let database = try Database.open(folder: "/data/a.nightjar", name: "a", options: options, environment: environment)
+        options.onProblem = { [unowned self] in problemMet($0) }
+        let database = try Database.open(folder: Self.databaseFolder, name: "a", options: options, environment: environment)
         guard let collection = database.collection(.default) else { return }
-        let process = Process(environment, workers, database, collection)
+        // For each neighbour half of what a connection takes for compression.
+        let process = Process(memory: isTight ? max(1, neighbours) << 17 : 64 << 20, environment, workers, database, collection)
         self.process = process
         starts += 1
         for index in links.indices { process.replicators.append(replicator(index, process)) }
@@ -122,6 +140,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     private var limits: ReplicationLimits {
         var limits = ReplicationLimits()
         limits.minimumDeltaBytes = 0
+        if isTight { limits.tighten() }
         limits.plant(planted)
         return limits
     }
@@ -136,9 +155,9 @@ package final class SimulatedAgent: @unchecked Sendable {
             ],
             limits: limits)
         let decided = conflictDecided
-        configuration.conflictObserver = { decided($0.id) }
+        configuration.conflictObserver = { decided($0) }
         let connector = SimulatedConnector(network: network, time: time, from: number, to: link.to, isAlive: { process.isAlive })
-        return Replicator(configuration: configuration, connector: connector, environment: process.environment, logger: logger)
+        return Replicator(configuration: configuration, connector: connector, environment: process.environment, memory: process.memory, logger: logger)
     }
 
     /// A peer has connected. False if nobody listens.
@@ -151,13 +170,13 @@ package final class SimulatedAgent: @unchecked Sendable {
         process.nextSession += 1
         let key = process.nextSession
         let counters = ReplicationCounters()
-        process.sessions[key] = (.busy, counters)
+        process.sessions[key] = (.busy, counters, transport.peerMachine)
         let observer = SessionObserver(
             activityChanged: { level in process.sessions[key]?.activity = level },
             ended: { _ in process.sessions[key] = nil })
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration), observer: observer, counters: counters,
-            environment: process.environment, logger: logger)
+            environment: process.environment, memory: process.memory, logger: logger)
         transport.context.execute { session.assumeIsolated { $0.start() } }
         return true
     }
@@ -243,6 +262,8 @@ package final class SimulatedAgent: @unchecked Sendable {
     private func end(_ process: Process) {
         self.process = nil
         process.isAlive = false
+        process.sideReader = nil
+        budgets.append(process.memory)
         network.cutAll(of: number)
         process.sessions = [:]
         let replicators = process.replicators
@@ -255,6 +276,21 @@ package final class SimulatedAgent: @unchecked Sendable {
 
     // MARK: looking at it
 
+    /// Reads at once and beside all that happens, which goes on as if nobody had looked. Nil while the machine is down or about to be.
+    func look<T>(_ body: (ReadTransaction, Collection) throws -> T) -> T? {
+        guard let process, !disk.isDead else { return nil }
+        let rates = disk.faultRates
+        disk.faultRates = [:]
+        defer { disk.faultRates = rates }
+        do {
+            let reader = try process.sideReader ?? process.database.sideReader()
+            process.sideReader = reader
+            return try reader.read { try body($0, process.collection) }
+        } catch {
+            return nil
+        }
+    }
+
     /// A number below the limit.
     func chance(_ limit: UInt64) -> UInt64 { scheduler.random.next() % limit }
 
@@ -266,5 +302,37 @@ package final class SimulatedAgent: @unchecked Sendable {
         defer { disk.faultRates = rates }
         let collection = process.collection
         return try process.database.readNow { try body($0, collection) }
+    }
+}
+
+extension ReplicationLimits {
+    /// As small as they can be and work.
+    fileprivate mutating func tighten() {
+        self.rowsPerChangeList = 3
+        self.changeListsInFlight = 2
+        self.revisionsInFlight = 4
+        self.revisionBytesInFlight = 2 << 10
+        self.requestedRevisions = 4
+        self.rowsReadAgain = 1
+        self.unsavedMarks = 2
+        self.conflictsAtOnce = 1
+        self.insertionBatchRows = 2
+        self.insertionBatch = 3
+        self.insertionBatchBytes = 2 << 10
+        self.insertionBatchesInFlight = 1
+        self.bufferedRevisionBytes = 4 << 10
+        self.owedReplyBytes = 4 << 10
+        self.waitingRequests = 1
+        self.turnBytes = 2 << 10
+        self.blobPieceBytes = 4 << 10
+        self.blobLooks = 1
+        self.blobFetches = 1
+        self.blobReads = 1
+        self.knownProofs = 2
+        self.shownBlobs = 2
+        self.deltaBatchBytes = 1 << 10
+        self.exchangedRevisions = 2
+        self.echoMemory = 4
+        self.inlineListBytes = 256
     }
 }

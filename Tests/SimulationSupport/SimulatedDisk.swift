@@ -97,6 +97,12 @@ package final class SimulatedDisk: @unchecked Sendable {
         return true
     }
 
+    /// Takes away a folder with all that is in it.
+    package func removeTree(_ folder: String) {
+        for path in names.keys where path == folder || path.hasPrefix(folder + "/") { (names[path], durableNames[path]) = (nil, nil) }
+        unsyncedNames = []
+    }
+
     /// All files, sorted.
     package var paths: [String] { names.filter { !$0.value.isFolder }.keys.sorted() }
 

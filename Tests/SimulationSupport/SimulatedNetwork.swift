@@ -55,12 +55,19 @@ package final class SimulatedNetwork: @unchecked Sendable {
         let near = SimulatedTransport(self, machine: from, peer: to)
         let far = SimulatedTransport(self, machine: to, peer: from)
         SimulatedTransport.join(near, far)
+        near.isActive = true
         if speaksVersions(from), speaksVersions(to) { (near.subprotocol, far.subprotocol) = (.generation4, .generation4) }
         guard accept(to, far) else { return nil }
         connections += 1
         open += [near, far]
         return near
     }
+
+    /// Ends of connections at a machine that are not over there.
+    func ends(of machine: Int) -> Int { open.count { $0.machine == machine } }
+
+    /// How many connections between two machines work, made by the first.
+    func wholeConnections(_ from: Int, _ to: Int) -> Int { open.count { $0.isActive && $0.machine == from && $0.peerMachine == to && $0.isWhole } }
 
     /// How many connections are open.
     package var openConnections: Int { open.count / 2 }

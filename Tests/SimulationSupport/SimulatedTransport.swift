@@ -10,6 +10,9 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
     package let context: SimulatedContext
     package let peerDescription: String
     package let machine: Int
+    let peerMachine: Int
+    /// It was opened from here.
+    var isActive = false
     private unowned let network: SimulatedNetwork
     fileprivate(set) var peer: SimulatedTransport?
     package var subprotocol: Subprotocol?
@@ -31,6 +34,7 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
     init(_ network: SimulatedNetwork, machine: Int, peer: Int) {
         self.network = network
         self.machine = machine
+        peerMachine = peer
         context = SimulatedContext(network.scheduler, machine: machine)
         peerDescription = "machine-\(peer)"
     }
@@ -42,6 +46,8 @@ package final class SimulatedTransport: MessageTransport, @unchecked Sendable {
 
     package var executionContext: any SerialContext { context }
     package var isOver: Bool { end != nil }
+    /// What is written here arrives, and the other way round.
+    var isWhole: Bool { end == nil && !isSevered && peer.map { $0.end == nil && !$0.isSevered } ?? false }
 
     package var isWritable: Bool {
         context.checkIsolated()

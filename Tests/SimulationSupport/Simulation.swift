@@ -14,12 +14,20 @@ package final class Simulation: @unchecked Sendable {
     package let record = SimulationRecord()
     let random: SeededRandom
     private(set) var policies: [SimulatedPolicy] = []
-    private var violation: String?
+    private(set) var violation: String?
+    /// What was looked at when all was quiet last.
+    var audited: [AuditedState] = []
+    /// Since when a machine has more places in its memory budget taken than it has connections.
+    var surplus: [Int: UInt64] = [:]
+    /// Edits left in a burst when connections break.
+    var cutAt: Int?
 
     /// Simulated time of a round in which edits and faults come.
     static let window: UInt64 = 20_000_000_000
     /// Simulated time within which a healed fleet has to come to rest; a replicator waits up to five minutes between attempts.
     static let longestRest: UInt64 = 3_600_000_000_000
+    /// Simulated time without a step after which all is quiet: several times as long as a message takes, or the disk.
+    static let quiet: UInt64 = 50_000_000
 
     package init(_ plan: SimulationPlan, log: ((String) -> Void)? = nil) {
         self.plan = plan
@@ -33,7 +41,13 @@ package final class Simulation: @unchecked Sendable {
         for number in plan.versionsEdits { agents[number].versionsEdits = true }
         for agent in agents {
             agent.planted = plan.planted
-            agent.conflictDecided = { [record] in record.decided.insert($0) }
+            agent.isTight = plan.isTight
+            agent.neighbours = plan.links.count { $0.from == agent.number || $0.to == agent.number }
+            agent.problemMet = { [unowned self, unowned agent] in damageWasNamed(agent, $0) }
+            agent.conflictDecided = { [unowned self, number = agent.number] event in
+                record.decided.insert(event.id)
+                scheduler.say("machine \(number): the conflict of \(event.id): \(event.kind)")
+            }
         }
         for link in plan.links { addLink(link.from, link.to) }
     }
@@ -80,22 +94,25 @@ package final class Simulation: @unchecked Sendable {
             go(until: scheduler.now + 2_000_000_000)
             heal()
             rest()
+            attend()
+            record.renewed = []
             if violation == nil { checkAtRest() }
         }
         finish()
+        if violation == nil { checkBudgetsAtEnd() }
         if let violation { throw SimulationFailure(plan: plan, violation: violation) }
     }
 
     private func go(until end: UInt64) {
-        while violation == nil, scheduler.step(until: end) { look() }
+        while violation == nil, isGoingOn(until: end), scheduler.step(until: end) { look() }
         scheduler.advance(to: end)
     }
 
     /// Runs until nothing is left to happen.
-    private func rest() {
+    func rest() {
         let (start, steps) = (scheduler.now, scheduler.steps)
         let bound = 200_000 + 2_000 * record.commits * plan.links.count
-        while violation == nil, scheduler.step() {
+        while violation == nil, isGoingOn(until: .max), scheduler.step() {
             look()
             if scheduler.now - start > Self.longestRest {
                 return violate("the fleet does not come to rest within an hour")
@@ -104,15 +121,27 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
+    /// Whether there is another step; looks at what is said where nothing happens before it for so long that nothing is under way.
+    private func isGoingOn(until end: UInt64) -> Bool {
+        guard let next = scheduler.nextTime, next <= end else { return false }
+        if next - scheduler.now >= Self.quiet { audit() }
+        return violation == nil
+    }
+
     /// What has to be true at any time, looked at now and then.
     private func look() {
         guard scheduler.steps % 256 == 0 else { return }
         for agent in agents {
+            checkBudget(agent)
             for replicator in agent.process?.replicators ?? [] {
-                checkCounts(replicator.rawCounts, "a replicator of machine \(agent.number)")
+                let name = "a replicator of machine \(agent.number)"
+                checkCounts(replicator.rawCounts, name)
+                checkCopying(replicator.counters, name)
             }
             for (_, session) in (agent.process?.sessions ?? [:]).sorted(by: { $0.key < $1.key }) {
-                checkCounts(session.counters.snapshot, "a session of the listener of machine \(agent.number)")
+                let name = "a session of the listener of machine \(agent.number)"
+                checkCounts(session.counters.snapshot, name)
+                checkCopying(session.counters, name)
             }
         }
         if scheduler.count > 20_000 { violate("\(scheduler.count) steps wait: a queue grows without bound") }
@@ -121,6 +150,14 @@ package final class Simulation: @unchecked Sendable {
     /// As they were counted: a status shows a total that is never less than what was completed.
     private func checkCounts(_ counts: ReplicationCounts, _ whose: String) {
         if counts.completed > counts.total { violate("\(whose): \(counts.completed) documents completed of \(counts.total)") }
+    }
+
+    /// What came is put together at a cost that does not grow with the number of frames: memory that doubles copies each byte once or twice.
+    private func checkCopying(_ counters: ReplicationCounters, _ whose: String) {
+        #if DEBUG
+        let (taken, copied) = counters.copying
+        if copied > 2 * taken + 64 << 10 { violate("\(whose) copied \(copied) bytes to put \(taken) bytes of messages together") }
+        #endif
     }
 
     /// All faults end; who gave up begins again.
@@ -145,9 +182,13 @@ package final class Simulation: @unchecked Sendable {
     func start(_ agent: SimulatedAgent) {
         guard agent.process == nil else { return }
         do {
-            try agent.start()
+            do { try agent.start() } catch {
+                scheduler.say("machine \(agent.number) does not start: \(error)")
+                throw error
+            }
             checkAcknowledged(agent)
-            for link in plan.links where link.from == agent.number || link.to == agent.number {
+            for link in plan.links
+            where (link.from == agent.number || link.to == agent.number) && record.renewed.isDisjoint(with: [link.from, link.to]) {
                 checkCheckpoint(agents[link.from], agents[link.to])
             }
         } catch is FileError {
@@ -156,6 +197,9 @@ package final class Simulation: @unchecked Sendable {
             // The disk fails; the next attempt may do better.
         } catch where agent.disk.isWriteLocked {
             // Likewise, when the other process is done.
+        } catch let error as StoreError where record.damaged.contains(agent.number) {
+            // It says so.
+            damageWasNamed(agent, error)
         } catch {
             violate("machine \(agent.number) does not start again: \(error)")
         }

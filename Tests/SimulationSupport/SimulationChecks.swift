@@ -22,10 +22,55 @@ extension Simulation {
         }
     }
 
+    /// What both sides say is done between them is done.
+    func checkIdle(_ active: SimulatedAgent, _ passive: SimulatedAgent, _ replicator: Replicator, peerStands: Bool) {
+        guard let mine = active.look({ try Replica($0, $1) }), let theirs = passive.look({ try Replica($0, $1) }) else { return }
+        let (configuration, waiting) = (replicator.configuration, Set(replicator.waiting.all.map(\.id)))
+        let kept = active.look { transaction, collection -> Set<DocumentID> in
+            guard let remote = try transaction.existingRemote(for: configuration.target) else { return [] }
+            return Set(try [.push, .pull].flatMap { try transaction.exclusions(collection, remote: remote, direction: $0, limit: 10_000) }.map(\.id))
+        }
+        guard let kept else { return }
+        let name = "the replicator from machine \(active.number) to machine \(passive.number) is idle"
+        func isExcused(_ id: DocumentID) -> Bool {
+            isFree(id) || kept.contains(id) || waiting.contains(id) || mayBeDropped(id) || mine.rows[id]?.hasConflict == true
+                || plan.hasChannels && id.text.hasPrefix("h")
+        }
+        do {
+            if configuration.type.pushes {
+                for (id, row) in mine.rows.sorted(by: { $0.key < $1.key }) where !isExcused(id) {
+                    if try !theirs.has(id, row.revision, isDeleted: row.isDeleted) {
+                        return violate("\(name), but \(id) \(row.revision) is not pushed")
+                    }
+                }
+            }
+            guard configuration.type.pulls, !peerStands else { return }
+            let hidden = hidden(theirs, on: passive)
+            for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where !isExcused(id) && !hidden.contains(id) {
+                if row.isDeleted, mine.rows[id] == nil || record.everRenewed.contains(active.number) { continue }
+                if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
+                    return violate("\(name), but \(id) \(row.revision) is not pulled")
+                }
+            }
+        } catch {
+            violate("a revision tree cannot be read: \(error)")
+        }
+    }
+
+    /// What peers do not see, because it is not in their channel, or not assigned yet.
+    private func hidden(_ replica: Replica, on passive: SimulatedAgent) -> Set<DocumentID> {
+        guard plan.hasChannels else { return [] }
+        let hidden = passive.look { transaction, collection in
+            let access = try transaction.channelAccess(collection, of: ChannelPeer(user: "peer", listener: "main"))
+            return try Set(replica.rows.values.filter { try !transaction.isVisible(collection, $0.id, $0.revision, to: access) }.map(\.id))
+        }
+        return hidden ?? Set(replica.rows.keys)
+    }
+
     private func replica(_ agent: SimulatedAgent) -> Replica? {
         do { return try agent.read { try Replica($0, $1) } } catch {
-            // The power is about to go.
-            if agent.disk.changesUntilPowerCut == nil { violate("machine \(agent.number) cannot be read: \(error)") }
+            // The power is about to go; or it is damaged, and has to say so.
+            if agent.disk.changesUntilPowerCut == nil, !record.damaged.contains(agent.number) { violate("machine \(agent.number) cannot be read: \(error)") }
             return nil
         }
     }
@@ -78,7 +123,7 @@ extension Simulation {
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= remote {
                 if isFree(id) || held.contains(id) || mayBeDropped(id) || plan.hasChannels && id.text.hasPrefix("h") { continue }
                 // Who never heard of a document need not hear of its end.
-                if row.isDeleted, mine.rows[id] == nil { continue }
+                if row.isDeleted, mine.rows[id] == nil || record.everRenewed.contains(active.number) { continue }
                 if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pulled, but \(id) \(row.revision) is not here")
                 }

@@ -28,6 +28,7 @@ extension Simulation {
             let agent = agents[random.below(agents.count)]
             let count = 50 + random.below(250)
             at(start, .load, agent) { $0.burst(agent, "\(round)", left: count) }
+            if plan.cutsBursts { cutAt = count / 2 }
         }
         if plan.hasPolicies {
             for policy in policies where random.chance(0.7) {
@@ -40,6 +41,7 @@ extension Simulation {
         }
         if plan.reconfigures { scheduleConfigurations(start) }
         if plan.restarts { scheduleRestarts(start) }
+        if plan.damages { scheduleDamage(start) }
         if !plan.isCalm { scheduleFaults(start) }
     }
 
@@ -132,11 +134,11 @@ extension Simulation {
     }
 
     /// At some time of the round.
-    private func at(_ start: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
+    func at(_ start: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
         scheduler.at(start + random.next() % Self.window, agent.number, kind) { [unowned self] in body(self) }
     }
 
-    private func after(_ delay: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
+    func after(_ delay: UInt64, _ kind: Scheduler.Kind, _ agent: SimulatedAgent, _ body: @escaping @Sendable (Simulation) -> Void) {
         scheduler.at(scheduler.now + delay, agent.number, kind) { [unowned self] in body(self) }
     }
 
@@ -203,6 +205,7 @@ extension Simulation {
     private func burst(_ agent: SimulatedAgent, _ mark: String, left: Int) {
         guard left > 0, agent.process != nil else { return }
         write(agent, DocumentID(stored: "t9-\(agent.number)"), "\(mark)-\(left)", replaces: true)
+        if left == cutAt { network.cutAll(of: agent.number) }
         after(500_000 + random.next() % 5_000_000, .load, agent) { $0.burst(agent, mark, left: left - 1) }
     }
 
@@ -222,6 +225,8 @@ extension Simulation {
     ) {
         // Who purges a document and writes it again has a conflict for good with those who kept it.
         guard let process = agent.process, !record.purged.contains(id) else { return }
+        // And so has who lost a document that peers keep from everybody.
+        if id.text.hasPrefix("x"), record.everRenewed.contains(agent.number) { return }
         let collection = process.collection
         record.unanswered[agent.number, default: 0] += 1
         process.database.write { transaction -> SavedRevision in
@@ -250,7 +255,7 @@ extension Simulation {
         record.commits += 1
         record.commitsByMachine[agent.number, default: 0] += 1
         record.acknowledged[agent.number, default: [:]][id] = .init(sequence: saved.sequence, revision: saved.revision)
-        if id.text.hasPrefix("d") { record.edits[id, default: []].insert(mark) }
+        if id.text.hasPrefix("d") { record.edited(id, mark, by: agent.number) }
         scheduler.note(saved.sequence, "machine \(agent.number): \(id) saved as \(saved.revision), sequence \(saved.sequence)")
     }
 

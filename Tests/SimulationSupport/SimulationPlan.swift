@@ -19,6 +19,15 @@ package struct SimulationPlan: Sendable {
     package var hasDiskFaults = true
     package var hasPolicies = true
     package var hasBursts = true
+    /// Queues and the memory for peers are as small as they can be and work, so that they are full all the time.
+    package var isTight = false
+    fileprivate var wantsTightLimits = false
+    /// Disks alter what they have.
+    package var damages = false
+    /// That was asked for.
+    fileprivate var wantsDamage = false
+    /// In the middle of a burst the connections of its machine break.
+    package var cutsBursts = false
     /// Listeners bind their peers to a channel, and documents come and go there.
     package var hasChannels = false
     /// Conflicts are united; else the default rule decides.
@@ -37,7 +46,9 @@ package struct SimulationPlan: Sendable {
 
     /// - Parameter topology: nil for one that the seed chooses; large fleets are rare.
     /// - Parameter withVersions: some machines or all of them have version vectors.
-    package init(seed: UInt64, topology: Topology? = nil, planted: PlantedFault? = nil, withVersions: Bool = false) {
+    /// - Parameter withDamage: disks alter what they have, which else is rare.
+    /// - Parameter withTightLimits: every queue is short, and so is memory, which else is rare.
+    package init(seed: UInt64, topology: Topology? = nil, planted: PlantedFault? = nil, withVersions: Bool = false, withDamage: Bool = false, withTightLimits: Bool = false) {
         self.seed = seed
         self.planted = planted
         let random = SeededRandom(seed: seed ^ 0x5EED)
@@ -64,15 +75,24 @@ package struct SimulationPlan: Sendable {
         deletesInConflict = random.chance(0.5)
         reconfigures = !isCalm && random.chance(0.3)
         // From chances of its own: what else happens with a seed stays as it was.
+        // These numbers leave alone what the seeds are kept for that found faults (SeedTests).
+        damages = planted == nil && !isCalm && !hasChannels && SeededRandom(seed: seed ^ 0xDA4A6B).chance(0.1)
+        cutsBursts = planted == nil && hasBursts && !isCalm && SeededRandom(seed: seed ^ 0xB0254).chance(0.5)
+        isTight = planted == nil && SeededRandom(seed: seed ^ 0x716A7).chance(0.1)
         restarts = planted == nil && !isCalm && SeededRandom(seed: seed ^ 0x4E5E7).chance(0.25)
         if withVersions {
             let isMixed = random.chance(0.4)
             versions = Set((0..<machines).filter { _ in !isMixed || random.chance(0.6) })
             versionsEdits = Set(versions.sorted().filter { _ in random.chance(0.7) })
         }
+        if withTightLimits { (isTight, wantsTightLimits) = (true, true) }
+        if withDamage { (damages, isCalm, hasChannels, wantsDamage) = (true, false, false, true) }
         // What a planted fault needs to show itself happens in each of its runs.
         switch planted {
         case .twoUnderWay: (isCalm, hasBursts) = (false, true)
+        case .forgottenParent: (isCalm, hasBursts, cutsBursts) = (false, true, true)
+        // Something takes a while when nothing else happens.
+        case .idleWhileOwed: (isCalm, hasPolicies) = (false, true)
         case .unansweredWrite: (isCalm, hasDiskFaults) = (false, true)
         case .hopedForPull: if chosen == .pair { (hasChannels, hasPolicies) = (true, false) }
         default: break
@@ -89,9 +109,11 @@ package struct SimulationFailure: Error, CustomStringConvertible {
     package var description: String {
         let planted = plan.planted.map { " NIGHTJAR_SIMULATION_FAULT=\($0.rawValue)" } ?? ""
         let versions = plan.versions.isEmpty ? "" : " NIGHTJAR_SIMULATION_VERSIONS=1"
+        let damage = plan.wantsDamage ? " NIGHTJAR_SIMULATION_DAMAGE=1" : ""
+        let tight = plan.wantsTightLimits ? " NIGHTJAR_SIMULATION_TIGHT=1" : ""
         return """
             seed \(plan.seed), topology \(plan.topology.rawValue): \(violation)
-            With a full trace: NIGHTJAR_SIMULATION_TOPOLOGY=\(plan.topology.rawValue)\(planted)\(versions) Tests/run --simulate-seed \(plan.seed)
+            With a full trace: NIGHTJAR_SIMULATION_TOPOLOGY=\(plan.topology.rawValue)\(planted)\(versions)\(damage)\(tight) Tests/run --simulate-seed \(plan.seed)
             """
     }
 }

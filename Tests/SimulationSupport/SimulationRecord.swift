@@ -23,6 +23,32 @@ package final class SimulationRecord: @unchecked Sendable {
     var unanswered: [Int: Int] = [:]
     var commitsByMachine: [Int: Int] = [:]
     package var crashes = 0
+    /// Machines whose disk altered what it had, until an operator has seen to it; and those of them that have said so.
+    var damaged: Set<Int> = []
+    var named: Set<Int> = []
+    /// Machines with an empty database in place of a damaged one, whose peers may not know it yet.
+    var renewed: Set<Int> = []
+    /// All that ever were: of deletions before that they may hear nothing.
+    var everRenewed: Set<Int> = []
+    /// Edits by machine, of documents that are only edited.
+    private var editors: [Int: [(DocumentID, String)]] = [:]
+
+    func edited(_ id: DocumentID, _ mark: String, by machine: Int) {
+        edits[id, default: []].insert(mark)
+        editors[machine, default: []].append((id, mark))
+    }
+
+    /// The machine's database is gone, and what nobody else had of it.
+    func forget(_ machine: Int) {
+        renewed.insert(machine)
+        everRenewed.insert(machine)
+        acknowledged[machine] = [:]
+        unanswered[machine] = 0
+        for (id, mark) in editors.removeValue(forKey: machine) ?? [] {
+            edits[id]?.remove(mark)
+            if edits[id]?.isEmpty == true { edits[id] = nil }
+        }
+    }
     /// The last answer to the question what waits to be pushed.
     var pending: [String]?
 }

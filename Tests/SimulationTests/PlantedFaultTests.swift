@@ -9,7 +9,8 @@ import Testing
     static let found: [PlantedFault: UInt64] = [
         .acknowledgedBeforeCommit: 2, .settledBeforeStored: 2, .checkpointTooFar: 2, .lostWakeUp: 6, .echo: 11, .forgottenHeldDocument: 2,
         .missingBlobs: 1, .forgottenSuccessor: 20, .passedFailingFilter: 20, .staleMark: 11, .overtakingPurge: 3, .unansweredWrite: 2,
-        .twoUnderWay: 121, .hopedForPull: 7, .countedTwice: 2,
+        .twoUnderWay: 121, .hopedForPull: 7, .countedTwice: 2, .copiedReply: 1, .blobBeforeItsBytes: 4, .forgottenParent: 15, .idleWhileOwed: 1,
+        .keptShare: 1,
     ]
 
     @Test(arguments: PlantedFault.allCases.filter { found[$0] != nil }) func knownSeedFinds(_ fault: PlantedFault) async throws {

@@ -10,6 +10,10 @@ enum Wish {
     static var topology: SimulationPlan.Topology? { text("TOPOLOGY").flatMap(SimulationPlan.Topology.init) }
     /// With version vectors on some machines or all of them.
     static var versions: Bool { text("VERSIONS") != nil }
+    /// With disks that alter what they have.
+    static var damage: Bool { text("DAMAGE") != nil }
+    /// With limits that are reached all the time.
+    static var tightness: Bool { text("TIGHT") != nil }
     static var fault: PlantedFault? { text("FAULT").flatMap(PlantedFault.init) }
 }
 
@@ -49,7 +53,7 @@ func simulate(
         let count = Wish.number("COUNT") ?? 200
         let clock = ContinuousClock()
         let start = clock.now
-        let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions) }
+        let result = try await simulate(first..<first + count) { SimulationPlan(seed: $0, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions, withDamage: Wish.damage, withTightLimits: Wish.tightness) }
         for failure in result.failures {
             Issue.record("\(failure)")
         }
@@ -77,9 +81,15 @@ func simulate(
         if let failure = result.failure { Issue.record("\(failure)") }
     }
 
+    /// With disks that alter what they have: a peer whose empty database had notes of the damaged one believed of it.
+    @Test(arguments: [161] as [UInt64]) func seedsWithDamageThatFoundFaultsPass(_ seed: UInt64) async throws {
+        let result = try await simulate(SimulationPlan(seed: seed, withDamage: true))
+        if let failure = result.failure { Issue.record("\(failure)") }
+    }
+
     @Test(.enabled(if: Wish.number("SEED") != nil)) func oneSeed() async throws {
         let seed = try #require(Wish.number("SEED"))
-        let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions)) { print($0) }
+        let result = try await simulate(SimulationPlan(seed: seed, topology: Wish.topology, planted: Wish.fault, withVersions: Wish.versions, withDamage: Wish.damage, withTightLimits: Wish.tightness)) { print($0) }
         print("trace \(String(result.trace, radix: 16)), \(result.steps) steps")
         if let failure = result.failure { Issue.record("\(failure)") }
     }

@@ -10,7 +10,7 @@ public final class BlobStore: Sendable {
     let files: any FileSystem
     private let problems: DatabaseProblems
     private let database: String
-    private let environment: Environment
+    let environment: Environment
     private let limit: Atomic<UInt64>
     private let graceSeconds: Int64
     private let refusal: @Sendable (StoreWrite) -> String?

@@ -74,7 +74,7 @@ public final class BlobWriter: @unchecked Sendable {
             throw .blobLengthMismatch(digest: digest.text, expected: length, found: count)
         }
         try StoreError.ofFiles { () throws(FileError) in
-            try file.sync()
+            if !store.environment.has(.blobBeforeItsBytes) { try file.sync() }
             try store.place(path, as: digest)
         }
         self.file = nil

@@ -28,6 +28,7 @@ public final class Database: Sendable {
     private let problems: DatabaseProblems
     private let file: DatabaseFile
     private let versions: VersionUse
+    private let idHash: IDHash
     private let isClosed = Atomic(false)
     private let isTendingIndexes = Atomic(false)
 
@@ -60,6 +61,7 @@ public final class Database: Sendable {
         let versions = VersionUse(options.versionsEdits || facts.hasVersions)
         self.versions = versions
         session.idHash = facts.idHash
+        idHash = facts.idHash
         privateUUID = facts.privateUUID
         publicUUID = facts.publicUUID
         known = Mutex(facts.collections)
@@ -182,6 +184,10 @@ public final class Database: Sendable {
         let answer = AwaitedAnswer<T>()
         read(body) { answer.give($0) }
         return try answer.wait(for: reads, environment.workers)
+    }
+
+    package func sideReader() throws(StoreError) -> SideReader {
+        try SideReader(folder + "/db.sqlite3", vfs: environment.sqliteVFS, idHash)
     }
 
     /// A write for callers that may block.

@@ -104,6 +104,9 @@ struct BLIPDialect: ~Copyable {
     /// A stream is consumed more slowly than it comes.
     var shouldPauseReading: Bool { blip.shouldPauseReading }
     var takenBytes: Int { blip.takenBytes }
+    #if DEBUG
+    var copiedBytes: Int { blip.copiedBytes }
+    #endif
 
     /// Takes one message of the transport.
     mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError) {

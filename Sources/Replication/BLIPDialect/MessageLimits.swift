@@ -17,5 +17,8 @@ extension BLIPLimits {
             Profile.unsubChanges: Self.roomForProperties,
         ]
         maximumReply = lists
+        #if DEBUG
+        copiesReplies = limits.planted == .copiedReply
+        #endif
     }
 }

@@ -32,6 +32,9 @@ final class CollectionLink {
     /// The store knows what the peer's authenticator said of its channels.
     var hasSetAccess = false
 
+    /// What is believed of the store's notes on the peer.
+    var marks: PeerMarks
+
     /// Documents may be here that the peer took away.
     var mayHaveOrphans = false
 
@@ -74,11 +77,12 @@ final class CollectionLink {
         self.source = source
         incomingDeltas = IncomingDeltas()
         exchanged = ExchangedRevisions(limit: pull.settings.limits.exchangedRevisions)
+        marks = PeerMarks(limit: pull.settings.limits.echoMemory)
     }
 
     var isBusy: Bool {
         if !pull.isComplete || !incomingDeltas.isEmpty { return true }
-        guard let push else { return false }
+        guard let push, !pull.settings.limits.has(.idleWhileOwed) else { return false }
         return !push.isFinished && !push.isIdle
     }
 

@@ -32,6 +32,10 @@ protocol Dialect: ~Copyable {
     var shouldPauseReading: Bool { get }
     /// Bytes of all messages so far, after inflation.
     var takenBytes: Int { get }
+    #if DEBUG
+    /// Bytes that were copied to put messages together.
+    var copiedBytes: Int { get }
+    #endif
     mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError)
     /// Also the sign that a turn is over: what was said in it may go.
     mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer?
@@ -106,6 +110,9 @@ struct PullSubscription: Sendable {
 extension Dialect where Self: ~Copyable {
     mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void) {}
     mutating func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {}
+    #if DEBUG
+    var copiedBytes: Int { 0 }
+    #endif
     var messageBytes: Int { bufferedBytes }
     var spareBytes: Int { 0 }
     var compressionBytes: Int { 0 }

@@ -77,6 +77,7 @@ extension ReplicationSession {
         case .announceCaughtUp: dialect.announceCaughtUp(slot)
         case .note(let batch):
             guard let remote = link.remote else { return tell(link, push: .noted(batch)) }
+            link.marks.note(batch.marks.lazy.map(\.id))
             let refusals = link.refusals
             write {
                 try $0.markRemote(remote, source.collection, batch)
@@ -151,7 +152,8 @@ extension ReplicationSession {
             read {
                 try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded, naming: naming)
             } then: { session, needs in
-                let needs = zip(needs, acknowledged).map { $0.knowing($1, hasOne) }
+                let marks = session.links[slot].marks
+                let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isBelieved($0.1.id))).knowing($1, hasOne) }
                 // Known to the store when what is asked for comes to it.
                 if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { session.tell(session.links[slot], push: .noteNow) }
                 session.tell(session.links[slot], pull: .missing(needs))

@@ -95,7 +95,7 @@ struct FeedSource: Sendable {
                 found = nil
             }
             guard let change = found, !(skipsConflicts && change.hasConflict) else { continue }
-            var peerVersion = change.remoteRevision
+            var peerVersion = change.sequence > trustsBehind ? change.remoteRevision : nil
             if let known, let revision = try transaction.revision(named: known, collection, id) { peerVersion = revision }
             if let document = try document(transaction, change, peerVersion: peerVersion, historyLimit) {
                 documents.append(document)

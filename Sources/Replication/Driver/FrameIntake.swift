@@ -42,6 +42,9 @@ extension ReplicationSession {
         var events: [DialectEvent] = []
         while mayReceive, let frame = intake.next() {
             let before = dialect.takenBytes
+            #if DEBUG
+            let copiedBefore = dialect.copiedBytes
+            #endif
             do { try dialect.receive(frame, into: &events) } catch {
                 logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
                 return finish(
@@ -49,6 +52,9 @@ extension ReplicationSession {
                     closeCode: error.closeCode, reason: "\(error)")
             }
             intake.work += FrameIntake.frameWork + dialect.takenBytes - before
+            #if DEBUG
+            counters.took(dialect.takenBytes - before, copied: dialect.copiedBytes - copiedBefore)
+            #endif
             if events.count > 1 { events.reverse() }
             while let event = events.popLast() { handle(event) }
         }

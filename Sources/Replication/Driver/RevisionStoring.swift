@@ -134,6 +134,7 @@ extension ReplicationSession {
     ) {
         write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
             $0.noteExchanged(revisions, $1, $0.links[slot])
+            $0.links[slot].marks.note(revisions.lazy.map(\.revision.id))
             $0.couch?.stored(revisions, $1)
             $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
         } failed: { $0.notStored(batch, revisions.count, slot, $1) }

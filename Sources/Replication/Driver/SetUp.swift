@@ -48,14 +48,17 @@ extension ReplicationSession {
         }
         if hasEnded { return }
         let key = configuration.remoteKey
-        let remote = try await database.write { try $0.remoteID(for: key) }
+        let (remote, isKnown) = try await database.write { transaction in
+            let isKnown = try transaction.existingRemote(for: key) != nil
+            return (try transaction.remoteID(for: key), isKnown)
+        }
         let newest = try await database.read { transaction in try collections.map { try transaction.lastSequence($0) } }
         if hasEnded { return }
         turn { session in
             session.links = chosen.enumerated().map { session.activeLink($0, $1.0, $1.1, remote, active) }
             session.isRunning = true
             for (index, link) in session.links.enumerated() {
-                session.startFeeds(link, starts[index], ids[index], active, newest: newest[index])
+                session.startFeeds(link, starts[index], ids[index], active, newest: newest[index], isKnown: isKnown)
             }
         }
     }
@@ -191,7 +194,7 @@ extension ReplicationSession {
         return subscription
     }
 
-    private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, newest: SequenceNumber) {
+    private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, newest: SequenceNumber, isKnown: Bool) {
         let configuration = active.replicator
         if let asked = active.asksOnlySince {
             let since = asked.indices.contains(link.slot) ? asked[link.slot] : nil
@@ -205,6 +208,7 @@ extension ReplicationSession {
                 id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision, isRestartedByConflicts: couch != nil)
         }
         link.source.trustsBehind = agreed.trustsKnownRevisions ? 0 : newest
+        link.marks.areBelieved = agreed.trustsKnownRevisions || !isKnown
         if configuration.type.pulls {
             link.pull.subscribe(since: agreed.remote)
             touch(link)

@@ -19,6 +19,12 @@ struct AskedRow: Sendable {
 }
 
 extension RevisionNeed {
+    /// Where what was noted of the peer is not believed, nobody knows what it had.
+    func believing(_ isBelieved: Bool) -> RevisionNeed {
+        guard !isBelieved, case .need(let ancestors, _) = self else { return self }
+        return .need(ancestors: ancestors, known: .unknown)
+    }
+
     /// With what the peer acknowledged before it offered the row.
     ///
     /// - Parameter hasOne: the peer has one revision of a document.

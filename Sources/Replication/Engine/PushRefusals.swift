@@ -49,7 +49,7 @@ extension PushMachine {
         guard case .comparing(var document)? = ledger.phase(of: id) else { return }
         switch comparison {
         case .newer(let history):
-            (document.peerVersion, document.history) = (history.last, history)
+            if !settings.limits.has(.forgottenParent) { (document.peerVersion, document.history) = (history.last, history) }
             offerAgain(document)
         case .same(let version):
             (document.version, document.isEndOfBranch) = (version, false)

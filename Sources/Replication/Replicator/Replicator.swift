@@ -167,6 +167,9 @@ public actor Replicator {
     /// The counts of this run as the sessions made them, for those who check that they add up.
     package nonisolated var rawCounts: ReplicationCounts { shared.withLock { $0.counters.snapshot } }
 
+    /// What the sessions of this run count.
+    package nonisolated var counters: ReplicationCounters { shared.withLock { $0.counters } }
+
     /// What was counted in all runs, those before a restart included.
     public nonisolated var lifetime: ReplicationCounts { shared.withLock { $0.past + $0.counters.snapshot } }
 

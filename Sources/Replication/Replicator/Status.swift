@@ -148,6 +148,19 @@ public final class ReplicationCounters: Sendable {
         }
     }
 
+    #if DEBUG
+    /// Bytes of messages that came, after inflation, and bytes that were copied to put them together. For the simulation.
+    package var copying: (taken: Int, copied: Int) { copies.withLock { $0 } }
+    private let copies = Mutex((taken: 0, copied: 0))
+
+    func took(_ bytes: Int, copied: Int) {
+        copies.withLock {
+            $0.taken += bytes
+            $0.copied += copied
+        }
+    }
+    #endif
+
     /// Counts the bytes, and passes the messages on.
     func sent(_ messages: [ByteBuffer], _ bytes: Int) -> [ByteBuffer] {
         update { $0.bytesSent += UInt64(bytes) }
