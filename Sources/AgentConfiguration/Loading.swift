@@ -49,6 +49,14 @@ extension AgentSettings {
         try load(path, overrides, environment, only: ["data", "plugins", "databases", "listeners"])
     }
 
+    /// Reads only what tells of the fleet: whoever publishes need not have the secrets of the rest.
+    /// - Throws: what is wrong with it, or with the file as YAML.
+    public static func fleet(
+        path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
+    ) throws(ConfigurationProblems) -> AgentSettings {
+        try load(path, overrides, environment, only: ["data", "databases", "fleet"])
+    }
+
     private static func load(
         _ path: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
     ) throws(ConfigurationProblems) -> AgentSettings {

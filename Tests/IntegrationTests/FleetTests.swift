@@ -198,4 +198,36 @@ struct FleetTests {
         try await eventually("the hub refuses it") { try await gateway.replicator("hub")["refused"]?.asInt64 == 1 }
         #expect(try await fleet.status("north-west") == nil)
     }
+
+    @Test("a gateway has the name of its document, whatever it calls itself; where the two differ, status says so")
+    func names() async throws {
+        let fleet = try await Fleet.make()
+        #expect(try await fleet.hub.put("main.\(Self.collection)", "status:north", "{\"kind\":\"status\",\"id\":\"south\",\"labels\":[],\"plugins\":[]}").status < 300)
+        #expect(try await fleet.status("south") == nil)
+        #expect(try await fleet.status("north")?["calls_itself"]?.asString == "south")
+        #expect(try await fleet.hub.command("fleet", "status").output.contains("north (calls itself south)"))
+    }
+
+    @Test("what nobody vouches for is not counted as published, and takes no version from the publisher")
+    func unsignedVersions() async throws {
+        let fleet = try await Fleet.make()
+        let place = "main.\(Self.collection)"
+        for version in ["1", "\(Int64(1) << 53)"] {
+            #expect(try await fleet.hub.put(place, "plugin:gate:\(version)", "{\"kind\":\"plugin\",\"name\":\"gate\"}").status < 300)
+        }
+        // The id of version 1 is taken, by what is none.
+        #expect(try await fleet.publish(Self.passing(1)).output == "plugin:gate:2 is published\n")
+        _ = try await NightjarExecutable.run("fleet", "keygen", fleet.desk.path("other.pem"))
+        #expect(try await fleet.publish(Self.passing(9), signedBy: "other.pem", "--plugin-version", "90").status == 0)
+        #expect(try await fleet.publish(Self.passing(2)).output == "plugin:gate:3 is published\n")
+        #expect(try await fleet.publish(Self.passing(2), "--plugin-version", "3").errors.contains("version 3 was published"))
+        _ = try await fleet.gateway("north")
+        try await fleet.waits("north", runs: 3)
+        let trusted = try await fleet.hub.command("fleet", "status", "--trust", fleet.key, "--json")
+        #expect(try JSONValue(parsing: trusted.outputBytes).asArray?.first?["plugins"]?.asArray?.first?["published"]?.asInt64 == 3)
+        // While a key is replaced, the versions of the one before count too.
+        let other = try await NightjarExecutable.run("fleet", "keygen", fleet.desk.path("third.pem"))
+        #expect(other.status == 0)
+        #expect(try await fleet.publish(Self.passing(4), signedBy: "third.pem", "--trust", fleet.key).output == "plugin:gate:4 is published\n")
+    }
 }

@@ -2,7 +2,6 @@ import Agent
 import ArgumentParser
 import Documents
 import Glibc
-import Synchronization
 import TLS
 
 struct FleetCommand: AsyncParsableCommand {
@@ -34,13 +33,22 @@ struct FleetCommand: AsyncParsableCommand {
         }
     }
 
-    /// Where the fleet's documents are.
+    /// Where the fleet's documents are, and whose count.
     struct FleetLocation: ParsableArguments, Sendable {
         @OptionGroup var location: LocationOptions
         @Option(help: "The database with the collection nightjar.fleet.") var db = "main"
+        @Option(
+            name: .customLong("trust"),
+            help: ArgumentHelp("A public key whose signatures count, beside those of fleet.keys; several are possible.", valueName: "key"))
+        var keys: [String] = []
 
         func withDocuments<T>(_ work: (DocumentPlace) async throws -> T) async throws -> T {
             try await location.withDocuments(of: "\(db).\(FleetDocument.collection)", work)
+        }
+
+        /// Those of the options and of the configuration.
+        func trusted() throws -> [VerifyingKey] {
+            try FleetCommand.keys(keys) + (try location.fleet()?.keys ?? []).compactMap { VerifyingKey($0.value) }
         }
     }
 
@@ -56,12 +64,20 @@ struct FleetCommand: AsyncParsableCommand {
         var number: Int64?
         @Argument(help: "Plugins as NAME.lua; tests in NAME.test.lua beside one go with it.") var files: [String]
 
-        func documents(_ version: (String) -> Int64) throws -> [(document: FleetDocument, bytes: [UInt8])] {
-            let signer = try PrivateKey.readPEM(try SecretFile.read(key), path: key)
-            return try files.map { file in
+        func signer() throws -> PrivateKey { try PrivateKey.readPEM(try SecretFile.read(key), path: key) }
+
+        /// Names of the plugins, in the order of the files.
+        func names() throws -> [String] {
+            try files.map { file in
                 let base = String(file.split(separator: "/").last ?? "")
                 guard base.hasSuffix(".lua"), !base.hasSuffix(".test.lua") else { throw AgentError(.invalid, "\(file): name a plugin, NAME.lua") }
-                let name = String(base.dropLast(4))
+                return String(base.dropLast(4))
+            }
+        }
+
+        func documents(_ version: (String) -> Int64) throws -> [(document: FleetDocument, bytes: [UInt8])] {
+            let signer = try signer()
+            return try zip(files, try names()).map { file, name in
                 let tests = String(file.dropLast(4)) + ".test.lua"
                 let document = FleetDocument(
                     name: name, version: number ?? version(name), scope: .init(ids: ids, labels: labels), main: try FleetCommand.content(file),
@@ -102,11 +118,14 @@ struct FleetCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await Failure.reporting {
+                let signer = try signing.signer()
+                let trusted = try fleet.trusted() + [signer.verifyingKey].compactMap(\.self)
                 let saved = try await fleet.withDocuments { place -> [String] in
-                    let highest = try await FleetCommand.highest(place)
-                    let documents = try signing.documents { (highest[$0] ?? 0) + 1 }
-                    for (document, _) in documents where document.version <= highest[document.name] ?? 0 {
-                        throw AgentError(.invalid, "\(document.name): version \(highest[document.name] ?? 0) was published; gateways take none below it")
+                    let published = try await PublishedVersions(place, trusting: trusted)
+                    let documents = try signing.documents { published.next($0) }
+                    for (document, _) in documents {
+                        guard let highest = published.highest(document.name), document.version <= highest else { continue }
+                        throw AgentError(.invalid, "\(document.name): version \(highest) was published; gateways take none below it")
                     }
                     for (document, bytes) in documents { _ = try await place.put(document.id, bytes) }
                     return documents.map(\.document.id)
@@ -127,10 +146,7 @@ struct FleetCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await Failure.reporting {
-                let trusted = try keys.map { text in
-                    guard let key = VerifyingKey(text) else { throw AgentError(.invalid, "--trust \(text): expected ed25519/ and 44 characters of base64") }
-                    return key
-                }
+                let trusted = try FleetCommand.keys(keys)
                 var rows: [JSONValue] = []
                 var isWrong = false
                 for line in try FleetCommand.content(file, limit: 64 << 20).split(separator: UInt8(ascii: "\n")) {
@@ -152,29 +168,14 @@ struct FleetCommand: AsyncParsableCommand {
         }
     }
 
-    struct Status: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "status", abstract: "Shows which gateway runs which versions, what it lacks and what it refuses.",
-            discussion: "SINCE is when a gateway's status changed last; one that runs on unchanged does not write.")
+    // MARK: -
 
-        @OptionGroup var fleet: FleetLocation
-        @Flag(help: "Print JSON.") var json = false
-
-        func run() async throws {
-            try await Failure.reporting {
-                let (highest, statuses) = try await fleet.withDocuments { place in
-                    var statuses: [JSONValue] = []
-                    for id in try await FleetCommand.ids(place) where id.hasPrefix("status:") {
-                        statuses.append(try JSONValue(parsing: try await place.get(id)))
-                    }
-                    return (try await FleetCommand.published(place), statuses)
-                }
-                FleetCommand.show(statuses, highest, json)
-            }
+    static func keys(_ texts: [String]) throws -> [VerifyingKey] {
+        try texts.map { text in
+            guard let key = VerifyingKey(text) else { throw AgentError(.invalid, "--trust \(text): expected ed25519/ and 44 characters of base64") }
+            return key
         }
     }
-
-    // MARK: -
 
     static func content(_ path: String?, limit: Int = FleetDocument.Limits.documentBytes) throws -> [UInt8] {
         let file = try InputFile(path)
@@ -184,67 +185,5 @@ struct FleetCommand: AsyncParsableCommand {
             guard bytes.count <= limit else { throw AgentError(.tooLarge, "\(path ?? "standard input"): more than \(limit) bytes") }
         }
         return bytes
-    }
-
-    static func ids(_ place: DocumentPlace) async throws -> [String] {
-        let ids = Mutex<[String]>([])
-        try await place.list(includesDeleted: false) { line in
-            if let id = try JSONValue(parsing: line)["id"]?.asString { ids.withLock { $0.append(id) } }
-        }
-        return ids.withLock { $0.sorted() }
-    }
-
-    /// Of each plugin, whatever it is for.
-    static func highest(_ place: DocumentPlace) async throws -> [String: Int64] {
-        Dictionary(try await ids(place).compactMap { FleetDocument.claim($0) }.map { ($0.name, $0.version) }, uniquingKeysWith: max)
-    }
-
-    /// What was published, with whom it is for. Nobody's signature is checked: gateways do that.
-    static func published(_ place: DocumentPlace) async throws -> [(name: String, version: Int64, scope: FleetDocument.Scope)] {
-        var published: [(name: String, version: Int64, scope: FleetDocument.Scope)] = []
-        for id in try await ids(place) {
-            guard let claim = FleetDocument.claim(id) else { continue }
-            let json = try JSONValue(parsing: try await place.get(id))
-            func texts(_ key: String) -> [String] { json[key]?.asArray?.compactMap(\.asString) ?? [] }
-            published.append((claim.name, claim.version, .init(ids: texts("ids"), labels: texts("labels"))))
-        }
-        return published
-    }
-
-    private static func show(_ statuses: [JSONValue], _ published: [(name: String, version: Int64, scope: FleetDocument.Scope)], _ json: Bool) {
-        var table = TextTable(["GATEWAY", "LABELS", "AGENT", "PLUGIN", "VERSION", "STATE", "SINCE"], alignsRight: [4])
-        var gateways: [JSONValue] = []
-        for status in statuses {
-            let id = status["id"]?.asString ?? "?"
-            let labels = status["labels"]?.asArray?.compactMap(\.asString) ?? []
-            let running = Dictionary(
-                (status["plugins"]?.asArray ?? []).compactMap { plugin in plugin["name"]?.asString.map { ($0, plugin["version"]?.asInt64 ?? 0) } }, uniquingKeysWith: max)
-            let wanted = Dictionary(
-                published.filter { $0.scope.covers(id: id, labels: labels) }.map { ($0.name, $0.version) }, uniquingKeysWith: max)
-            let refused = Dictionary(
-                (status["refused"]?.asArray ?? []).compactMap { entry in entry["id"]?.asString.map { ($0, entry["reason"]?.asString ?? "") } },
-                uniquingKeysWith: { first, _ in first })
-            var rows: [JSONValue] = []
-            for name in Set(running.keys).union(wanted.keys).sorted() {
-                let (has, newest) = (running[name] ?? 0, wanted[name] ?? 0)
-                let reason = refused[FleetDocument.id(name: name, version: newest)]
-                let state = has >= newest ? "current" : reason.map { "refuses \(newest): \($0)" } ?? "behind: \(newest) is published"
-                table.add([
-                    id, labels.joined(separator: ","), status["agent"]?.asString ?? "", name, has == 0 ? "-" : "\(has)", state, status["at"]?.asString ?? "",
-                ])
-                rows.append(JSONOutput.object([
-                    "name": .string(name), "version": JSONOutput.number(has), "published": JSONOutput.number(newest), "is_current": .bool(has >= newest),
-                    "refused": JSONOutput.text(reason),
-                ]))
-            }
-            if rows.isEmpty { table.add([id, labels.joined(separator: ","), status["agent"]?.asString ?? "", "-", "-", "has none", status["at"]?.asString ?? ""]) }
-            gateways.append(JSONOutput.object([
-                "id": .string(id), "labels": .array(labels.map { .string($0) }), "agent": status["agent"], "since": status["at"], "plugins": .array(rows),
-                "refused": status["refused"],
-            ]))
-        }
-        if json { return Output.json(.array(gateways)) }
-        if table.isEmpty { return Output.line("no gateway has told its status yet") }
-        Output.write(1, table.text)
     }
 }
