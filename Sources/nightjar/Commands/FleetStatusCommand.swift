@@ -30,10 +30,10 @@ extension FleetCommand {
                 let gateways = statuses.map { (status: $0, rows: $0.rows(published)) }
                 if json { return Output.json(.array(gateways.map { $0.status.json($0.rows) })) }
                 guard !gateways.isEmpty else { return Output.line("no gateway has told its status yet") }
-                var table = TextTable(["GATEWAY", "LABELS", "AGENT", "PLUGIN", "VERSION", "STATE", "SINCE"], alignsRight: [4])
+                var table = TextTable(["GATEWAY", "LABELS", "AGENT", "KIND", "NAME", "VERSION", "STATE", "SINCE"], alignsRight: [5])
                 for (status, rows) in gateways {
                     for row in rows { table.add(status.cells(row)) }
-                    if rows.isEmpty { table.add(status.cells(.init(name: "-", state: "has none"))) }
+                    if rows.isEmpty { table.add(status.cells(.init(item: nil, state: "has none"))) }
                 }
                 Output.write(1, table.text)
             }
@@ -44,7 +44,10 @@ extension FleetCommand {
 /// What one gateway says of itself.
 private struct GatewayStatus {
     struct Row {
-        var name: String
+        /// Nil of what has no version of its own.
+        var item: FleetItem?
+        /// Of another document that it refuses.
+        var id = "-"
         var running: Int64 = 0
         var published: Int64 = 0
         var refusal: String?
@@ -65,42 +68,63 @@ private struct GatewayStatus {
     }
     private var labels: [String] { told["labels"]?.asArray?.compactMap(\.asString) ?? [] }
 
+    /// An agent that does not say it takes plugins only.
+    private var accepted: Set<String> { told["accepts"]?.asArray.map { Set($0.compactMap(\.asString)) } ?? [FleetItem.Kind.plugin.rawValue] }
+
+    private func running(_ kind: FleetItem.Kind) -> [FleetItem: (version: Int64, isWithdrawn: Bool)] {
+        let entries = told[kind == .plugin ? "plugins" : "config"]?.asArray ?? []
+        return Dictionary(
+            entries.compactMap { entry in
+                entry["name"]?.asString.map { (FleetItem(kind, $0), (entry["version"]?.asInt64 ?? 0, entry["withdrawn"]?.asBool == true)) }
+            }, uniquingKeysWith: { first, _ in first })
+    }
+
     func rows(_ published: PublishedVersions) -> [Row] {
-        let running = Dictionary(
-            (told["plugins"]?.asArray ?? []).compactMap { plugin in plugin["name"]?.asString.map { ($0, plugin["version"]?.asInt64 ?? 0) } }, uniquingKeysWith: max)
+        let running = running(.plugin).merging(running(.config)) { first, _ in first }
         let wanted = Dictionary(
-            published.entries.filter { $0.scope.covers(id: name, labels: labels) }.map { ($0.name, $0.version) }, uniquingKeysWith: max)
-        let refused = Dictionary(
+            published.entries.filter { $0.scope.covers(id: name, labels: labels) }.map { ($0.item, $0) }, uniquingKeysWith: { $0.version > $1.version ? $0 : $1 })
+        var refused = Dictionary(
             (told["refused"]?.asArray ?? []).compactMap { entry in entry["id"]?.asString.map { ($0, entry["reason"]?.asString ?? "") } },
             uniquingKeysWith: { first, _ in first })
-        return Set(running.keys).union(wanted.keys).sorted().map { name in
-            let (has, newest) = (running[name] ?? 0, wanted[name] ?? 0)
-            let reason = refused[FleetDocument.id(name: name, version: newest)]
-            let state = has >= newest ? "current" : reason.map { "refuses \(newest): \($0)" } ?? "behind: \(newest) is published"
-            return Row(name: name, running: has, published: newest, refusal: reason, state: state)
+        let waiting = (told["at_next_start"]?.asArray ?? []).compactMap(\.asString)
+        var rows = Set(running.keys).union(wanted.keys).sorted().map { item in
+            let (has, newest) = (running[item]?.version ?? 0, wanted[item]?.version ?? 0)
+            let reason = refused.removeValue(forKey: item.id(max(has, newest)))
+            let state: String =
+                if let reason { "refuses \(max(has, newest)): \(reason)" }
+                else if has >= newest {
+                    (running[item]?.isWithdrawn == true ? "withdrawn" : "current")
+                        + (item.kind == .config && !waiting.isEmpty ? "; \(waiting.joined(separator: ", ")) at its next start" : "")
+                } else if !accepted.contains(item.kind.rawValue) { "not accepted there: \(newest) is published" }
+                else { "behind: \(newest) is \(wanted[item]?.isWithdrawal == true ? "its withdrawal" : "published")" }
+            return Row(item: item, running: has, published: newest, refusal: reason, state: state)
         }
+        // Of other keys, or more than there is room for.
+        for (id, reason) in refused.sorted(by: { $0.key < $1.key }) { rows.append(Row(item: nil, id: id, refusal: reason, state: "refuses it: \(reason)")) }
+        return rows
     }
 
     func cells(_ row: Row) -> [String] {
         let gateway = name + (otherName.map { $0.isEmpty ? " (names itself nothing)" : " (calls itself \($0))" } ?? "")
         return [
-            gateway, labels.joined(separator: ","), told["agent"]?.asString ?? "", row.name, row.running == 0 ? "-" : "\(row.running)", row.state,
-            told["at"]?.asString ?? "",
+            gateway, labels.joined(separator: ","), told["agent"]?.asString ?? "", row.item?.kind.rawValue ?? "-", row.item?.name ?? row.id,
+            row.running == 0 ? "-" : "\(row.running)", row.state, told["at"]?.asString ?? "",
         ]
     }
 
     func json(_ rows: [Row]) -> JSONValue {
-        JSONOutput.object([
-            "id": .string(name), "calls_itself": JSONOutput.text(otherName), "labels": .array(labels.map { .string($0) }), "agent": told["agent"],
-            "since": told["at"],
-            "plugins": .array(
-                rows.map { row in
+        func list(_ kind: FleetItem.Kind) -> JSONValue {
+            .array(
+                rows.filter { $0.item?.kind == kind }.map { row in
                     JSONOutput.object([
-                        "name": .string(row.name), "version": JSONOutput.number(row.running), "published": JSONOutput.number(row.published),
-                        "is_current": .bool(row.running >= row.published), "refused": JSONOutput.text(row.refusal),
+                        "name": .string(row.item?.name ?? ""), "version": JSONOutput.number(row.running), "published": JSONOutput.number(row.published),
+                        "is_current": .bool(row.running >= row.published), "refused": JSONOutput.text(row.refusal), "state": .string(row.state),
                     ])
-                }),
-            "refused": told["refused"],
+                })
+        }
+        return JSONOutput.object([
+            "id": .string(name), "calls_itself": JSONOutput.text(otherName), "labels": .array(labels.map { .string($0) }), "agent": told["agent"],
+            "since": told["at"], "plugins": list(.plugin), "config": list(.config), "refused": told["refused"],
         ])
     }
 }

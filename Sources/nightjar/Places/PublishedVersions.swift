@@ -6,13 +6,9 @@ import TLS
 /// What the collection of a fleet holds of which a gateway would believe the signature. Anybody who may write there can name any version, so
 /// that ids alone say nothing.
 struct PublishedVersions {
-    struct Entry {
-        var name: String
-        var version: Int64
-        var scope: FleetDocument.Scope
-    }
-
-    private(set) var entries: [Entry] = []
+    private(set) var entries: [FleetDocument] = []
+    /// Rightly signed by keys that do not count here.
+    private(set) var others: [FleetDocument] = []
     /// Of every document, believed or not.
     private(set) var ids: [String] = []
 
@@ -23,9 +19,9 @@ struct PublishedVersions {
             if let id = try JSONValue(parsing: line)["id"]?.asString { found.withLock { $0.append(id) } }
         }
         ids = found.withLock { $0.sorted() }
-        for id in ids where FleetDocument.claim(id) != nil {
-            guard let document = try? FleetDocument(verifying: Self.body(try await place.get(id)), id: id, trusting: keys) else { continue }
-            entries.append(Entry(name: document.name, version: document.version, scope: document.scope))
+        for id in ids where FleetItem.claim(id) != nil {
+            guard let document = try? FleetDocument(verifying: Self.body(try await place.get(id)), id: id, trusting: nil), let key = document.key else { continue }
+            if keys?.contains(key) ?? true { entries.append(document) } else { others.append(document) }
         }
     }
 
@@ -37,13 +33,13 @@ struct PublishedVersions {
     }
 
     /// Whatever it is for; nil where none is believed.
-    func highest(_ name: String) -> Int64? { entries.filter { $0.name == name }.map(\.version).max() }
+    func highest(_ item: FleetItem) -> Int64? { entries.filter { $0.item == item }.map(\.version).max() }
 
     /// The one after it. An id that somebody has taken for a document that nobody believes is passed over.
-    func next(_ name: String) -> Int64 {
-        var version = (highest(name) ?? 0) + 1
+    func next(_ item: FleetItem) -> Int64 {
+        var version = (highest(item) ?? 0) + 1
         let taken = Set(ids)
-        while taken.contains(FleetDocument.id(name: name, version: version)) { version += 1 }
+        while taken.contains(item.id(version)) { version += 1 }
         return version
     }
 }

@@ -138,6 +138,7 @@ enum StatusText {
                 string(plugin["errors"]), string(plugin["rejected"]), plugin["p99_ms"]?.asDouble.map { decimal($0, 3) } ?? "-",
                 list(plugin["used_by"]),
             ])
+            if let fleet = plugin["fleet"], !fleet.isNull { notes += "\(name): is version \(string(fleet["version"])) of the fleet's\n" }
             if let refused = plugin["refused"], !refused.isNull {
                 notes += "\(name): version \(string(refused["version"])) is refused: \(string(refused["error"]))\n"
             }
