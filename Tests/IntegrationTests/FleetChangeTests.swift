@@ -146,7 +146,7 @@ struct FleetChangeTests {
         var other = fleet
         other.key = try await TestFleet.newKey("other.pem", in: fleet.desk)
         let reload = try await gateway.reload(try other.configuration("north"))
-        #expect(reload.status == 1 && reload.errors.contains("gate"), "\(reload)")
+        #expect(reload.status == 78 && reload.errors.contains("the fleet's version of it is signed with a key that fleet.keys does not name"), "\(reload)")
         try await fleet.sends(gateway, 1, "serves-on")
         #expect(try await gateway.stop().status == 0)
         let check = try await NightjarExecutable.run("check", "--config", gateway.configuration, folder: gateway.folder.path)

@@ -50,13 +50,17 @@ public enum ConfigurationCheck {
             report.advice = (settings.advice(plugins: names) + lists).map(\.description) + leftOut(settings)
         }
         report.problems += check.problems.map(\.description)
+        let distrusted = try FleetStore.of(settings)?.distrustedPlugins ?? []
         for (reference, hook, usedBy) in uses(settings, check.plugins) {
             if let error = check.problem(
                 plugin: reference.plugin.value, hook: hook, params: LuaValue(reference.params), usedBy: usedBy)
             {
                 // A plugin that does not load is named once, with its own file and line.
                 if case .refused = error { continue }
-                let problem = ConfigurationProblem(at: reference.place(of: error), "\(error)")
+                var problem = ConfigurationProblem(at: reference.place(of: error), "\(error)")
+                if case .unknown = error, distrusted.contains(reference.plugin.value) {
+                    problem.message += "; the fleet's version of it is signed with a key that fleet.keys does not name, or fleet.accept takes no plugins"
+                }
                 if !places.contains(Place(problem)) { report.problems.append(problem.description) }
             }
         }
