@@ -1,3 +1,5 @@
+import Encodings
+
 /// A piece of a configuration that comes from elsewhere than the operator's file, and sets what that file lets it set.
 public struct ConfigurationFragment: Sendable, Equatable {
     public var name: String
@@ -24,6 +26,7 @@ public struct ConfigurationFragment: Sendable, Equatable {
             if problems.count == before { problems.report(file: "it is empty") }
             return nil
         }
+        if root.entries?.isEmpty == true { problems.report(at: root.position, "it sets nothing") }
         if root.entries == nil { problems.report(at: root.position, "expected a mapping, as a configuration is") }
         Self.refuseReferences(root, &problems)
         return problems.count == before ? root : nil
@@ -33,7 +36,7 @@ public struct ConfigurationFragment: Sendable, Equatable {
     private static func refuseReferences(_ node: ConfigurationNode, _ problems: inout ProblemList) {
         switch node.content {
         case .scalar(let scalar):
-            if scalar.text.contains("${") { problems.report(at: node.position, "${…} stands for something of one machine, and is in its own file only") }
+            if scalar.text.holds("${") { problems.report(at: node.position, "${…} stands for something of one machine, and is in its own file only") }
         case .sequence(let elements):
             for element in elements { refuseReferences(element, &problems) }
         case .mapping(let entries):
@@ -118,6 +121,11 @@ private struct Overlay {
     }
 
     mutating func lay(_ fragment: ConfigurationNode, over base: ConfigurationNode?, _ level: SettingLevel, _ path: [String]) -> ConfigurationNode {
+        // A section without keys can be one that opens something by its defaults.
+        if let entries = fragment.entries, entries.isEmpty {
+            if !covers(path) { refuse(path, at: fragment.position) }
+            return base ?? fragment
+        }
         switch level {
         case .keys(let section):
             guard let entries = fragment.entries else { break }

@@ -159,7 +159,7 @@ enum StatusText {
 
     /// `http/401: the words (permanent)`.
     static func error(_ error: JSONValue) -> String {
-        let kind = string(error["kind"]).replacing("_", with: " ")
+        let kind = string(error["kind"]).with("_", replacedBy: " ")
         let remedy = error["remedy"]?.asString.map { "; \(TextTable.printable($0))" } ?? ""
         var message = string(error["message"])
         // It may end with the remedy.
