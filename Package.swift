@@ -16,6 +16,9 @@ var acrossRooms: [SwiftSetting] {
     Context.environment["NIGHTJAR_RELEASE"] == nil ? [] : [.unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))]
 }
 
+// Rooms in which nothing is hot: there what is small is better than what is fast.
+let small: [SwiftSetting] = strict + (Context.environment["NIGHTJAR_RELEASE"] == nil ? [] : [.unsafeFlags(["-Osize"], .when(configuration: .release))])
+
 let package = Package(
     name: "nightjar",
     products: [
@@ -49,7 +52,7 @@ let package = Package(
         .target(name: "BLIP", dependencies: ["CZlib", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2", "-fno-plt"])]),
         .target(name: "LuaRuntime", dependencies: ["CLua", "Encodings", "Environment"], swiftSettings: strict),
-        .target(name: "AgentConfiguration", dependencies: ["CYAML", "Encodings"], swiftSettings: strict),
+        .target(name: "AgentConfiguration", dependencies: ["CYAML", "Encodings"], swiftSettings: small),
         .target(name: "Environment", swiftSettings: strict),
 
         // What several rooms say to each other: policies, transports, errors.
@@ -158,7 +161,7 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: strict
+            swiftSettings: small
         ),
         .executableTarget(
             name: "nightjar-bench",

@@ -38,6 +38,8 @@ public actor Agent {
         /// By the replicator's name; of those that have secrets in files.
         var replicatorSecrets: [String: ReplicatorSecrets] = [:]
         var plugins: PluginHost?
+        /// What the fleet's documents have brought, kept over changes of the configuration.
+        var fleetStore: FleetStore?
         var fleet: FleetService?
         var conflictPolicies: [String: ConflictPolicy] = [:]
         /// By the database's name: who may refuse what is written here.
@@ -45,6 +47,8 @@ public actor Agent {
         var isReady = false
         /// Why the last reload changed nothing, and since when that is so; nil when it went well.
         var refusedReload: (text: String, since: Int64)?
+        /// Settings that differ from those in force until the next start.
+        var waitingForStart: [String] = []
     }
 
     nonisolated let conflicts = ConflictHub()
@@ -66,7 +70,7 @@ public actor Agent {
     private var attentionWatch: Task<Void, Never>?
     private var networkWatch: NetworkWatch?
     private var remembering: Task<Void, Never>?
-    private var fleetWatch: Task<Void, Never>?
+    var fleetWatch: Task<Void, Never>?
     private let channels: ChannelKeeper
     /// Of all listeners: one password hash at a time.
     private nonisolated let logins = LoginQueue()
@@ -147,7 +151,7 @@ public actor Agent {
             networkWatch = watchNetwork()
             remembering = Task { [weak self] in await self?.rememberNowAndThen() }
             announcing = Task { [announcer] in await announcer.run { [weak self] in self?.announcements() ?? [] } }
-            startFleet(settings)
+            try startFleet(settings)
             shared.withLock { $0.isReady = true }
         } catch {
             await stop()
@@ -245,18 +249,15 @@ public actor Agent {
         return database
     }
 
-    private func startFleet(_ settings: AgentSettings) {
-        guard let fleet, let wanted = settings.fleet, let database = database(wanted.database.value) else { return }
-        fleetWatch = Task { [plugins] in await fleet.run(database, plugins) }
+    private func loadPlugins(_ settings: AgentSettings) async throws {
+        try openFleetStore(settings)
+        try await startPlugins(settings)
     }
 
-    private func loadPlugins(_ settings: AgentSettings) async throws {
-        if let wanted = settings.fleet, !wanted.database.value.isEmpty {
-            let fleet = try FleetService(
-                wanted, data: settings.data.value, limits: PluginHostLimits(settings.pluginLimits), environment: environment, logger: logs.logger(.plugin))
-            shared.withLock { $0.fleet = fleet }
-        }
-        guard let folder = settings.plugins?.value else { return }
+    /// Where there is a place for them and none run yet.
+    func startPlugins(_ settings: AgentSettings) async throws {
+        guard plugins == nil, let (folder, isOperators) = settings.pluginsPlace else { return }
+        if !isOperators { try Folders.make(folder) }
         let logger = logs.logger(.plugin)
         let limits = PluginHostLimits(settings.pluginLimits)
         let states = PluginStateFiles(folder: "\(settings.data.value)/plugin-state", time: environment.time) { logger.error("\($0)") }
@@ -264,9 +265,10 @@ public actor Agent {
         let host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: limits,
             services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
-            versionsFolder: settings.pluginVersionsFolder, supplied: { [fleet] in fleet?.store.plugins ?? [] }, logger: logger, environment: environment)
+            versionsFolder: settings.pluginVersionsFolder, supplied: { [weak self] in self?.fleetStore?.plugins ?? [] }, logger: logger, environment: environment)
         shared.withLock { $0.plugins = host }
-        await host.start(using: Set(ConfigurationCheck.uses(settings, []).map(\.0.plugin.value)))
+        await host.start(
+            using: Set(ConfigurationCheck.uses(settings, []).map(\.0.plugin.value)), barring: fleetStore?.distrustedPlugins ?? [])
         let events = host.events()
         pluginWatch = Task { [weak self] in
             for await event in events {
@@ -301,7 +303,7 @@ public actor Agent {
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
                 refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
                 usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"), wireLog: logs.wireLog,
-                fleetPublishers: Set(source.settings.fleet?.publishers ?? [])),
+                fleetPublishers: { [weak self] in Set(self?.settings.fleet?.publishers ?? []) }),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
@@ -379,6 +381,8 @@ public actor Agent {
     public nonisolated var replicators: [Replicator] { shared.withLock { $0.replicators } }
     public nonisolated var plugins: PluginHost? { shared.withLock { $0.plugins } }
     nonisolated var fleet: FleetService? { shared.withLock { $0.fleet } }
+    nonisolated var fleetStore: FleetStore? { shared.withLock { $0.fleetStore } }
+    nonisolated var waitingForStart: [String] { shared.withLock { $0.waitingForStart } }
     public nonisolated var settings: AgentSettings { shared.withLock { $0.settings } }
     public nonisolated var isReady: Bool { shared.withLock { $0.isReady } }
 

@@ -23,10 +23,16 @@ public struct AgentService: Sendable {
     ) {
         self.logs = logs
         self.signals = signals
-        self.load = load
         self.rehearse = rehearse
         self.ready = ready
-        agent = Agent(settings: settings, logs: logs, environment: environment)
+        // What cannot be read of the fleet is told by the start.
+        let agent = Agent(settings: (try? FleetStore.withFleet(settings)) ?? settings, logs: logs, environment: environment)
+        self.agent = agent
+        let load = { @Sendable [weak agent] in
+            let settings = try load()
+            return try agent?.withFleet(settings) ?? settings
+        }
+        self.load = load
         agent.nextStart.reads(load)
         signals.tells(of: agent.stopProgress)
     }

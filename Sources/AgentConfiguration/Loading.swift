@@ -49,6 +49,14 @@ extension AgentSettings {
         try load(path, overrides, environment, only: ["data", "plugins", "databases", "listeners"])
     }
 
+    /// Reads only what tells of the fleet: whoever publishes need not have the secrets of the rest.
+    /// - Throws: what is wrong with it, or with the file as YAML.
+    public static func fleet(
+        path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
+    ) throws(ConfigurationProblems) -> AgentSettings {
+        try load(path, overrides, environment, only: ["data", "databases", "fleet"])
+    }
+
     private static func load(
         _ path: String, _ overrides: Overrides, _ environment: [String: String]?, only keys: [String]?
     ) throws(ConfigurationProblems) -> AgentSettings {
@@ -92,27 +100,18 @@ extension AgentSettings {
         // Duplicate keys alone leave a tree worth checking further; a syntax error leaves none.
         if root == nil, let error = problems.error { return (nil, error) }
 
-        var settings = AgentSettings()  // an empty file means all defaults
-        var reading: Reading
+        var base = ConfigurationBase(file: file, folder: folder, overrides: overrides)
+        base.named = root?.entries?.map(\.key) ?? []
+        base.namesDatabases = root?.entries?.contains { $0.key == "databases" && $0.value.entries != nil } ?? false
         if var node = root {
             if let keys, let entries = node.entries { node.content = .mapping(entries.filter { keys.contains($0.key) }) }
             var expansion = Expansion(environment: environment, folder: folder)
             expansion.expand(&node, &problems)
-            reading = Reading(file: file, folder: folder, problems: problems)
-            if let read = AgentSettings.read(node, &reading) { settings = read }
-        } else {
-            reading = Reading(file: file, folder: folder, problems: problems)
+            base.root = node
         }
-        settings.check(references: &reading)
-        let named = root?.entries?.map(\.key) ?? []
-        settings.namesDatabases = root?.entries?.contains { $0.key == "databases" && $0.value.entries != nil } ?? false
-        settings.unread = Set(
-            (settings.data.value.isEmpty && named.contains("data") && overrides.data == nil ? ["data"] : [])
-                + (settings.plugins == nil && named.contains("plugins") && overrides.plugins == nil ? ["plugins"] : []))
-        settings.file = file
-        settings.folder = folder
-        settings.fillPaths(overrides)
-        return (settings, reading.problems.error)
+        var (settings, error) = base.settings(problems)
+        if error == nil, keys == nil, settings.fleet?.acceptConfig.isEmpty == false { settings.base = base }
+        return (settings, error)
     }
 
     /// What `nightjar run` uses without a configuration file: data in `./nightjar-data`, plugins in `./plugins` if there is
@@ -133,7 +132,7 @@ extension AgentSettings {
         return settings
     }
 
-    private mutating func fillPaths(_ overrides: Overrides) {
+    fileprivate mutating func fillPaths(_ overrides: Overrides) {
         if let path = overrides.data { data = Located(Paths.resolve(path, in: Paths.currentFolder)) }
         if data.value.isEmpty { data = Located(Paths.resolve("nightjar-data", in: folder)) }
         if let path = overrides.plugins { plugins = Located(Paths.resolve(path, in: Paths.currentFolder)) }
@@ -141,5 +140,23 @@ extension AgentSettings {
             let beside = Paths.resolve("plugins", in: folder)
             if Paths.isFolder(beside) { plugins = Located(beside) }
         }
+    }
+}
+
+extension ConfigurationBase {
+    /// - Parameter problems: what was wrong before.
+    func settings(_ problems: ProblemList) -> (AgentSettings, ConfigurationProblems?) {
+        var settings = AgentSettings()  // an empty file means all defaults
+        var reading = Reading(file: file, folder: folder, problems: problems)
+        if let root, let read = AgentSettings.read(root, &reading) { settings = read }
+        settings.check(references: &reading)
+        settings.namesDatabases = namesDatabases
+        settings.unread = Set(
+            (settings.data.value.isEmpty && named.contains("data") && overrides.data == nil ? ["data"] : [])
+                + (settings.plugins == nil && named.contains("plugins") && overrides.plugins == nil ? ["plugins"] : []))
+        settings.file = file
+        settings.folder = folder
+        settings.fillPaths(overrides)
+        return (settings, reading.problems.error)
     }
 }

@@ -54,7 +54,7 @@ public struct RedactedConfiguration: Sendable {
 
     /// Takes the secrets out of a text.
     public func scrub(_ text: String) -> String {
-        secrets.reduce(text) { text, secret in text.contains(secret) ? text.replacing(secret, with: Self.mark) : text }
+        secrets.reduce(text) { text, secret in text.with(secret, replacedBy: Self.mark) }
     }
 
     private struct Writer {
@@ -101,7 +101,7 @@ public struct RedactedConfiguration: Sendable {
                 secrets += expanded.split(separator: " ").dropFirst().filter { $0.utf8.count > 11 }.map(String.init)
                 return "\(words[0]) \(RedactedConfiguration.mark)"
             }
-            guard let scheme = written.firstRange(of: "://") else { return written }
+            guard let scheme = written.place(of: "://") else { return written }
             var rest = written[scheme.upperBound...]
             var end = ""
             if let query = rest.firstIndex(where: { $0 == "?" || $0 == "#" }) {

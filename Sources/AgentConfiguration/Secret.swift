@@ -1,3 +1,5 @@
+import Encodings
+
 /// A text that must not reach a log, a status or an error: passwords, tokens, header values.
 /// Printing, interpolating or dumping it shows only that it is there.
 public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
@@ -18,7 +20,7 @@ public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConver
     /// - Parameter source: the text before `${…}` was expanded.
     init(_ text: String, source: String?, folder: String) {
         revealed = text
-        reference = source.flatMap { $0.contains("${file:") || $0.contains("${credential:") ? Reference(text: $0, folder: folder) : nil }
+        reference = source.flatMap { $0.holds("${file:") || $0.holds("${credential:") ? Reference(text: $0, folder: folder) : nil }
     }
 
     /// It comes from a file.

@@ -11,20 +11,23 @@ public struct PluginCheck: Sendable {
     private let files: ParameterFiles
 
     /// Loads every plugin in a sandbox without services and forgets it again; runs no hook.
+    ///
+    /// - Parameter mayBeAbsent: nobody named the folder, and there is nothing in it where it is not there.
     public static func run(
-        folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
+        folder: String, mayBeAbsent: Bool = false, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         proof: any PluginProof = NoPluginProof(), supplied: [SuppliedPlugin] = [], environment: Environment
     ) async throws(PluginError) -> PluginCheck {
         try await environment.runPlugin(name: "plugin-check", stackBytes: limits.stackBytes) {
-            PluginCheck(folder: AbsolutePath.make(folder), configurationFolder.map(AbsolutePath.make), limits, proof, supplied, environment)
+            PluginCheck(
+                folder: AbsolutePath.make(folder), mayBeAbsent, configurationFolder.map(AbsolutePath.make), limits, proof, supplied, environment)
         }
     }
 
     private init(
-        folder: String, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof,
+        folder: String, _ mayBeAbsent: Bool, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof,
         _ supplied: [SuppliedPlugin], _ environment: Environment
     ) {
-        let scan = FolderScan.read(folder, limits, supplied: supplied)
+        let scan = FolderScan.read(folder, limits, supplied: supplied, mayBeAbsent: mayBeAbsent)
         var problems = scan.problems + scan.refused.values
         if let failure = scan.failure { problems.append(PluginProblem(file: "", message: failure)) }
         var versions: [String: LoadedVersion] = [:]

@@ -44,10 +44,13 @@ public final class PluginHost: Sendable {
 
     /// Loads every plugin and begins to watch the folder. What is wrong shows in `status()` and events; it does not throw.
     ///
-    /// - Parameter names: those that will be used. One whose file is gone is served as it was last. Tests that have not passed before run
-    ///   afterwards: what needs such a plugin waits for them, and logins are asked to come again. Nil to have all tests run first.
-    public func start(using names: Set<String>? = nil) async {
-        core.expected.withLock { $0 = names }
+    /// - Parameters:
+    ///   - names: those that will be used. One whose file is gone is served as it was last. Tests that have not passed before run
+    ///     afterwards: what needs such a plugin waits for them, and logins are asked to come again. Nil to have all tests run first.
+    ///   - barred: those of which no version serves that is not there now, since whoever made the last one is not trusted any more.
+    public func start(using names: Set<String>? = nil, barring barred: Set<String> = []) async {
+        core.expected.withLock { $0 = names?.subtracting(barred) }
+        core.barred.withLock { $0 = barred }
         await withCheckedContinuation { supervisor.post(.start($0)) }
     }
 
@@ -214,6 +217,12 @@ public final class PluginHost: Sendable {
         let source = try versionInForce(try known(plugin)).source
         let modules = source.modules.values.sorted { $0.path < $1.path }
         return (source.version, ([source.main] + modules + (source.tests.map { [$0] } ?? [])).map { (path: $0.path, bytes: $0.bytes) })
+    }
+
+    /// Whether the folder has files of this plugin, be they right or not.
+    package func folderHas(_ plugin: String) -> Bool {
+        let scan = FolderScan.read(core.folder, core.limits)
+        return scan.sources[plugin] != nil || scan.refused[plugin] != nil
     }
 
     /// What is wrong with the folder itself and with files that are no plugin's.

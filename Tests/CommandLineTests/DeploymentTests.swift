@@ -68,6 +68,19 @@ struct DeploymentTests {
         #expect(outcome.status == 0 && outcome.errors.isEmpty, "\(name): \(outcome)")
     }
 
+    @Test("a signed plugin and a signed fragment reach a gateway, as the example says")
+    func signedFleet() async throws {
+        let folder = try TemporaryFolder()
+        let outcome = try await Subprocess.run(
+            "\(NightjarExecutable.package())/examples/signed-fleet/run", ["--once"],
+            environment: ["NIGHTJAR": try NightjarExecutable.path(), "WORK": folder.path("work"), "PATH": "/usr/bin:/bin"], folder: folder.path)
+        #expect(outcome.status == 0, "\(outcome)")
+        #expect(outcome.output.contains("config:north:1 is published") && outcome.output.contains("the hot one has left"), "\(outcome)")
+        for file in ["hot-only.lua", "hot-only.test.lua"] { try folder.copy("\(NightjarExecutable.package())/examples/signed-fleet/\(file)", to: "plugins/\(file)") }
+        let tests = try await NightjarExecutable.run("plugin", "test", "--plugins", folder.path("plugins"))
+        #expect(tests.status == 0 && tests.output.contains("3"), "\(tests)")
+    }
+
     @Test("systemd is told of ready, signs of life, a reload and the stop")
     func notices() async throws {
         let folder = try TemporaryFolder()

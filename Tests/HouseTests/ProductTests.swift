@@ -79,11 +79,17 @@ struct ProductTests {
     }
 
     @Test("Who builds a release for use has the optimiser look across targets", arguments: [
-        "README.md", "examples/deploy/Containerfile", "examples/deploy/make-package", "examples/quickstart/run", "Tests/run",
+        "README.md", "examples/deploy/build-release", "examples/quickstart/run", "Tests/run",
     ])
     func releases(_ file: String) {
         let text = String(decoding: SourceFiles.bytes(of: "\(SourceFiles.root)/\(file)"), as: UTF8.self)
         #expect(text.contains("-c release") && text.contains("NIGHTJAR_RELEASE=1"), "\(file)")
+    }
+
+    @Test("Packages and images have the program of build-release", arguments: ["examples/deploy/Containerfile", "examples/deploy/make-package"])
+    func packages(_ file: String) {
+        let text = String(decoding: SourceFiles.bytes(of: "\(SourceFiles.root)/\(file)"), as: UTF8.self)
+        #expect(text.contains("build-release") && !text.contains("swift build"), "\(file)")
     }
 
     @Test("NIGHTJAR_RELEASE=1 is what Package.swift reads, and gives every target the flag")

@@ -207,6 +207,15 @@ struct DashboardTests {
         #expect(!list.contains(">\(evil)") && !list.contains("<title>broken"), "\(list)")
     }
 
+    @Test("a browser shows which plugin is the fleet's, and its version", .enabled(if: Browser.path != nil, "there is no chromium in /usr/bin"))
+    func fleet() async throws {
+        let fleet = try await TestFleet.make()
+        let gateway = try await fleet.gateway("north")
+        #expect(try await fleet.publish(TestFleet.passing(1), "--plugin-version", "21").status == 0)
+        try await fleet.waits("north", runs: 21)
+        _ = try await rendered(try gateway.port("admin"), "plugins", with: ">fleet, version 21</span>")
+    }
+
     @Test("a browser shows how far a blob has come", .enabled(if: Browser.path != nil, "there is no chromium in /usr/bin"))
     func blobs() async throws {
         let size = 64 << 20

@@ -5,163 +5,81 @@ import Testing
 /// One push to a hub changes what its gateways run, and nothing that is not signed for them does.
 @Suite("A fleet's plugins")
 struct FleetTests {
-    private static let collection = "nightjar.fleet"
-
-    private struct Fleet {
-        var hub: AgentProcess
-        /// Files of the publisher.
-        var desk: TemporaryFolder
-        var key: String
-
-        static func make(_ listener: String = "", publishers: String = "") async throws -> Fleet {
-            let desk = try TemporaryFolder()
-            let made = try await NightjarExecutable.run("fleet", "keygen", desk.path("key.pem"))
-            let hub = try await AgentProcess.start(
-                Configuration.hub(database: "{ collections: [ \(FleetTests.collection) ] }", listener: listener, plugins: listener.contains("plugin:"))
-                    + (publishers.isEmpty ? "" : "\nfleet: { database: main, publishers: [ \(publishers) ] }\n"),
-                in: listener.contains("plugin:") ? try FleetTests.folderWithUsers() : nil)
-            return Fleet(hub: hub, desk: desk, key: String(made.output.split(separator: "\n").first ?? ""))
-        }
-
-        func gateway(_ id: String, label: String = "plain", login: String = "", in folder: TemporaryFolder? = nil) async throws -> AgentProcess {
-            let folder = try folder ?? TemporaryFolder()
-            if !folder.exists("plugins/gate.lua") { try folder.write("plugins/gate.lua", FleetTests.passing(0)) }
-            return try await AgentProcess.start(
-                """
-                data: data
-                plugins: plugins
-                admin: { port: 0, open: true }
-                databases: { main: { collections: [ \(FleetTests.collection) ] } }
-                fleet: { database: main, keys: [ "\(key)" ], accept: [ plugins ], id: \(id), labels: [ \(label) ] }
-                replicators:
-                  - name: hub
-                    database: main
-                    target: ws://127.0.0.1:\(try hub.port("edge"))/main
-                    type: push_and_pull
-                    continuous: true
-                    max_attempt_wait_time: 1
-                    collections: { _default: { push_filter: gate }, \(FleetTests.collection): {} }
-                    \(login)
-                """, in: folder)
-        }
-
-        func publish(_ plugin: String, tests: String? = nil, signedBy key: String = "key.pem", _ arguments: String...) async throws -> Subprocess.Outcome {
-            try desk.write("gate.lua", plugin)
-            if let tests { try desk.write("gate.test.lua", tests) } else { desk.remove("gate.test.lua") }
-            return try await Subprocess.run(
-                try NightjarExecutable.path(),
-                ["fleet", "publish", desk.path("gate.lua"), "--key", desk.path(key), "--config", hub.configuration] + arguments, folder: desk.path)
-        }
-
-        func status(_ id: String) async throws -> JSONValue? {
-            let outcome = try await hub.command("fleet", "status", "--json")
-            return try JSONValue(parsing: outcome.outputBytes).asArray?.first { $0["id"]?.asString == id }
-        }
-
-        func waits(_ id: String, runs version: Int64) async throws {
-            try await eventually("\(id) runs version \(version)") {
-                try await status(id)?["plugins"]?.asArray?.first?["version"]?.asInt64 == version
-            }
-        }
-
-        func waits(_ id: String, refuses reason: String) async throws {
-            try await eventually("\(id) refuses: \(reason)") {
-                try await status(id)?["refused"]?.asArray?.contains { $0["reason"]?.asString?.contains(reason) == true } == true
-            }
-        }
-    }
-
-    private static func passing(_ number: Int) -> String { "return { push_filter = function(doc) return doc.n == \(number) end }\n" }
-
-    private static func folderWithUsers() throws -> TemporaryFolder {
-        let folder = try TemporaryFolder()
-        try folder.write("plugins/users.lua", "return { authenticate_password = function(user, password) return password == 'secret' end }\n")
-        return folder
-    }
-
-    /// Which of two documents its filter lets go to the hub.
-    private func sends(_ gateway: AgentProcess, _ number: Int, to hub: AgentProcess, _ id: String) async throws {
-        try await gateway.save("\(id)-not", "{\"n\":\(number + 100)}")
-        try await gateway.save(id, "{\"n\":\(number)}")
-        try await eventually("\(id) passes the filter") { try await hub.has(id) }
-        #expect(try await !hub.has("\(id)-not"))
-    }
-
     @Test("a push is used by all gateways, the next one too; one for a label only there")
     func updates() async throws {
-        let fleet = try await Fleet.make()
+        let fleet = try await TestFleet.make()
         let (north, south) = (try await fleet.gateway("north", label: "canary"), try await fleet.gateway("south"))
-        try await sends(north, 0, to: fleet.hub, "baseline")
-        #expect(try await fleet.publish(Self.passing(1)).output == "plugin:gate:1 is published\n")
+        try await fleet.sends(north, 0, "baseline")
+        #expect(try await fleet.publish(TestFleet.passing(1)).output == "plugin:gate:1 is published\n")
         for id in ["north", "south"] { try await fleet.waits(id, runs: 1) }
-        try await sends(north, 1, to: fleet.hub, "north-1")
-        try await sends(south, 1, to: fleet.hub, "south-1")
-        #expect(try await fleet.publish(Self.passing(2), "--for-label", "canary").status == 0)
+        try await fleet.sends(north, 1, "north-1")
+        try await fleet.sends(south, 1, "south-1")
+        #expect(try await fleet.publish(TestFleet.passing(2), "--for-label", "canary").status == 0)
         try await fleet.waits("north", runs: 2)
-        try await sends(north, 2, to: fleet.hub, "north-2")
+        try await fleet.sends(north, 2, "north-2")
         // It has looked at what follows and passed over what is for others, without a complaint.
-        #expect(try await fleet.publish(Self.passing(3)).status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(3)).status == 0)
         for id in ["north", "south"] { try await fleet.waits(id, runs: 3) }
         #expect(try await fleet.status("south")?["refused"]?.asArray?.isEmpty == true)
         let table = try await fleet.hub.command("fleet", "status").output
         #expect(table.contains("GATEWAY") && table.split(separator: "\n").filter { $0.contains("  current  ") }.count == 2, "\(table)")
         // A status that says the same is not written again: both sides come to rest.
-        let before = try await south.get("main.\(Self.collection)", "status:south").json["_rev"]
-        #expect(try await fleet.publish(Self.passing(9), "--for-id", "nobody").status == 0)
-        try await eventually("it arrives") { try await south.has("plugin:gate:4", in: "main.\(Self.collection)") }
-        #expect(try await south.get("main.\(Self.collection)", "status:south").json["_rev"] == before)
+        let before = try await south.get(TestFleet.place, "status:south").json["_rev"]
+        #expect(try await fleet.publish(TestFleet.passing(9), "--for-id", "nobody").status == 0)
+        try await eventually("it arrives") { try await south.has("plugin:gate:4", in: TestFleet.place) }
+        #expect(try await south.get(TestFleet.place, "status:south").json["_rev"] == before)
     }
 
     @Test("another's signature, an altered document, an older version and failing tests are refused by name, and the last good one serves")
     func refusals() async throws {
-        let fleet = try await Fleet.make()
+        let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway("north")
-        #expect(try await fleet.publish(Self.passing(1), "--plugin-version", "10").status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(1), "--plugin-version", "10").status == 0)
         try await fleet.waits("north", runs: 10)
 
         _ = try await NightjarExecutable.run("fleet", "keygen", fleet.desk.path("other.pem"))
-        #expect(try await fleet.publish(Self.passing(2), signedBy: "other.pem").status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(2), signedBy: "other.pem", "--plugin-version", "11").status == 0)
         try await fleet.waits("north", refuses: "which fleet.keys does not name")
 
         // What a hub could do with a signed document: give it another version.
-        let signed = try await fleet.hub.get("main.\(Self.collection)", "plugin:gate:10").text
+        let signed = try await fleet.hub.get(TestFleet.place, "plugin:gate:10").text
         let changed = signed.replacing("\"version\":10", with: "\"version\":12").replacing("\"_id\":\"plugin:gate:10\",", with: "")
         guard case .object(var forged) = try JSONValue(parsing: Array(changed.utf8)) else { return }
         forged["_rev"] = nil
-        #expect(try await fleet.hub.put("main.\(Self.collection)", "plugin:gate:12", JSONValue.object(forged).text).status < 300)
+        #expect(try await fleet.hub.put(TestFleet.place, "plugin:gate:12", JSONValue.object(forged).text).status < 300)
         try await fleet.waits("north", refuses: "its signature is wrong")
 
-        #expect(try await fleet.publish(Self.passing(3), tests: "return { fails = function(t) t.accept(t.push_filter { n = 1 }) end }\n").status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(3), tests: "return { fails = function(t) t.accept(t.push_filter { n = 1 }) end }\n").status == 0)
         try await fleet.waits("north", refuses: "test \"fails\" failed")
-        try await sends(gateway, 1, to: fleet.hub, "still")
+        try await fleet.sends(gateway, 1, "still")
 
         let health = try await gateway.admin.get("/health")
         #expect(health.status == 200 && health.text.contains("\"fleet_refused\"") && health.text.contains("fleet plugin:gate:13"), "\(health.text)")
         #expect(try await gateway.command("status").output.contains("fleet plugin:gate:13"))
 
         // Properly signed, and older than what was in force: a replay.
-        try fleet.desk.write("gate.lua", Self.passing(5))
+        try fleet.desk.write("gate.lua", TestFleet.passing(5))
         fleet.desk.remove("gate.test.lua")
         let old = try await NightjarExecutable.run(
             "fleet", "sign", fleet.desk.path("gate.lua"), "--key", fleet.desk.path("key.pem"), "--plugin-version", "9")
-        let put = try await fleet.hub.command("import", "main.\(Self.collection)", input: .text(old.output))
+        let put = try await fleet.hub.command("import", TestFleet.place, input: .text(old.output))
         #expect(put.status == 0, "\(put)")
         // Without the one in force, which a hub can take away, the old one would be the newest.
-        #expect(try await fleet.hub.command("doc", "rm", "main.\(Self.collection)", "plugin:gate:10").status == 0)
-        try await eventually("the one in force is gone") { try await !gateway.has("plugin:gate:10", in: "main.\(Self.collection)") }
-        try await eventually("the old one arrives") { try await gateway.has("plugin:gate:9", in: "main.\(Self.collection)") }
-        try await sends(gateway, 1, to: fleet.hub, "no-replay")
-        #expect(try await fleet.publish(Self.passing(5), "--plugin-version", "9").output.isEmpty)
-        #expect(try await fleet.publish(Self.passing(6)).status == 0)
+        #expect(try await fleet.hub.command("doc", "rm", TestFleet.place, "plugin:gate:10").status == 0)
+        try await eventually("the one in force is gone") { try await !gateway.has("plugin:gate:10", in: TestFleet.place) }
+        try await eventually("the old one arrives") { try await gateway.has("plugin:gate:9", in: TestFleet.place) }
+        try await fleet.sends(gateway, 1, "no-replay")
+        #expect(try await fleet.publish(TestFleet.passing(5), "--plugin-version", "9").output.isEmpty)
+        #expect(try await fleet.publish(TestFleet.passing(6)).status == 0)
         try await fleet.waits("north", runs: 14)
-        try await sends(gateway, 6, to: fleet.hub, "mended")
+        try await fleet.sends(gateway, 6, "mended")
     }
 
     @Test("what was in force serves after a restart without the hub, and a trust that has ended ends it")
     func restart() async throws {
-        let fleet = try await Fleet.make()
+        let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway("north")
-        #expect(try await fleet.publish(Self.passing(1)).status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(1)).status == 0)
         try await fleet.waits("north", runs: 1)
         let version = try await gateway.plugin("gate")["version"]
         try await gateway.kill9()
@@ -177,25 +95,58 @@ struct FleetTests {
 
     @Test("users of a listener write their own status and nothing else into the collection")
     func writers() async throws {
-        let fleet = try await Fleet.make("authenticator: { plugin: users }")
+        let fleet = try await TestFleet.make("authenticator: { plugin: users }")
         let edge = HTTPProbe.tcp(port: try fleet.hub.port("edge"))
         func put(_ id: String) async throws -> Int {
             let answer = try await edge.request(
-                "PUT", "/main.\(Self.collection)/\(id)", headers: [("Authorization", "Basic bm9ydGg6c2VjcmV0")], body: Array("{\"n\":1}".utf8))
+                "PUT", "/main.\(TestFleet.collection)/\(id)", headers: [("Authorization", "Basic bm9ydGg6c2VjcmV0")], body: Array("{\"n\":1}".utf8))
             return answer.status
         }
         #expect(try await put("plugin:gate:1") == 403)
         #expect(try await put("status:south") == 403)
         #expect(try await put("status:north") == 201)
-        let publishing = try await Fleet.make("authenticator: { plugin: users }", publishers: "north")
+        let publishing = try await TestFleet.make("authenticator: { plugin: users }", publishers: "north")
         let other = HTTPProbe.tcp(port: try publishing.hub.port("edge"))
         let answer = try await other.request(
-            "PUT", "/main.\(Self.collection)/plugin:gate:1", headers: [("Authorization", "Basic bm9ydGg6c2VjcmV0")], body: Array("{\"n\":1}".utf8))
+            "PUT", "/main.\(TestFleet.collection)/plugin:gate:1", headers: [("Authorization", "Basic bm9ydGg6c2VjcmV0")], body: Array("{\"n\":1}".utf8))
         #expect(answer.status == 201)
         let login = "authenticator: { username: north, password: secret }"
         let gateway = try await fleet.gateway("north-west", login: login)
         // Its id is not its user name: the hub keeps the two apart.
         try await eventually("the hub refuses it") { try await gateway.replicator("hub")["refused"]?.asInt64 == 1 }
         #expect(try await fleet.status("north-west") == nil)
+    }
+
+    @Test("a gateway has the name of its document, whatever it calls itself; where the two differ, status says so")
+    func names() async throws {
+        let fleet = try await TestFleet.make()
+        #expect(try await fleet.hub.put(TestFleet.place, "status:north", "{\"kind\":\"status\",\"id\":\"south\",\"labels\":[],\"plugins\":[]}").status < 300)
+        #expect(try await fleet.status("south") == nil)
+        #expect(try await fleet.status("north")?["calls_itself"]?.asString == "south")
+        #expect(try await fleet.hub.command("fleet", "status").output.contains("north (calls itself south)"))
+    }
+
+    @Test("what nobody vouches for is not counted as published, and takes no version from the publisher")
+    func unsignedVersions() async throws {
+        let fleet = try await TestFleet.make()
+        let place = TestFleet.place
+        for version in ["1", "\(Int64(1) << 53)"] {
+            #expect(try await fleet.hub.put(place, "plugin:gate:\(version)", "{\"kind\":\"plugin\",\"name\":\"gate\"}").status < 300)
+        }
+        // The id of version 1 is taken, by what is none.
+        #expect(try await fleet.publish(TestFleet.passing(1)).output == "plugin:gate:2 is published\n")
+        _ = try await NightjarExecutable.run("fleet", "keygen", fleet.desk.path("other.pem"))
+        #expect(try await fleet.publish(TestFleet.passing(9), signedBy: "other.pem", "--plugin-version", "90").status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(2)).output == "plugin:gate:3 is published\n")
+        #expect(try await fleet.publish(TestFleet.passing(2), "--plugin-version", "3").errors.contains("version 3 was published"))
+        let gateway = try await fleet.gateway("north")
+        try await fleet.sends(gateway, 2, "believed")
+        try await fleet.waits("north", runs: 3)
+        let trusted = try await fleet.hub.command("fleet", "status", "--trust", fleet.key, "--json")
+        #expect(try JSONValue(parsing: trusted.outputBytes).asArray?.first?["plugins"]?.asArray?.first?["published"]?.asInt64 == 3)
+        // While a key is replaced, the versions of the one before count too.
+        let other = try await NightjarExecutable.run("fleet", "keygen", fleet.desk.path("third.pem"))
+        #expect(other.status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(4), signedBy: "third.pem", "--trust", fleet.key).output == "plugin:gate:4 is published\n")
     }
 }

@@ -9,7 +9,7 @@ struct PluginRoutes: Sendable {
 
     var routes: [Route] {
         [
-            .get("api/plugins") { _ in Answer.json(.array((agent.plugins?.status() ?? []).map { Agent.report($0) })) },
+            .get("api/plugins") { _ in Answer.json(.array((agent.plugins?.status() ?? []).map { agent.report($0) })) },
             .get("api/plugins/:name/source") { try source(try $0.parameters.require("name")) },
             .post("api/plugins/reload") { _ in try await reload(nil) },
             .post("api/plugins/retry") { _ in try await retry(nil) },
@@ -26,6 +26,7 @@ struct PluginRoutes: Sendable {
 
     private func reload(_ name: String?) async throws -> HTTPResponse {
         let verdicts = try await plugins().reload(name)
+        agent.fleet?.retry()
         if let name, verdicts.isEmpty { throw AgentError(.notFound, "there is no plugin \"\(name)\"") }
         return Answer.json(.array(verdicts.map { Agent.report($0) }))
     }
@@ -96,12 +97,13 @@ extension Agent {
         rollback.map { JSONOutput.object(["from": .string($0.from), "to": .string($0.to)]) } ?? .null
     }
 
-    static func report(_ plugin: PluginStatus) -> JSONValue {
+    nonisolated func report(_ plugin: PluginStatus) -> JSONValue {
         func milliseconds(_ value: Double?) -> JSONValue { value.map { JSONOutput.number($0) } ?? .null }
         return JSONOutput.object([
             "name": .string(plugin.name),
             "description": JSONOutput.text(plugin.description),
             "version": JSONOutput.text(plugin.version),
+            "fleet": (fleetStore?.origin(of: plugin.name, version: plugin.version)).map { Self.report($0) } ?? .null,
             "generation": JSONOutput.number(plugin.generation),
             "state": .string(plugin.state.rawValue),
             "hooks": .array(plugin.hooks.map { .string($0) }),
@@ -133,7 +135,7 @@ extension Agent {
             "refused": plugin.refused.map {
                 JSONOutput.object(["version": .string($0.version), "error": .string($0.error)])
             } ?? .null,
-            "rolled_back": report(plugin.rolledBack),
+            "rolled_back": Self.report(plugin.rolledBack),
             "kept_versions": .array(
                 plugin.keptVersions.map {
                     JSONOutput.object(["version": .string($0.version), "since": .string(Timestamp.format($0.since))])

@@ -26,9 +26,10 @@ extension Agent {
             "databases": .array(databases),
             "listeners": .array(listeners.map { report($0, attention) }),
             "replicators": .array(await replicatorReports(attention)),
-            "plugins": .array((plugins?.status() ?? []).map { Self.report($0) }),
+            "plugins": .array((plugins?.status() ?? []).map { report($0) }),
             "health": .string(Self.word(attention)),
             "attention": .array(attention.map { Self.report($0) }),
+            "fleet": fleetReport(),
             "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
         ])
     }

@@ -92,7 +92,7 @@ extension DocumentAccess {
         } catch {
             counts.failed += 1
             // The line is the import's, not that of the text in it.
-            counts.note(counts.lines, "\(error)".replacing("line 1, column", with: "column"))
+            counts.note(counts.lines, "\(error)".with("line 1, column", replacedBy: "column"))
             return nil
         }
     }

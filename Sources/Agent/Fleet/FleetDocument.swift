@@ -1,3 +1,4 @@
+import AgentConfiguration
 import Documents
 import Encodings
 import PluginHost
@@ -5,14 +6,25 @@ import TLS
 
 /// Why a fleet document is not used.
 public struct FleetRefusal: Error, Sendable, Equatable, CustomStringConvertible {
+    /// What has to change before it is looked at again.
+    public enum Cause: Sendable, Equatable {
+        /// It, or whom this agent believes.
+        case document
+        /// What this agent is configured to do, or what is in its plugins folder.
+        case agent
+        /// What may pass by itself: a full disk, a machine with too much to do.
+        case passing
+    }
+
     public var reason: String
-    public init(_ reason: String) { self.reason = reason }
+    public var cause: Cause
+    public init(_ reason: String, _ cause: Cause = .document) { (self.reason, self.cause) = (reason, cause) }
     public var description: String { reason }
 }
 
-/// A plugin for a fleet, signed by whoever may change what gateways run.
+/// A plugin or a fragment of the configuration for a fleet, or the word that one is withdrawn, signed by whoever may change what gateways run.
 ///
-/// It travels as a document of the collection `nightjar.fleet`, with the id `plugin:NAME:VERSION`. Each version is a document of its own, so
+/// It travels as a document of the collection `nightjar.fleet`, with the id `plugin:NAME:VERSION` or `config:NAME:VERSION`. Each version is a document of its own, so
 /// that two of them never conflict: each gateway uses the highest version that is valid for it, in whatever order they come. The signature
 /// is over ``domain`` and the canonical JSON of the whole body but for `signature`, so that what carries it can neither alter nor reorder
 /// anything, and cannot give it another name, version or scope. Whoever carries it can only withhold it.
@@ -27,6 +39,14 @@ public struct FleetDocument: Sendable, Equatable {
         public func covers(id: String, labels own: [String]) -> Bool {
             ids.isEmpty && labels.isEmpty || ids.contains(id) || labels.contains { own.contains($0) }
         }
+    }
+
+    public enum Content: Sendable, Equatable {
+        case plugin(main: [UInt8], tests: [UInt8]?)
+        /// YAML.
+        case config([UInt8])
+        /// Gateways go back to what they have themselves. It has a version like any other, so that nothing older comes back.
+        case withdrawn
     }
 
     public enum Limits {
@@ -44,55 +64,49 @@ public struct FleetDocument: Sendable, Equatable {
     /// Keeps a signature from meaning something elsewhere.
     private static let domain = Array("nightjar fleet 1\n".utf8)
 
-    public var name: String
+    public var item: FleetItem
     public var version: Int64
     public var scope: Scope
-    public var main: [UInt8]
-    public var tests: [UInt8]?
+    public var content: Content
     /// Who signed it, and what was signed with it.
     public private(set) var key: VerifyingKey?
     private var body: JSONValue?
 
-    public init(name: String, version: Int64, scope: Scope, main: [UInt8], tests: [UInt8]?) {
-        (self.name, self.version, self.scope, self.main, self.tests) = (name, version, scope, main, tests)
+    public init(_ item: FleetItem, version: Int64, scope: Scope, _ content: Content) {
+        (self.item, self.version, self.scope, self.content) = (item, version, scope, content)
     }
 
-    public static func id(name: String, version: Int64) -> String { "plugin:\(name):\(version)" }
-    public var id: String { Self.id(name: name, version: version) }
-
-    /// Name and version that an id claims; nil for other documents.
-    public static func claim(_ id: String) -> (name: String, version: Int64)? {
-        let parts = id.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-        guard parts.count == 3, parts[0] == "plugin", SuppliedPlugin.isName(parts[1]), let version = Int64(parts[2]), String(version) == parts[2],
-            (1...Limits.version).contains(version)
-        else { return nil }
-        return (parts[1], version)
-    }
+    public var id: String { item.id(version) }
 
     /// The body with its signature.
     public func signed(with key: PrivateKey) throws -> [UInt8] {
-        guard let text = String(validating: main, as: UTF8.self) else { throw FleetRefusal("\(name): the plugin is not UTF-8 text") }
-        var content = JSONObject()
-        content["main"] = .string(text)
-        if let tests {
-            guard let text = String(validating: tests, as: UTF8.self) else { throw FleetRefusal("\(name): the tests are not UTF-8 text") }
-            content["tests"] = .string(text)
+        func text(_ bytes: [UInt8], _ what: String) throws -> JSONValue {
+            guard let text = String(validating: bytes, as: UTF8.self) else { throw FleetRefusal("\(item.name): \(what) not UTF-8 text") }
+            return .string(text)
+        }
+        var members = JSONObject()
+        switch content {
+        case .plugin(let main, let tests):
+            members["main"] = try text(main, "the plugin is")
+            if let tests { members["tests"] = try text(tests, "the tests are") }
+        case .config(let yaml): members["yaml"] = try text(yaml, "the configuration is")
+        case .withdrawn: members["withdrawn"] = true
         }
         guard let public_ = key.verifyingKey else { throw FleetRefusal("an Ed25519 key is needed: nightjar fleet keygen FILE") }
         var object = JSONObject()
-        object["kind"] = .string("plugin")
-        object["name"] = .string(name)
+        object["kind"] = .string(item.kind.rawValue)
+        object["name"] = .string(item.name)
         object["version"] = JSONOutput.number(version)
         object["ids"] = .array(scope.ids.map { .string($0) })
         object["labels"] = .array(scope.labels.map { .string($0) })
         object["key"] = .string("\(public_)")
-        object["content"] = .object(content)
-        guard Self.claim(id) != nil else { throw FleetRefusal("\"\(id)\": a plugin's name and a version from 1 to \(Limits.version) are needed") }
+        object["content"] = .object(members)
+        guard FleetItem.claim(id) != nil else { throw FleetRefusal("\"\(id)\": a plugin's name and a version from 1 to \(Limits.version) are needed") }
         let signature = try key.sign(try Self.message(object))
         object["signature"] = .string(Base64.encode(signature))
         let bytes = JSONValue.object(object).serialize()
         guard bytes.count <= Limits.documentBytes else {
-            throw FleetRefusal("\(name): \(bytes.count) bytes are more than fleet_document_bytes (\(Limits.documentBytes))")
+            throw FleetRefusal("\(item.name): \(bytes.count) bytes are more than fleet_document_bytes (\(Limits.documentBytes))")
         }
         return bytes
     }
@@ -103,8 +117,10 @@ public struct FleetDocument: Sendable, Equatable {
 
     /// Reads a body and believes it only if one of the keys has signed it.
     ///
-    /// - Parameter id: the document's; must be the one of the name and version that were signed.
-    public init(verifying bytes: [UInt8], id: String, trusting keys: [VerifyingKey]) throws(FleetRefusal) {
+    /// - Parameters:
+    ///   - id: the document's; must be the one of the name and version that were signed.
+    ///   - keys: nil to believe whoever it says has signed it, where only that it was signed matters.
+    public init(verifying bytes: [UInt8], id: String, trusting keys: [VerifyingKey]?) throws(FleetRefusal) {
         guard bytes.count <= Limits.documentBytes else {
             throw FleetRefusal("\(bytes.count) bytes are more than fleet_document_bytes (\(Limits.documentBytes))")
         }
@@ -112,32 +128,67 @@ public struct FleetDocument: Sendable, Equatable {
         guard let signature = object["signature"]?.asString.flatMap({ Base64.decode($0) }) else { throw FleetRefusal("it is not signed") }
         object["signature"] = nil
         guard let key = object["key"]?.asString.flatMap({ VerifyingKey($0) }) else { throw FleetRefusal("it does not say who signed it") }
-        guard keys.contains(key) else { throw FleetRefusal("it is signed with \(key), which fleet.keys does not name") }
+        guard keys?.contains(key) ?? true else { throw FleetRefusal("it is signed with \(key), which fleet.keys does not name") }
         guard let message = try? Self.message(object), key.accepts(signature, of: message) else {
             throw FleetRefusal("its signature is wrong: it was altered, or \(key) has not signed it")
         }
-        let known: Set<String> = ["kind", "name", "version", "ids", "labels", "key", "content"]
-        for member in object.members where !known.contains(member.key) { throw FleetRefusal("it says \"\(member.key)\", which this version does not know") }
-        guard object["kind"]?.asString == "plugin" else { throw FleetRefusal("it is of a kind that this version does not know") }
-        guard let name = object["name"]?.asString, let version = object["version"]?.asInt64, Self.id(name: name, version: version).utf8.elementsEqual(id.utf8),
-            Self.claim(id) != nil
+        try Self.refuseUnknown(object, ["kind", "name", "version", "ids", "labels", "key", "content"])
+        guard let kind = object["kind"]?.asString.flatMap({ FleetItem.Kind(rawValue: $0) }) else {
+            throw FleetRefusal("it is of a kind that this version does not know")
+        }
+        guard let name = object["name"]?.asString, let version = object["version"]?.asInt64, let claim = FleetItem.claim(id),
+            claim.version == version, claim.item == FleetItem(kind, name), claim.item.id(version).utf8.elementsEqual(id.utf8)
         else { throw FleetRefusal("its id is \(id), which is not the name and version that were signed") }
         func texts(_ key: String) -> [String]? {
             guard let list = object[key]?.asArray else { return nil }
             let texts = list.compactMap(\.asString)
             return texts.count == list.count ? texts : nil
         }
-        guard let ids = texts("ids"), let labels = texts("labels"), let main = object["content"]?["main"]?.asString else {
-            throw FleetRefusal("ids, labels or content.main are missing")
+        guard let ids = texts("ids"), let labels = texts("labels"), case .object(let members)? = object["content"] else {
+            throw FleetRefusal("ids, labels or content are missing")
         }
-        self.init(
-            name: name, version: version, scope: Scope(ids: ids, labels: labels), main: Array(main.utf8),
-            tests: (object["content"]?["tests"]?.asString).map { Array($0.utf8) })
+        self.init(claim.item, version: version, scope: Scope(ids: ids, labels: labels), try Self.content(members, kind))
         self.key = key
         body = json
     }
 
+    private static func content(_ members: JSONObject, _ kind: FleetItem.Kind) throws(FleetRefusal) -> Content {
+        if let withdrawn = members["withdrawn"] {
+            try refuseUnknown(members, ["withdrawn"])
+            guard withdrawn == true else { throw FleetRefusal("content.withdrawn is something else than true") }
+            return .withdrawn
+        }
+        func text(_ key: String) throws(FleetRefusal) -> [UInt8] {
+            guard let text = members[key]?.asString else { throw FleetRefusal("content.\(key) is missing") }
+            return Array(text.utf8)
+        }
+        switch kind {
+        case .plugin:
+            try refuseUnknown(members, ["main", "tests"])
+            return .plugin(main: try text("main"), tests: members["tests"] == nil ? nil : try text("tests"))
+        case .config:
+            try refuseUnknown(members, ["yaml"])
+            return .config(try text("yaml"))
+        }
+    }
+
+    /// What is signed was meant to be heeded.
+    private static func refuseUnknown(_ object: JSONObject, _ known: Set<String>) throws(FleetRefusal) {
+        for member in object.members where !known.contains(member.key) { throw FleetRefusal("it says \"\(member.key)\", which this version does not know") }
+    }
+
     /// As it was signed; nil of one that was not read.
     var signedBody: JSONValue? { body }
-    var plugin: SuppliedPlugin { SuppliedPlugin(name: name, main: main, tests: tests) }
+
+    public var isWithdrawal: Bool { content == .withdrawn }
+
+    var plugin: SuppliedPlugin? {
+        guard case .plugin(let main, let tests) = content else { return nil }
+        return SuppliedPlugin(name: item.name, main: main, tests: tests)
+    }
+
+    public var fragment: ConfigurationFragment? {
+        guard case .config(let text) = content else { return nil }
+        return ConfigurationFragment(name: item.name, version: version, text: text)
+    }
 }

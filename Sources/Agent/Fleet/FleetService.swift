@@ -2,18 +2,18 @@ import AgentConfiguration
 import Documents
 import DocumentStore
 import Environment
-import Glibc
 import LuaRuntime
 import Logging
 import PluginHost
 import Synchronization
 import TLS
 
-/// Brings the plugins that this agent runs into line with the signed documents of `nightjar.fleet`.
+/// Brings what this agent runs into line with the signed documents of `nightjar.fleet`.
 ///
-/// Of each name the highest version counts that is signed by a trusted key and is for this agent. It is loaded and tested in the sandbox,
-/// offered to the plugin host, which takes it only if it suits all its uses, and made durable. What fails on the way is refused by
-/// name, and the version in force serves on. Then the agent says in one document what it runs, if that is news.
+/// Of each plugin and each fragment of the configuration the highest version counts that is signed by a trusted key and is for this agent. A
+/// plugin is loaded and tested in the sandbox and offered to the plugin host, which takes it only if it suits all its uses; a fragment goes
+/// through a reload of the configuration. What was taken is made durable. What fails on the way is refused by name, and what was in force goes
+/// on. Then the agent says in one document what it runs, if that is news.
 final class FleetService: Sendable {
     struct Refused: Sendable, Equatable {
         var id: String
@@ -21,20 +21,45 @@ final class FleetService: Sendable {
         var since: Int64
     }
 
+    /// The parts of the agent that take what is signed.
+    struct Hands: Sendable {
+        var plugins: @Sendable () -> PluginHost?
+        /// Names of the places that use a plugin.
+        var uses: @Sendable (_ plugin: String) -> [String]
+        /// Has the configuration in force with exactly these fragments, or throws what is wrong with the one of this name.
+        var configure: @Sendable (_ fragments: [ConfigurationFragment], _ name: String) async throws -> [String]
+        /// Settings that differ from those in force until the next start.
+        var waiting: @Sendable () -> [String]
+        /// Fragments that were in force and are left out, since the file has changed.
+        var leftOut: @Sendable () -> [RefusedFragment]
+    }
+
+    enum Limits {
+        /// `fleet_retry_seconds`: after which what may have passed by itself is tried again.
+        static let retrySeconds = 300
+    }
+
     let store: FleetStore
     private let settings: FleetSettings
     private let keys: [VerifyingKey]
     private let id: String
+    private let hands: Hands
     private let limits: PluginHostLimits
     private let environment: Environment
     private let logger: Logger
     private let refused = Mutex<[Refused]>([])
-    /// What was refused for good: the same bytes would be again.
-    private let known = Mutex<[String: (revision: String, reason: String)]>([:])
+    /// What was refused and would be again, as far as is known.
+    private let known = Mutex<[String: (revision: String, refusal: FleetRefusal)]>([:])
+    private let wake: AsyncStream<Void>.Continuation
+    private let wakes: AsyncStream<Void>
 
-    init(_ settings: FleetSettings, data: String, limits: PluginHostLimits, environment: Environment, logger: Logger) throws(AgentError) {
+    init(
+        _ settings: FleetSettings, data: String, store: FleetStore, limits: PluginHostLimits, hands: Hands, environment: Environment, logger: Logger
+    ) throws(AgentError) {
         self.settings = settings
+        self.store = store
         self.limits = limits
+        self.hands = hands
         self.environment = environment
         self.logger = logger
         keys = settings.keys.compactMap { VerifyingKey($0.value) }
@@ -43,90 +68,203 @@ final class FleetService: Sendable {
             throw AgentError(.failed, "fleet: the peer id cannot be read or made in \(data)")
         }
         self.id = id
-        store = try FleetStore(data: data, trusting: keys)
+        (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
     var refusals: [Refused] { refused.withLock { $0 } }
 
-    /// Until the task is cancelled.
-    func run(_ database: Database, _ plugins: PluginHost?) async {
+    /// What was refused is looked at again: its cause may have gone.
+    func retry(passingOnly: Bool = false) {
+        let retries = known.withLock { known in
+            let before = known.count
+            known = known.filter { $0.value.refusal.cause == .document || passingOnly && $0.value.refusal.cause != .passing }
+            return known.count < before
+        }
+        // A fragment may have been left out, or used again, by what the operator did.
+        if retries || !passingOnly { wake.yield() }
+    }
+
+    /// Until the task is cancelled or the database is closed.
+    func run(_ database: Database) async {
         guard let name = try? CollectionName(parsing: FleetDocument.collection), let collection = database.collection(name) else { return }
-        for await _ in database.changeSignal(collection) {
-            guard !Task.isCancelled else { return }
-            do {
-                if settings.accept.contains(.plugins), let plugins { try await look(database, collection, plugins) }
-                try await tell(try DocumentAccess(database, collection: name))
-            } catch StoreError.closed {
-                return
-            } catch { logger.error("fleet: \(error)") }
+        await withTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { [wake] in
+                for await _ in database.changeSignal(collection) { wake.yield() }
+                wake.finish()
+            }
+            tasks.addTask { [weak self, environment] in
+                while !Task.isCancelled {
+                    guard (try? await environment.time.sleep(seconds: Limits.retrySeconds)) != nil else { return }
+                    self?.retry(passingOnly: true)
+                }
+            }
+            tasks.addTask { [wakes] in
+                for await _ in wakes {
+                    guard !Task.isCancelled else { return }
+                    do {
+                        try await self.look(database, collection)
+                        guard !Task.isCancelled else { return }
+                        try await self.tell(try DocumentAccess(database, collection: name))
+                    } catch StoreError.closed {
+                        return
+                    } catch is CancellationError {
+                        return
+                    } catch { self.logger.error("fleet: \(error)") }
+                }
+            }
+            _ = await tasks.next()
+            tasks.cancelAll()
         }
     }
 
     // MARK: - Taking what is signed
 
-    private func look(_ database: Database, _ collection: Collection, _ plugins: PluginHost) async throws {
-        var claims: [String: [(version: Int64, id: DocumentID, revision: String)]] = [:]
+    private struct Claim {
+        var version: Int64
+        var id: DocumentID
+        var revision: String
+    }
+
+    private func look(_ database: Database, _ collection: Collection) async throws {
+        var claims: [FleetItem: [Claim]] = [:]
         var (since, count): (SequenceNumber, Int) = (0, 0)
         var problems: [(id: String, reason: String)] = []
+        let accepted = settings.acceptedKinds
         while true {
             let from = since
             let rows = try await database.read { try $0.changes(collection, since: from, limit: 1_000, includeBodies: false, includeDeleted: false) }
             guard let last = rows.last else { break }
             since = last.sequence
             for row in rows {
-                guard let claim = FleetDocument.claim(row.id.text) else { continue }
+                guard let claim = FleetItem.claim(row.id.text), accepted.contains(claim.item.kind) else { continue }
                 count += 1
                 guard count <= FleetDocument.Limits.documents else { continue }
-                claims[claim.name, default: []].append((claim.version, row.id, row.revision.text))
+                claims[claim.item, default: []].append(Claim(version: claim.version, id: row.id, revision: row.revision.text))
             }
         }
         if count > FleetDocument.Limits.documents {
             problems.append((FleetDocument.collection, "it has \(count) documents, more than fleet_documents (\(FleetDocument.Limits.documents)); delete old versions"))
         }
-        for (name, found) in claims.sorted(by: { $0.key < $1.key }) {
-            // One that was in force once is not news, and neither is anything older.
-            for claim in found.sorted(by: { $0.version > $1.version }) where claim.version > store.highest(name) {
-                if let reason = known.withLock({ $0[claim.id.text] }), reason.revision == claim.revision {
-                    problems.append((claim.id.text, reason.reason))
+        for (item, found) in claims.sorted(by: { $0.key < $1.key }) {
+            for claim in found.sorted(by: { $0.version > $1.version }) where isNews(claim.version, of: item) {
+                if let known = known.withLock({ $0[claim.id.text] }), known.revision == claim.revision {
+                    problems.append((claim.id.text, known.refusal.reason))
                     continue
                 }
                 guard let stored = try await database.read({ try $0.document(collection, claim.id) }), !stored.isDeleted else { continue }
                 do throws(FleetRefusal) {
                     let document = try FleetDocument(verifying: stored.body, id: claim.id.text, trusting: keys)
                     guard document.scope.covers(id: id, labels: settings.labels) else { continue }
-                    try await take(document, plugins)
+                    try await take(document)
                     break
                 } catch {
-                    known.withLock { $0[claim.id.text] = (claim.revision, error.reason) }
+                    // What another agent of ours, with other settings, has to say about it counts.
+                    guard !Task.isCancelled else { throw CancellationError() }
+                    known.withLock { $0[claim.id.text] = (claim.revision, error) }
                     problems.append((claim.id.text, error.reason))
                 }
             }
+        }
+        for refused in hands.leftOut() {
+            problems.append((FleetItem(.config, refused.fragment.name).id(refused.fragment.version), "it is left out now: \(refused.problems)"))
         }
         let current = Set(claims.values.joined().map(\.id.text))
         known.withLock { known in known = known.filter { current.contains($0.key) } }
         report(problems)
     }
 
-    private func take(_ document: FleetDocument, _ plugins: PluginHost) async throws(FleetRefusal) {
-        do {
-            if let problem = try await document.plugin.problem(limits: limits, proof: ProofByTests(), environment: environment) {
-                throw FleetRefusal("\(problem)")
+    /// One that was in force once is not news, and neither is anything older; unless it is not in force now for what has been mended since.
+    private func isNews(_ version: Int64, of item: FleetItem) -> Bool {
+        let highest = store.highest(item)
+        return version > highest || version == highest && store.used(item) == nil
+    }
+
+    private func take(_ document: FleetDocument) async throws(FleetRefusal) {
+        let lines: [String]
+        switch document.content {
+        case .plugin: lines = try await takePlugin(document)
+        case .withdrawn where document.item.kind == .plugin: lines = try await withdrawPlugin(document)
+        case .config, .withdrawn: lines = try await takeFragment(document)
+        }
+        let what = "\(document.item) version \(document.version) is \(document.isWithdrawal ? "withdrawn" : "in force")"
+        logger.notice(
+            "fleet: \(what)\(lines.isEmpty ? "" : ": \(lines.joined(separator: "; "))")", metadata: ["key": "\(document.key.map(String.init(describing:)) ?? "")"])
+    }
+
+    private func takePlugin(_ document: FleetDocument) async throws(FleetRefusal) -> [String] {
+        guard let plugins = hands.plugins(), let plugin = document.plugin else { throw FleetRefusal("no plugins run here", .agent) }
+        let problem: PluginProblem?
+        do { problem = try await plugin.problem(limits: limits, proof: ProofByTests(), environment: environment) } catch {
+            throw FleetRefusal("it cannot be tried: \(error)", .passing)
+        }
+        // Tests may have failed for want of time.
+        if let problem { throw FleetRefusal("\(problem)", .passing) }
+        try await swap(document, plugins) { verdict in
+            if case .refused(let problem) = verdict.outcome { "\(problem)" } else { nil }
+        }
+        return []
+    }
+
+    private func withdrawPlugin(_ document: FleetDocument) async throws(FleetRefusal) -> [String] {
+        let name = document.item.name
+        guard let plugins = hands.plugins(), store.used(document.item)?.plugin != nil else {
+            store.offer(document, for: document.item)
+            try await keep(document) { $0.offer(nil, for: document.item) }
+            return []
+        }
+        let hasFile = plugins.folderHas(name)
+        let uses = hands.uses(name)
+        guard hasFile || uses.isEmpty else {
+            throw FleetRefusal("it is used by \(uses.joined(separator: ", ")), and there is no file \(name).lua that could take its place: take it out there first", .agent)
+        }
+        try await swap(document, plugins) { verdict in
+            switch verdict.outcome {
+            case .refused(let problem): "the file that would take its place is refused: \(problem)"
+            case .missing: uses.isEmpty ? nil : "there is no file that could take its place"
+            default: nil
             }
-        } catch let refusal as FleetRefusal { throw refusal } catch { throw FleetRefusal("it cannot be tried: \(error)") }
-        let before = store.used(document.name)
-        store.offer(document, for: document.name)
-        for verdict in await plugins.reload(document.name) {
-            guard case .refused(let problem) = verdict.outcome else { continue }
-            store.offer(before, for: document.name)
-            _ = await plugins.reload(document.name)
-            throw FleetRefusal("\(problem)")
         }
+        return [hasFile ? "the file \(name).lua serves" : "there is no plugin \(name) any more"]
+    }
+
+    /// Puts a document in the place of the one before, and that one back where the plugin host has something against it.
+    private func swap(_ document: FleetDocument, _ plugins: PluginHost, _ objection: (ReloadVerdict) -> String?) async throws(FleetRefusal) {
+        let item = document.item
+        let before = store.used(item)
+        store.offer(document, for: item)
+        for verdict in await plugins.reload(item.name) where verdict.plugin == item.name {
+            guard let problem = objection(verdict) else { continue }
+            store.offer(before, for: item)
+            _ = await plugins.reload(item.name)
+            throw FleetRefusal(problem, .agent)
+        }
+        do throws(FleetRefusal) { try await keep(document) { $0.offer(before, for: item) } } catch {
+            _ = await plugins.reload(item.name)
+            throw error
+        }
+    }
+
+    private func takeFragment(_ document: FleetDocument) async throws(FleetRefusal) -> [String] {
+        let item = document.item
+        let before = store.used(item)
+        store.offer(document, for: item)
+        let lines: [String]
+        do { lines = try await hands.configure(store.fragments, item.name) } catch {
+            store.offer(before, for: item)
+            throw FleetRefusal("\(error)", .agent)
+        }
+        do throws(FleetRefusal) { try await keep(document) { $0.offer(before, for: item) } } catch {
+            do { _ = try await hands.configure(store.fragments, item.name) } catch { logger.error("fleet: \(item): the version before cannot be had back: \(error)") }
+            throw error
+        }
+        return lines
+    }
+
+    private func keep(_ document: FleetDocument, _ undo: (FleetStore) -> Void) async throws(FleetRefusal) {
         do throws(FileError) { try store.keep(document) } catch {
-            store.offer(before, for: document.name)
-            _ = await plugins.reload(document.name)
-            throw FleetRefusal("it cannot be stored: \(error)")
+            undo(store)
+            throw FleetRefusal("it cannot be stored: \(error)", .passing)
         }
-        logger.notice("fleet: plugin \(document.name) version \(document.version) is in force", metadata: ["key": "\(document.key.map(String.init(describing:)) ?? "")"])
     }
 
     private func report(_ problems: [(id: String, reason: String)]) {
@@ -146,12 +284,27 @@ final class FleetService: Sendable {
     /// Writes the status if it says something else than the one that is stored: a status that comes back is no news.
     private func tell(_ access: DocumentAccess) async throws {
         let document = FleetGuard.statusPrefix + id
+        let used = store.used
+        let waiting = hands.waiting()
+        func entries(_ kind: FleetItem.Kind) -> JSONValue {
+            .array(
+                used.filter { $0.item.kind == kind }.map { document in
+                    var entry = JSONObject()
+                    entry["name"] = .string(document.item.name)
+                    entry["version"] = JSONOutput.number(document.version)
+                    if document.isWithdrawal { entry["withdrawn"] = true }
+                    return .object(entry)
+                })
+        }
         var body = JSONObject()
         body["kind"] = .string("status")
         body["id"] = .string(id)
         body["labels"] = .array(settings.labels.map { .string($0) })
         body["agent"] = .string(AgentVersion.number)
-        body["plugins"] = .array(store.used.map { JSONOutput.object(["name": .string($0.name), "version": JSONOutput.number($0.version)]) })
+        body["accepts"] = .array(settings.acceptedKinds.sorted().map { .string($0.rawValue) })
+        body["plugins"] = entries(.plugin)
+        body["config"] = entries(.config)
+        body["at_next_start"] = .array(waiting.map { .string($0) })
         body["refused"] = .array(refusals.map { JSONOutput.object(["id": .string($0.id), "reason": .string($0.reason)]) })
         let stored = try await access.get(document).flatMap { try? JSONValue(parsing: $0) }
         var before = stored?.asObject
@@ -160,15 +313,5 @@ final class FleetService: Sendable {
         body["at"] = .string(Timestamp.format(environment.time.wallSeconds()))
         if let revision = stored?["_rev"] { body["_rev"] = revision }
         _ = try await access.put(document, JSONValue.object(body).serialize())
-    }
-}
-
-extension Agent {
-    nonisolated func fleetAttention() -> [Attention] {
-        (fleet?.refusals ?? []).map {
-            Attention(
-                .fleetRefused, "fleet \($0.id)", since: $0.since, "is refused, and what was in force goes on: \($0.reason)",
-                remedy: "publish a version that is right; nightjar fleet status on the hub shows who refuses it")
-        }
     }
 }

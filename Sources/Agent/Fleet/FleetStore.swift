@@ -1,3 +1,4 @@
+import AgentConfiguration
 import Documents
 import Environment
 import Glibc
@@ -5,16 +6,24 @@ import PluginHost
 import Synchronization
 import TLS
 
-/// The fleet's plugins that this gateway uses: one file that is replaced whole, so that a power cut leaves the old set or the new one, and a
-/// start needs no hub.
+/// What this gateway uses of the fleet's documents: one file that is replaced whole, so that a power cut leaves the old set or the new one,
+/// and a start needs no hub.
 ///
-/// What is read at a start is verified again: a document whose key is trusted no longer is not used. The highest version of each name is
-/// kept even then, so that an older one is not taken for news.
-final class FleetStore: Sendable {
+/// What is read at a start is verified again, and counts only as long as its key is trusted and its kind is accepted. The highest version that
+/// each key brought into force is kept, so that an older one of that key is not taken for news.
+package final class FleetStore: Sendable {
     private struct State {
-        var used: [String: FleetDocument] = [:]
-        /// By name, the highest version that was ever in force here.
-        var highest: [String: Int64] = [:]
+        /// With those whose key is not trusted now: it may be again.
+        var documents: [FleetItem: FleetDocument] = [:]
+        /// By key, the highest version that was ever in force here; under "" what an earlier version of this program has written.
+        var highest: [FleetItem: [String: Int64]] = [:]
+        var trusted: Set<VerifyingKey> = []
+        var accepted: Set<FleetItem.Kind> = []
+        /// Of plugins in use, as the plugin host names them.
+        var versions: [FleetItem: String] = [:]
+
+        func counts(_ document: FleetDocument) -> Bool { accepted.contains(document.item.kind) && (document.key.map(trusted.contains) ?? false) }
+        var used: [FleetDocument] { documents.values.filter(counts).sorted { $0.item < $1.item } }
     }
 
     /// Documents, their framing, and room for a few more than a plugins folder holds.
@@ -22,46 +31,115 @@ final class FleetStore: Sendable {
 
     private let folder: String
     private let state: Mutex<State>
+    /// One at a time, so that the newest is written last.
+    private let writing = Mutex(())
 
     /// - Throws: where there is a file that cannot be read; beginning anew would let old versions in.
-    init(data: String, trusting keys: [VerifyingKey]) throws(AgentError) {
+    init(data: String, _ settings: FleetSettings) throws(AgentError) {
         folder = "\(data)/fleet"
         var state = State()
         let path = "\(data)/fleet/accepted.json"
         if access(path, F_OK) == 0 {
             guard let bytes = Self.read(path), let json = try? JSONValue(parsing: bytes), let used = json["used"]?.asArray,
                 let highest = json["highest"]?.asObject
-            else { throw AgentError(.failed, "\(path): is damaged; it says which versions of the fleet's plugins were in force: move it away to begin anew") }
-            for member in highest.members { state.highest[member.key] = member.value.asInt64 }
+            else { throw AgentError(.failed, "\(path): is damaged; it says which of the fleet's documents were in force: move it away to begin anew") }
+            for member in highest.members {
+                guard let item = FleetItem(stored: member.key) else { continue }
+                if let version = member.value.asInt64 { state.highest[item] = ["": version] }
+                for key in member.value.asObject?.members ?? [] { state.highest[item, default: [:]][key.key] = key.value.asInt64 }
+            }
             for body in used {
-                guard let name = body["name"]?.asString, let version = body["version"]?.asInt64,
-                    let document = try? FleetDocument(verifying: body.serialize(), id: FleetDocument.id(name: name, version: version), trusting: keys)
+                guard let kind = body["kind"]?.asString.flatMap({ FleetItem.Kind(rawValue: $0) }), let name = body["name"]?.asString,
+                    let version = body["version"]?.asInt64,
+                    let document = try? FleetDocument(verifying: body.serialize(), id: FleetItem(kind, name).id(version), trusting: nil)
                 else { continue }
-                state.used[name] = document
+                state.documents[document.item] = document
+                state.versions[document.item] = document.plugin?.version
             }
         }
         self.state = Mutex(state)
+        follow(settings)
     }
 
-    var plugins: [SuppliedPlugin] { state.withLock { $0.used.values.map(\.plugin).sorted { $0.name < $1.name } } }
-    var used: [FleetDocument] { state.withLock { $0.used.values.sorted { $0.name < $1.name } } }
-    func used(_ name: String) -> FleetDocument? { state.withLock { $0.used[name] } }
-    func highest(_ name: String) -> Int64 { state.withLock { $0.highest[name] ?? 0 } }
+    /// From now on these settings say whose documents count, and which.
+    func follow(_ settings: FleetSettings) {
+        state.withLock { state in
+            state.trusted = Set(settings.keys.compactMap { VerifyingKey($0.value) })
+            state.accepted = settings.acceptedKinds
+        }
+    }
 
-    /// In memory only: what the plugin host is offered until it has taken it.
-    func offer(_ document: FleetDocument?, for name: String) { state.withLock { $0.used[name] = document } }
+    var plugins: [SuppliedPlugin] { used.compactMap(\.plugin) }
+    var fragments: [ConfigurationFragment] { used.compactMap(\.fragment) }
+    /// Those that these settings vouch for, whatever the ones in force say.
+    func fragments(by settings: FleetSettings) -> [ConfigurationFragment] {
+        let keys = Set(settings.keys.map(\.value))
+        return state.withLock { state in
+            state.documents.values.filter { $0.key.map { keys.contains($0.description) } ?? false }.compactMap(\.fragment)
+        }
+    }
+    /// With withdrawals, ascending.
+    var used: [FleetDocument] { state.withLock { $0.used } }
+    func used(_ item: FleetItem) -> FleetDocument? { state.withLock { state in state.documents[item].flatMap { state.counts($0) ? $0 : nil } } }
+    /// Plugins whose key is not trusted any more: no version of theirs that was kept may serve.
+    var distrustedPlugins: Set<String> {
+        state.withLock { state in Set(state.documents.values.filter { $0.item.kind == .plugin && !$0.isWithdrawal && !state.counts($0) }.map(\.item.name)) }
+    }
+
+    /// A document of this version, or one below, is no news.
+    func highest(_ item: FleetItem) -> Int64 {
+        state.withLock { state in
+            let trusted = Set(state.trusted.map(\.description) + [""])
+            return (state.highest[item] ?? [:]).filter { trusted.contains($0.key) }.values.max() ?? 0
+        }
+    }
+
+    /// The document whose plugin is in force at the host under this version.
+    func origin(of plugin: String, version: String?) -> FleetDocument? {
+        let item = FleetItem(.plugin, plugin)
+        return state.withLock { state in
+            guard let version, state.versions[item] == version, let document = state.documents[item], state.counts(document) else { return nil }
+            return document
+        }
+    }
+
+    /// In memory only: what the parts of the agent are offered until they have taken it.
+    func offer(_ document: FleetDocument?, for item: FleetItem) {
+        state.withLock { state in
+            state.documents[item] = document
+            state.versions[item] = document?.plugin?.version
+        }
+    }
 
     /// Durable: what is offered is in force.
     func keep(_ document: FleetDocument) throws(FileError) {
-        let bytes = state.withLock { state -> [UInt8] in
-            state.highest[document.name] = max(document.version, state.highest[document.name] ?? 0)
-            var highest = JSONObject()
-            for (name, version) in state.highest.sorted(by: { $0.key < $1.key }) { highest[name] = JSONOutput.number(version) }
-            let used = state.used.values.sorted { $0.name < $1.name }.compactMap(\.signedBody)
-            return JSONOutput.object(["used": .array(used), "highest": .object(highest)]).serialize()
+        let folder = folder
+        let failure = writing.withLock { _ -> FileError? in
+            let (bytes, highest) = state.withLock { state in
+                let key = document.key.map(\.description) ?? ""
+                var highest = state.highest
+                highest[document.item, default: [:]][key] = max(document.version, highest[document.item]?[key] ?? 0)
+                return (Self.file(state.documents, highest), highest)
+            }
+            do throws(FileError) {
+                try DurableFile.makeFolder(folder)
+                try DurableFile.write("\(folder)/accepted.json", bytes, writers: .thisProcess)
+            } catch { return error }
+            state.withLock { $0.highest = highest }
+            return nil
         }
-        try DurableFile.makeFolder(folder)
-        try DurableFile.write("\(folder)/accepted.json", bytes, writers: .thisProcess)
+        if let failure { throw failure }
+    }
+
+    private static func file(_ documents: [FleetItem: FleetDocument], _ highest: [FleetItem: [String: Int64]]) -> [UInt8] {
+        var versions = JSONObject()
+        for (item, keys) in highest.sorted(by: { $0.key < $1.key }) {
+            var byKey = JSONObject()
+            for (key, version) in keys.sorted(by: { $0.key < $1.key }) { byKey[key] = JSONOutput.number(version) }
+            versions[item.stored] = .object(byKey)
+        }
+        let used = documents.values.sorted { $0.item < $1.item }.compactMap(\.signedBody)
+        return JSONOutput.object(["used": .array(used), "highest": .object(versions)]).serialize()
     }
 
     private static func read(_ path: String) -> [UInt8]? {
@@ -69,5 +147,14 @@ final class FleetStore: Sendable {
         var bytes = [UInt8](repeating: 0, count: Int(size))
         let count = bytes.withUnsafeMutableBytes { try? file.read(at: 0, into: $0) }
         return count == bytes.count ? bytes : nil
+    }
+}
+
+extension FleetSettings {
+    var acceptedKinds: Set<FleetItem.Kind> {
+        var kinds: Set<FleetItem.Kind> = []
+        if accept.contains(.plugins) { kinds.insert(.plugin) }
+        if !acceptConfig.isEmpty { kinds.insert(.config) }
+        return kinds
     }
 }

@@ -27,5 +27,5 @@ public struct ListenerPolicies: Sendable {
     /// Told of what crosses the wire.
     var wireLog: WireLog?
     /// Users who may write anything into the fleet's collection.
-    var fleetPublishers: Set<String> = []
+    var fleetPublishers: @Sendable () -> Set<String> = { [] }
 }

@@ -38,6 +38,7 @@ extension Agent {
         let security = shared.withLock { $0.replicatorSecurity }
         for replicator in replicators { await Self.add(replicator, security[replicator.configuration.name], pendingCounts, to: &text) }
         for plugin in plugins?.status() ?? [] { Self.add(plugin, to: &text) }
+        addFleet(to: &text)
         for listener in listeners { Self.addDocuments(of: listener, to: &text) }
         await addAttention(to: &text)
         meters.write(to: &text)

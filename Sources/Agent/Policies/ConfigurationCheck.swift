@@ -30,8 +30,9 @@ public enum ConfigurationCheck {
         if let omitted = found?.omitted, omitted > 0 { report.problems.append("and \(Plural.count(omitted, "problem")) more") }
         let lists = found == nil ? otherRevocationLists(settings) : []
         if found == nil { report.advice = (settings.advice(plugins: nil) + lists).map(\.description) }
+        report.advice += leftOut(settings)
         guard settings.knowsPluginsFolder else { return report }
-        guard let folder = settings.plugins?.value else {
+        guard let (folder, isOperators) = settings.pluginsPlace else {
             for (reference, _, usedBy) in uses(settings, []) {
                 report.problems.append(
                     ConfigurationProblem(
@@ -41,21 +42,25 @@ public enum ConfigurationCheck {
             return report
         }
         let check = try await PluginCheck.run(
-            folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
+            folder: folder, mayBeAbsent: !isOperators, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
             proof: ProofByTests(), supplied: try suppliedPlugins(settings), environment: environment)
         report.plugins = check.plugins
         if found == nil {
             let names = Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })
-            report.advice = (settings.advice(plugins: names) + lists).map(\.description)
+            report.advice = (settings.advice(plugins: names) + lists).map(\.description) + leftOut(settings)
         }
         report.problems += check.problems.map(\.description)
+        let distrusted = try FleetStore.of(settings)?.distrustedPlugins ?? []
         for (reference, hook, usedBy) in uses(settings, check.plugins) {
             if let error = check.problem(
                 plugin: reference.plugin.value, hook: hook, params: LuaValue(reference.params), usedBy: usedBy)
             {
                 // A plugin that does not load is named once, with its own file and line.
                 if case .refused = error { continue }
-                let problem = ConfigurationProblem(at: reference.place(of: error), "\(error)")
+                var problem = ConfigurationProblem(at: reference.place(of: error), "\(error)")
+                if case .unknown = error, distrusted.contains(reference.plugin.value) {
+                    problem.message += "; the fleet's version of it is signed with a key that fleet.keys does not name, or fleet.accept takes no plugins"
+                }
                 if !places.contains(Place(problem)) { report.problems.append(problem.description) }
             }
         }
@@ -64,9 +69,11 @@ public enum ConfigurationCheck {
     }
 
     /// Those of the fleet that were in force last.
-    private static func suppliedPlugins(_ settings: AgentSettings) throws -> [SuppliedPlugin] {
-        guard let fleet = settings.fleet, !fleet.database.value.isEmpty, settings.knowsDataFolder else { return [] }
-        return try FleetStore(data: settings.data.value, trusting: fleet.keys.compactMap { VerifyingKey($0.value) }).plugins
+    private static func suppliedPlugins(_ settings: AgentSettings) throws -> [SuppliedPlugin] { try FleetStore.of(settings)?.plugins ?? [] }
+
+    /// Fragments that were in force, and do not fit this configuration.
+    private static func leftOut(_ settings: AgentSettings) -> [String] {
+        settings.refusedFragments.map { "the fleet's configuration \($0.fragment.name), version \($0.fragment.version), is left out: \($0.problems)" }
     }
 
     /// Plugins in use whose files cannot be used, and which run would serve all the same: by the version that was in force last.
@@ -75,9 +82,10 @@ public enum ConfigurationCheck {
         let sound = Set(check.plugins.map(\.name))
         let wrong = Set(check.problems.map(\.plugin))
         var told: Set<String> = []
+        let distrusted = (try? FleetStore.of(settings))?.distrustedPlugins ?? []
         return uses(settings, check.plugins).compactMap { reference, _, _ in
             let name = reference.plugin.value
-            guard !sound.contains(name) || wrong.contains(name), told.insert(name).inserted,
+            guard !distrusted.contains(name), !sound.contains(name) || wrong.contains(name), told.insert(name).inserted,
                 let version = KeptVersions.last(name, in: settings.pluginVersionsFolder, limits: PluginHostLimits(settings.pluginLimits))
             else { return nil }
             return "plugin \(name): run would serve version \(version), which was in force last and is kept in \(settings.pluginVersionsFolder), until the file is mended"

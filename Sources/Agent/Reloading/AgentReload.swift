@@ -29,6 +29,7 @@ extension Agent {
             let done = try await apply(try load())
             shared.withLock { $0.refusedReload = nil }
             retryAllNow("the configuration was loaded")
+            fleet?.retry()
             audit.note(.init(who: "agent", from: "", action: "configuration loaded", target: done.joined(separator: "; "), outcome: "in force"))
             return done
         } catch {
@@ -37,6 +38,24 @@ extension Agent {
             shared.withLock { $0.refusedReload = ("\(error)", $0.refusedReload?.since ?? now) }
             throw error
         }
+    }
+
+    /// Has the configuration in force with other fragments of the fleet; the file is not read again, for an operator may be at it.
+    ///
+    /// - Parameter name: the fragment that has to fit.
+    func configure(_ fragments: [ConfigurationFragment], _ name: String) async throws -> [String] {
+        await reloads.enter()
+        defer {
+            nextStart.forget()
+            reloads.leave()
+        }
+        // Whoever asked may have been replaced meanwhile.
+        guard !Task.isCancelled, !isStopping else { throw CancellationError() }
+        let wanted = settings.overlaid(with: fragments)
+        if let refused = wanted.refusedFragments.first(where: { $0.fragment.name == name }) { throw refused.problems }
+        let done = try await apply(wanted)
+        audit.note(.init(who: "fleet", from: "", action: "configuration loaded", target: done.joined(separator: "; "), outcome: "in force"))
+        return done
     }
 
     private func apply(_ wanted: AgentSettings) async throws -> [String] {
@@ -52,9 +71,13 @@ extension Agent {
         let plan = ReloadPlan(
             from: settings, to: wanted, stopped: Set(stopped.map(\.settings.name.value)), waiting: Set(waiting.map(\.settings.name.value)))
         guard !plan.change.isEmpty else {
-            shared.withLock { $0.settings = plan.new }
+            shared.withLock {
+                $0.settings = plan.new
+                $0.waitingForStart = []
+            }
             return ["nothing changed"]
         }
+        shared.withLock { $0.waitingForStart = plan.waitingForStart }
         var done: [String] = []
         if !plan.waitingForStart.isEmpty {
             let names = plan.waitingForStart.joined(separator: ", ")
@@ -63,6 +86,10 @@ extension Agent {
         }
         for line in report.advice { log.warning("\(line)") }
         // A plugin that was copied just before is known to the check, which read the folder, and perhaps not yet to who watches it.
+        if plan.changesFleet {
+            try openFleetStore(plan.new)
+            try await startPlugins(plan.new)
+        }
         let newPlugins = await plugins?.reload().filter { $0.outcome == .reloaded }.map(\.plugin) ?? []
         do {
             let prepared = try await prepare(plan)
@@ -152,6 +179,7 @@ extension Agent {
                 done.append("database \(name) opened")
             }
         }
+        if plan.changesFleet { await followFleet(plan.new) }
         try preparePolicies(plan.new, changed: plan.touchedResolvers)
         for (listener, isBound) in prepared.listeners {
             var obstacle: ReplicationError?
@@ -174,6 +202,11 @@ extension Agent {
         if plan.change.global.contains(.disk) {
             await lookAtDisks()
             done.append("disk applied")
+        }
+        if plan.changesFleet {
+            stopFleet()
+            try startFleet(plan.new)
+            if plan.change.global.contains(.fleet) { done.append("fleet applied") }
         }
         if plan.change.global.contains(.log) {
             logs.apply(plan.new.log)
@@ -207,6 +240,7 @@ extension Agent {
         for wanted in plan.old.databases where database(wanted.name.value) == nil {
             await attempt("database \(wanted.name.value)") { try open(wanted, plan.old) }
         }
+        if plan.changesFleet { await followFleet(plan.old) }
         await attempt("the conflict resolvers") { try preparePolicies(plan.old, changed: plan.touchedResolvers) }
         for wanted in plan.old.listeners where plan.goneListeners.contains(wanted.name.value) {
             if let listener = stopped.first(where: { $0.settings.name.value == wanted.name.value }) {
@@ -219,5 +253,9 @@ extension Agent {
             await attempt("replicator \(wanted.name.value)") { try await startReplicator(wanted) }
         }
         await attempt("the keepers") { try await keep(plan.old) }
+        if plan.changesFleet {
+            stopFleet()
+            await attempt("the fleet") { try startFleet(plan.old) }
+        }
     }
 }

@@ -27,9 +27,9 @@ struct ReloadPlan {
         change = wanted.difference(from: old)
         var new = wanted
         // They are at work until the agent ends.
-        (new.data, new.plugins, new.admin, new.pluginLimits, new.fleet) = (old.data, old.plugins, old.admin, old.pluginLimits, old.fleet)
+        (new.data, new.plugins, new.admin, new.pluginLimits) = (old.data, old.plugins, old.admin, old.pluginLimits)
         new.limits.memory = old.limits.memory
-        var waiting = [SettingsDifference.GlobalSection.data, .plugins, .admin, .fleet].filter(change.global.contains).map(\.rawValue)
+        var waiting = [SettingsDifference.GlobalSection.data, .plugins, .admin].filter(change.global.contains).map(\.rawValue)
         if wanted.limits.memory != old.limits.memory { waiting.append("limits.memory") }
         if !change.pluginLimits.isEmpty { waiting.append("plugin_limits") }
         waitingForStart = waiting
@@ -61,6 +61,9 @@ struct ReloadPlan {
 
     /// Connections begin anew under it, and documents that were held for a blob's size are tried again.
     var changesBlobLimit: Bool { old.limits.maxBlobBytes != new.limits.maxBlobBytes }
+
+    /// Another database of the fleet's documents, or other settings for them.
+    var changesFleet: Bool { change.global.contains(.fleet) || closedDatabases.contains(new.fleet?.database.value ?? "") }
 
     var startedListeners: [ListenerSettings] {
         let known = Set(old.listeners.map(\.name.value))

@@ -1,3 +1,4 @@
+import Encodings
 import Glibc
 
 /// Expands `${ENV}`, `${file:PATH}` and `${credential:NAME}` in all values (not in keys). `$${` stands for `${`. What comes in is
@@ -44,7 +45,7 @@ struct Expansion {
         var brought = false
         var index = 0
         // Once too much was brought in, which is reported, no further file is opened.
-        if total > Limits.totalExpansionBytes, scalar.text.contains("${") {
+        if total > Limits.totalExpansionBytes, scalar.text.holds("${") {
             scalar.isUnresolved = true
             return
         }

@@ -21,10 +21,16 @@ public struct AgentSettings: Sendable, ConfigurationSection {
     public var limits = LimitSettings()
     /// How full the disk may become.
     public var disk = DiskSettings()
-    /// Plugins that arrive as signed documents. Default: nil, none.
+    /// Plugins and fragments of this configuration that arrive as signed documents. Default: nil, none.
     public var fleet: FleetSettings?
     /// Limits of single plugins that differ from the defaults.
     public var pluginLimits: [PluginLimitSettings] = []
+    /// What this was made of, where fragments may come to it.
+    var base: ConfigurationBase?
+    /// Fragments of the fleet that are in this, ascending by name.
+    public internal(set) var fragments: [ConfigurationFragment] = []
+    /// Those that were to be in it and are not.
+    public internal(set) var refusedFragments: [RefusedFragment] = []
     /// The file says `databases`, be it to have none.
     var namesDatabases = false
     /// Keys of folders that the file names and that could not be read: nothing is known of what is in them.
@@ -58,7 +64,7 @@ public struct AgentSettings: Sendable, ConfigurationSection {
         Key("replicators", \.replicators, Form<ReplicatorSettings>.section.list(of: "replicators"), "Replications that this agent starts."),
         Key("limits", \.limits, Form<LimitSettings>.section, "What the agent may use, all together."),
         Key("disk", \.disk, Form<DiskSettings>.section, "How full the disk may become before the agent takes less."),
-        Key("fleet", optional: \.fleet, Form<FleetSettings>.section, "Plugins that arrive as signed documents. Absent: none do."),
+        Key("fleet", optional: \.fleet, Form<FleetSettings>.section, "Plugins and fragments of this configuration that arrive as signed documents. Absent: none do."),
         Key(
             "plugin_limits", \.pluginLimits,
             Form<PluginLimitSettings>.section.map(keyedBy: .plugin, "a mapping from plugin names to their limits") { limits, name, _ in

@@ -1,4 +1,4 @@
-/// Plugins that arrive as signed documents.
+/// Plugins and fragments of the configuration that arrive as signed documents.
 public struct FleetSettings: Sendable, ConfigurationSection {
     public enum Kind: String, Sendable, CaseIterable { case plugins }
 
@@ -8,6 +8,8 @@ public struct FleetSettings: Sendable, ConfigurationSection {
     public var keys: [Located<String>] = []
     /// What may come. Default: nothing.
     public var accept: [Kind] = []
+    /// Settings that fragments may set, each with all that is below it. Default: none.
+    public var acceptConfig: [Located<String>] = []
     /// This gateway's name in the fleet. Default: nil, the peer id.
     public var id: String?
     public var labels: [String] = []
@@ -25,6 +27,9 @@ public struct FleetSettings: Sendable, ConfigurationSection {
             "Public keys whose signatures are believed, as nightjar fleet keygen prints them; several, so that one can be replaced."),
         Key("accept", \.accept, Form<Kind>.choice.list(of: "kinds of documents"),
             "What may come: plugins, which take the place of files of their names in the plugins folder. Absent: nothing."),
+        Key("accept_config", \.acceptConfig, Form.text("a setting").located.list(of: "settings"),
+            "Settings of this configuration that signed fragments may set, each with all that is below it: log, plugin_limits, "
+                + "replicators.*.collections.*.push_filter. * is any name. Absent: none. Sections of databases, listeners and replicators are neither added nor taken out."),
         Key("id", optional: \.id, Form.text(.name), "This agent's name in the fleet; where the hub asks for a login, its user name. Absent: its peer id."),
         Key("labels", \.labels, Form.text(.name).list(of: "labels"), "Groups that this agent is in; what is published for one of them is for it."),
         Key("publishers", \.publishers, Form.text("a user name").list(of: "user names"),
@@ -34,9 +39,13 @@ public struct FleetSettings: Sendable, ConfigurationSection {
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
-        guard !accept.isEmpty else { return }
-        if database.value.isEmpty { reading.report(at: position, "\"accept\" needs \"database\": where the documents arrive") }
-        if keys.isEmpty { reading.report(at: position, "\"accept\" needs \"keys\": nothing is believed without a signature") }
+        for setting in acceptConfig {
+            guard let problem = SettingPattern(setting.value).problem else { continue }
+            reading.report(at: setting.position, "accept_config: \(ValueQuoting.quoted(setting.value)) names nothing that a fragment may set: \(problem)")
+        }
+        guard let key = !accept.isEmpty ? "accept" : !acceptConfig.isEmpty ? "accept_config" : nil else { return }
+        if database.value.isEmpty { reading.report(at: position, "\"\(key)\" needs \"database\": where the documents arrive") }
+        if keys.isEmpty { reading.report(at: position, "\"\(key)\" needs \"keys\": nothing is believed without a signature") }
     }
 }
 

@@ -1,3 +1,5 @@
+import Encodings
+
 /// A TLS identity: in the key store, in two files, or behind an OpenSSL provider.
 public enum IdentityReference: Sendable, Equatable {
     /// A label in the agent's key store.
@@ -29,7 +31,7 @@ enum ProviderURI {
 
     /// A PIN in the URI would be shown wherever the URI is.
     static func check(_ text: String, at position: SourcePosition, _ reading: inout Reading) -> Bool {
-        guard isOne(text), text.contains("pin-value=") else { return true }
+        guard isOne(text), text.holds("pin-value=") else { return true }
         reading.report(at: position, "a PIN does not belong into the URI; write pin-source=file:PATH instead of pin-value")
         return false
     }

@@ -1,3 +1,5 @@
+import Encodings
+
 /// The proxy that a replicator's connections are made through.
 public struct ProxySettings: Sendable, ConfigurationSection {
     public var url = Located(ProxyURL.none)
@@ -54,13 +56,12 @@ public struct ProxyURL: Sendable, Equatable {
 
     /// No message quotes the text: it may hold a password.
     init(parsing text: String) throws(Invalid) {
-        let parts = text.split(separator: "://", maxSplits: 1).map(String.init)
-        guard parts.count == 2 else { throw Invalid(description: "expected a URL: http://HOST:PORT or socks5://HOST:PORT") }
-        let word = parts[0].lowercased()
+        guard let mark = text.place(of: "://"), !text[..<mark.lowerBound].isEmpty, !text[mark.upperBound...].isEmpty else { throw Invalid(description: "expected a URL: http://HOST:PORT or socks5://HOST:PORT") }
+        let word = text[..<mark.lowerBound].lowercased()
         guard let scheme = Scheme(rawValue: word == "socks5h" ? "socks5" : word) else {
             throw Invalid(description: "unknown kind of proxy; there is http://HOST:PORT, asked with CONNECT, and socks5://HOST:PORT")
         }
-        let rest = parts[1].hasSuffix("/") ? String(parts[1].dropLast()) : parts[1]
+        let rest = String(text[mark.upperBound...].hasSuffix("/") ? text[mark.upperBound...].dropLast() : text[mark.upperBound...])
         guard !rest.contains("/") else { throw Invalid(description: "a proxy's URL has no path") }
         guard !rest.contains("@") else { throw Invalid(description: "credentials in the URL are not allowed; use username and password of proxy") }
         do throws(ReplicatorTarget.Invalid) {

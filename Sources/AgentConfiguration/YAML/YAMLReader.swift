@@ -1,4 +1,5 @@
 import CYAML
+import Encodings
 
 /// Reads one YAML document into nodes over libyaml's events.
 ///
@@ -191,7 +192,7 @@ struct YAMLReader: ~Copyable {
             problems.report(file: "out of memory")
         default:
             let mark = parser.pointee.problem_mark
-            if text.contains("tab character") || text.contains("cannot start any token") && isTab(mark, input) {
+            if text.holds("tab character") || text.holds("cannot start any token") && isTab(mark, input) {
                 problems.report(at: position(mark), "syntax: a tab stands here; YAML is indented with spaces")
                 return Stop()
             }

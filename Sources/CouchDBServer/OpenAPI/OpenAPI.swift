@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import HTTPServer
 
 /// `/_openapi.json`: CouchDB's API as it is here, for programs (OpenAPI 3.1).
@@ -76,7 +77,7 @@ enum OpenAPI {
     /// `get_db_doc_name`.
     private static func name(_ route: Place) -> String {
         let parts = route.pattern.split(separator: "/").map { part in String(part.drop { $0 == ":" || $0 == "*" || $0 == "_" }.map { $0 == "." ? "_" : $0 }) }
-        let isFixed = route.pattern.contains("/_design/") ? "_of_design" : ""
+        let isFixed = route.pattern.holds("/_design/") ? "_of_design" : ""
         return ([route.method.lowercased()] + parts).joined(separator: "_") + isFixed
     }
 

@@ -14,7 +14,7 @@ enum Copying {
         do {
             let connection = try Connection(path: path, mode: .readOnly)
             defer { connection.close() }
-            try connection.execute("VACUUM INTO '\(copy.replacing("'", with: "''"))'")
+            try connection.execute("VACUUM INTO '\(copy.with("'", replacedBy: "''"))'")
         } catch { throw StoreError(error, path: copy) }
     }
 

@@ -1,4 +1,5 @@
 import Environment
+import Glibc
 
 /// A plugin that comes from elsewhere than the plugins folder, and takes the place of one of its name there.
 public struct SuppliedPlugin: Sendable, Equatable {
@@ -9,6 +10,9 @@ public struct SuppliedPlugin: Sendable, Equatable {
     public init(name: String, main: [UInt8], tests: [UInt8]?) { (self.name, self.main, self.tests) = (name, main, tests) }
 
     public static func isName(_ name: String) -> Bool { PluginName.isValid(name) }
+
+    /// As status names it once it is in force.
+    public var version: String { source.version }
 
     var source: PluginSource {
         PluginSource(
@@ -34,8 +38,10 @@ public struct SuppliedPlugin: Sendable, Equatable {
 
 extension FolderScan {
     /// With the plugins that come from elsewhere in the place of those of their names.
-    static func read(_ folder: String, _ limits: PluginHostLimits, supplied: [SuppliedPlugin]) -> FolderScan {
-        var scan = read(folder, limits)
+    ///
+    /// - Parameter mayBeAbsent: a folder that is not there has nothing in it, and nobody meant it to be there.
+    static func read(_ folder: String, _ limits: PluginHostLimits, supplied: [SuppliedPlugin], mayBeAbsent: Bool = false) -> FolderScan {
+        var scan = mayBeAbsent && access(folder, F_OK) != 0 ? FolderScan() : read(folder, limits)
         for plugin in supplied {
             scan.refused[plugin.name] = nil
             scan.sources[plugin.name] = plugin.source

@@ -18,6 +18,8 @@ final class HostCore: Sendable {
     /// What the configuration uses, at a start: those are served although their file is gone, as long as nobody has used them yet. Nil
     /// where everything counts as used.
     let expected = Mutex<Set<String>?>(nil)
+    /// Plugins of which no version that was kept may stand in for one that is gone or refused.
+    let barred = Mutex<Set<String>>([])
     let environment: Environment
     private let stops = Atomic(false)
     /// Makes the supervisor look at once; set by it.

@@ -80,7 +80,7 @@ extension Reloader {
 
     /// The version that was in force before, if it is kept and suits all uses.
     private func servesLast(instead record: PluginRecord) -> Bool {
-        guard let last = store.index(record.name).current, let source = try? store.source(record.name, last),
+        guard !core.barred.withLock({ $0.contains(record.name) }), let last = store.index(record.name).current, let source = try? store.source(record.name, last),
             case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)
         else { return false }
         return putIntoForce(version, record, proves: false) == nil

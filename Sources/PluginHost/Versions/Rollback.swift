@@ -78,7 +78,7 @@ extension Reloader {
 
     /// At a start whose file is refused, the version that was in force last serves on. Its tests have passed when it was taken.
     func serveLast(_ record: PluginRecord) {
-        guard record.read({ $0.inForce == nil }), let last = store.index(record.name).current,
+        guard record.read({ $0.inForce == nil }), !core.barred.withLock({ $0.contains(record.name) }), let last = store.index(record.name).current,
             let source = try? store.source(record.name, last),
             case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)
         else { return }

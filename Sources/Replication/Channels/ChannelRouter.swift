@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Environment
 import Interfaces
 import Logging
@@ -165,7 +166,7 @@ public actor ChannelRouter {
 
     /// The stored text may have been cut, and that of a function that is not called counts its failures.
     private static func isSameFailure(_ known: DocumentRoute, _ new: DocumentRoute) -> Bool {
-        let cause = known.error.firstRange(of: " (not called: ").map { known.error[..<$0.lowerBound] } ?? known.error[...]
+        let cause = known.error.place(of: " (not called: ").map { known.error[..<$0.lowerBound] } ?? known.error[...]
         return !new.error.isEmpty && known.plugin == new.plugin && known.version == new.version && new.error.utf8.starts(with: cause.utf8)
     }
 

@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Interfaces
 
 /// What both sides keep of a replication under `_local`: the history by which they find the last point that both have reached, as
@@ -131,7 +132,7 @@ extension CouchDialect {
 
     /// The id is base64; in a path it is spelled with the letters that need no escape.
     private static func path(checkpoint id: String) -> String {
-        "/_local/" + id.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        "/_local/" + id.with("+", replacedBy: "-").with("/", replacedBy: "_").with("=", replacedBy: "")
     }
 }
 

@@ -1,4 +1,5 @@
 import COpenSSL
+import Encodings
 
 extension Certificate {
     /// All certificates of a PEM text, in its order. Text and keys between them are passed over. One certificate in DER is
@@ -100,7 +101,7 @@ final class PEMBlock {
 
     var isCertificate: Bool { kind == "CERTIFICATE" || kind == "X509 CERTIFICATE" || kind == "TRUSTED CERTIFICATE" }
     var isKey: Bool { kind == "PRIVATE KEY" || kind == "ENCRYPTED PRIVATE KEY" || kind.hasSuffix(" PRIVATE KEY") }
-    var isEncrypted: Bool { kind == "ENCRYPTED PRIVATE KEY" || header.contains("ENCRYPTED") }
+    var isEncrypted: Bool { kind == "ENCRYPTED PRIVATE KEY" || header.holds("ENCRYPTED") }
 
     func certificate() throws(CertificateError) -> Certificate {
         guard kind == "TRUSTED CERTIFICATE" else { return try Certificate(der: Array(bytes)) }

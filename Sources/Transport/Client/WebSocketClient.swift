@@ -191,7 +191,7 @@ extension WebSocketClient.Configuration {
 
     /// A text in which those are not shown.
     func withoutSecrets(_ text: String) -> String {
-        secrets.filter { $0.utf8.count >= Self.shortestSecret }.reduce(text) { $0.replacing($1, with: "(secret)") }
+        secrets.filter { $0.utf8.count >= Self.shortestSecret }.reduce(text) { $0.with($1, replacedBy: "(secret)") }
     }
 }
 
@@ -216,7 +216,7 @@ struct HandshakeResponse: Sendable {
     private var isFromTLSPort: Bool {
         if ErrorBody.string(forKey: "error", in: body) == "tls_required" { return true }
         let text = String(decoding: body, as: UTF8.self)
-        return text.contains("HTTP request to an HTTPS server") || text.contains("plain HTTP request was sent to HTTPS port")
+        return text.holds("HTTP request to an HTTPS server") || text.holds("plain HTTP request was sent to HTTPS port")
     }
 
     func error(at url: EndpointURL) -> ReplicationError {

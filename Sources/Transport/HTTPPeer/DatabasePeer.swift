@@ -131,7 +131,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
     }
 
     func withoutSecrets(_ text: String) -> String {
-        former.withLock { $0 }.reduce(configuration.withoutSecrets(text)) { $0.replacing($1, with: "(secret)") }
+        former.withLock { $0 }.reduce(configuration.withoutSecrets(text)) { $0.with($1, replacedBy: "(secret)") }
     }
 
     /// What a refusal says goes into errors and logs.

@@ -124,7 +124,7 @@ public final class IAMTokens: Sendable {
         let isKey = [400, 401, 403].contains(answer.status)
         let key = key()
         var message = "\(url): no token for the API key: HTTP \(answer.status)\(words.isEmpty ? "" : ", \(words.prefix(300))")"
-        if !key.isEmpty { message = message.replacing(key, with: "(secret)") }
+        if !key.isEmpty { message = message.with(key, replacedBy: "(secret)") }
         if isKey { return ReplicationError(domain: .http, code: 401, message: message, remedy: "check authenticator.iam_api_key") }
         var error = ReplicationError(domain: .http, code: answer.status, message: message)
         error.retryAfterSeconds = RetryAfter.seconds(answer.headers.first("Retry-After"), date: answer.headers.first("Date"))

@@ -1,18 +1,18 @@
 import Agent
+import AgentConfiguration
 import ArgumentParser
 import Documents
 import Glibc
-import Synchronization
 import TLS
 
 struct FleetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "fleet", abstract: "Signs plugins and publishes them to a fleet of agents.",
+        commandName: "fleet", abstract: "Signs plugins and fragments of the configuration and publishes them to a fleet of agents.",
         discussion: """
-            Signed plugins are documents of the collection nightjar.fleet, which replicates to the gateways. Each takes what a key of its \
-            configuration (fleet.keys) has signed for it, if its tests pass, and writes back what it runs.
+            What is signed are documents of the collection nightjar.fleet, which replicates to the gateways. Each takes what a key of its \
+            configuration (fleet.keys) has signed for it, if it passes the checks of that gateway, and writes back what it runs.
             """,
-        subcommands: [Keygen.self, Sign.self, Publish.self, Verify.self, Status.self])
+        subcommands: [Keygen.self, Sign.self, Publish.self, Withdraw.self, Verify.self, Status.self])
 
     struct Keygen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -34,55 +34,85 @@ struct FleetCommand: AsyncParsableCommand {
         }
     }
 
-    /// Where the fleet's documents are.
+    /// Where the fleet's documents are, and whose count.
     struct FleetLocation: ParsableArguments, Sendable {
         @OptionGroup var location: LocationOptions
         @Option(help: "The database with the collection nightjar.fleet.") var db = "main"
+        @Option(
+            name: .customLong("trust"),
+            help: ArgumentHelp("A public key whose signatures count, beside those of fleet.keys; several are possible.", valueName: "key"))
+        var keys: [String] = []
 
         func withDocuments<T>(_ work: (DocumentPlace) async throws -> T) async throws -> T {
             try await location.withDocuments(of: "\(db).\(FleetDocument.collection)", work)
         }
+
+        /// Those of the options and of the configuration.
+        func trusted() throws -> [VerifyingKey] {
+            try FleetCommand.keys(keys) + (try location.fleet()?.keys ?? []).compactMap { VerifyingKey($0.value) }
+        }
     }
 
-    /// What is signed, for whom and with what.
+    /// For whom something is signed, and with what.
     struct Signing: ParsableArguments {
         @Option(help: ArgumentHelp("File of the signing key.", valueName: "file")) var key: String
         @Option(name: .customLong("for-id"), help: ArgumentHelp("Only the gateway of this id; several are possible.", valueName: "id")) var ids: [String] = []
         @Option(name: .customLong("for-label"), help: ArgumentHelp("Only gateways with this label; several are possible.", valueName: "label"))
         var labels: [String] = []
         @Option(
-            name: .customLong("plugin-version"),
+            name: [.customLong("as-version"), .customLong("plugin-version")],
             help: ArgumentHelp("Its version, above all that were published; to go back, publish the old files under a new one.", valueName: "number"))
         var number: Int64?
-        @Argument(help: "Plugins as NAME.lua; tests in NAME.test.lua beside one go with it.") var files: [String]
 
-        func documents(_ version: (String) -> Int64) throws -> [(document: FleetDocument, bytes: [UInt8])] {
-            let signer = try PrivateKey.readPEM(try SecretFile.read(key), path: key)
-            return try files.map { file in
-                let base = String(file.split(separator: "/").last ?? "")
-                guard base.hasSuffix(".lua"), !base.hasSuffix(".test.lua") else { throw AgentError(.invalid, "\(file): name a plugin, NAME.lua") }
-                let name = String(base.dropLast(4))
-                let tests = String(file.dropLast(4)) + ".test.lua"
-                let document = FleetDocument(
-                    name: name, version: number ?? version(name), scope: .init(ids: ids, labels: labels), main: try FleetCommand.content(file),
-                    tests: access(tests, F_OK) == 0 ? try FleetCommand.content(tests) : nil)
+        func signer() throws -> PrivateKey { try PrivateKey.readPEM(try SecretFile.read(key), path: key) }
+
+        func sign(_ contents: [(item: FleetItem, content: FleetDocument.Content)], _ version: (FleetItem) -> Int64) throws -> [(document: FleetDocument, bytes: [UInt8])] {
+            let signer = try signer()
+            return try contents.map { item, content in
+                let document = FleetDocument(item, version: number ?? version(item), scope: .init(ids: ids, labels: labels), content)
                 return (document, try document.signed(with: signer))
+            }
+        }
+    }
+
+    /// What is signed.
+    struct Files: ParsableArguments {
+        @Argument(help: "Plugins as NAME.lua, with tests in NAME.test.lua beside one; fragments of a configuration as NAME.yaml.") var files: [String]
+
+        func contents() throws -> [(item: FleetItem, content: FleetDocument.Content)] {
+            try files.map { file in
+                let base = String(file.split(separator: "/").last ?? "")
+                if base.hasSuffix(".lua"), !base.hasSuffix(".test.lua") {
+                    let tests = String(file.dropLast(4)) + ".test.lua"
+                    let content = FleetDocument.Content.plugin(
+                        main: try FleetCommand.content(file), tests: access(tests, F_OK) == 0 ? try FleetCommand.content(tests) : nil)
+                    return (FleetItem(.plugin, String(base.dropLast(4))), content)
+                }
+                if base.hasSuffix(".yaml") {
+                    let name = String(base.dropLast(5))
+                    let text = try FleetCommand.content(file)
+                    // Gateways have the last word, but none takes what is no configuration.
+                    if let problems = ConfigurationFragment(name: name, version: 1, text: text).problem { throw problems }
+                    return (FleetItem(.config, name), .config(text))
+                }
+                throw AgentError(.invalid, "\(file): name a plugin, NAME.lua, or a fragment of a configuration, NAME.yaml")
             }
         }
     }
 
     struct Sign: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "sign", abstract: "Signs plugins and prints the documents, one a line, for nightjar import DB.nightjar.fleet elsewhere.")
+            commandName: "sign", abstract: "Signs plugins and fragments and prints the documents, one a line, for nightjar import DB.nightjar.fleet elsewhere.")
 
         @OptionGroup var signing: Signing
+        @OptionGroup var files: Files
         @Flag(help: "Print JSON; it does in any case.") var json = false
 
-        func validate() throws { if signing.number == nil { throw ValidationError("--plugin-version is needed: nothing here knows which were published") } }
+        func validate() throws { if signing.number == nil { throw ValidationError("--as-version is needed: nothing here knows which were published") } }
 
         func run() async throws {
             try await Failure.reporting {
-                for (document, bytes) in try signing.documents({ _ in 0 }) {
+                for (document, bytes) in try signing.sign(try files.contents(), { _ in 0 }) {
                     guard case .object(var object) = try JSONValue(parsing: bytes) else { continue }
                     object["_id"] = .string(document.id)
                     Output.line(JSONValue.object(object).text)
@@ -93,28 +123,76 @@ struct FleetCommand: AsyncParsableCommand {
 
     struct Publish: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "publish", abstract: "Signs plugins and puts them into the hub's collection.",
-            discussion: "On the hub, or on any agent that replicates the collection to it.")
+            commandName: "publish", abstract: "Signs plugins and fragments of a configuration and puts them into the hub's collection.",
+            discussion: """
+                On the hub, or on any agent that replicates the collection to it. A gateway takes a plugin if fleet.accept of its configuration \
+                names plugins, and a fragment if fleet.accept_config names all that the fragment sets.
+                """)
 
         @OptionGroup var fleet: FleetLocation
         @OptionGroup var signing: Signing
+        @OptionGroup var files: Files
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
             try await Failure.reporting {
-                let saved = try await fleet.withDocuments { place -> [String] in
-                    let highest = try await FleetCommand.highest(place)
-                    let documents = try signing.documents { (highest[$0] ?? 0) + 1 }
-                    for (document, _) in documents where document.version <= highest[document.name] ?? 0 {
-                        throw AgentError(.invalid, "\(document.name): version \(highest[document.name] ?? 0) was published; gateways take none below it")
-                    }
-                    for (document, bytes) in documents { _ = try await place.put(document.id, bytes) }
-                    return documents.map(\.document.id)
-                }
-                if json { return Output.json(.array(saved.map { .string($0) })) }
-                for id in saved { Output.line("\(id) is published") }
+                let contents = try files.contents()
+                try await FleetCommand.publish(fleet, signing, json, word: "published") { _ in contents }
             }
         }
+    }
+
+    struct Withdraw: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "withdraw", abstract: "Takes plugins or fragments of a configuration out again: gateways go back to what they have themselves.",
+            discussion: """
+                A gateway goes back to the file of that name in its plugins folder, or to none. Where a plugin is in use and there is no file, the \
+                gateway refuses the withdrawal and keeps the plugin. What was published before does not come back.
+                """)
+
+        @OptionGroup var fleet: FleetLocation
+        @OptionGroup var signing: Signing
+        @Flag(name: .customLong("fragment"), help: "The names are those of fragments of a configuration, not of plugins.") var isFragment = false
+        @Argument(help: "Their names.") var names: [String]
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let items = names.map { FleetItem(isFragment ? .config : .plugin, $0) }
+                try await FleetCommand.publish(fleet, signing, json, word: "published: \(isFragment ? "a fragment" : "a plugin") is withdrawn") { published in
+                    for item in items where published.highest(item) == nil {
+                        let others = Set(published.entries.map(\.item).filter { $0.kind == item.kind }.map(\.name)).sorted()
+                        throw AgentError(.notFound, "\(item) was not published by a key that counts; there \(others.isEmpty ? "is none" : "is \(others.joined(separator: ", "))")")
+                    }
+                    return items.map { ($0, .withdrawn) }
+                }
+            }
+        }
+    }
+
+    private static func publish(
+        _ fleet: FleetLocation, _ signing: Signing, _ json: Bool, word: String,
+        _ contents: (PublishedVersions) throws -> [(item: FleetItem, content: FleetDocument.Content)]
+    ) async throws {
+        let trusted = try fleet.trusted() + [try signing.signer().verifyingKey].compactMap(\.self)
+        let saved = try await fleet.withDocuments { place -> [String] in
+            let published = try await PublishedVersions(place, trusting: trusted)
+            let documents = try signing.sign(try contents(published)) { published.next($0) }
+            for (document, _) in documents {
+                if let highest = published.highest(document.item), document.version <= highest {
+                    throw AgentError(.invalid, "\(document.item.name): version \(highest) was published; gateways take none below it")
+                }
+                for other in published.others where other.item == document.item && other.version >= document.version {
+                    Output.errorLine(
+                        "nightjar: \(document.item): there is version \(other.version) by \(other.key.map(String.init(describing:)) ?? "?"), which does not count here; "
+                            + "where gateways trust that key they take none below: then --trust it")
+                }
+            }
+            for (document, bytes) in documents { _ = try await place.put(document.id, bytes) }
+            return documents.map(\.document.id)
+        }
+        if json { return Output.json(.array(saved.map { .string($0) })) }
+        for id in saved { Output.line("\(id) is \(word)") }
     }
 
     struct Verify: AsyncParsableCommand {
@@ -127,10 +205,7 @@ struct FleetCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await Failure.reporting {
-                let trusted = try keys.map { text in
-                    guard let key = VerifyingKey(text) else { throw AgentError(.invalid, "--trust \(text): expected ed25519/ and 44 characters of base64") }
-                    return key
-                }
+                let trusted = try FleetCommand.keys(keys)
                 var rows: [JSONValue] = []
                 var isWrong = false
                 for line in try FleetCommand.content(file, limit: 64 << 20).split(separator: UInt8(ascii: "\n")) {
@@ -139,10 +214,11 @@ struct FleetCommand: AsyncParsableCommand {
                     if id.hasPrefix("status:") { continue }
                     for key in ["_id", "_rev"] { object[key] = nil }
                     var problem: String?
-                    do throws(FleetRefusal) { _ = try FleetDocument(verifying: JSONValue.object(object).serialize(), id: id, trusting: trusted) } catch {
-                        problem = error.reason
-                        isWrong = true
-                    }
+                    do throws(FleetRefusal) {
+                        let document = try FleetDocument(verifying: JSONValue.object(object).serialize(), id: id, trusting: trusted)
+                        problem = document.fragment?.problem?.description
+                    } catch { problem = error.reason }
+                    if problem != nil { isWrong = true }
                     rows.append(JSONOutput.object(["id": .string(id), "problem": JSONOutput.text(problem)]))
                     if !json { Output.line("\(TextTable.printable(id)): \(TextTable.printable(problem ?? "signed, and believed"))") }
                 }
@@ -152,29 +228,14 @@ struct FleetCommand: AsyncParsableCommand {
         }
     }
 
-    struct Status: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "status", abstract: "Shows which gateway runs which versions, what it lacks and what it refuses.",
-            discussion: "SINCE is when a gateway's status changed last; one that runs on unchanged does not write.")
+    // MARK: -
 
-        @OptionGroup var fleet: FleetLocation
-        @Flag(help: "Print JSON.") var json = false
-
-        func run() async throws {
-            try await Failure.reporting {
-                let (highest, statuses) = try await fleet.withDocuments { place in
-                    var statuses: [JSONValue] = []
-                    for id in try await FleetCommand.ids(place) where id.hasPrefix("status:") {
-                        statuses.append(try JSONValue(parsing: try await place.get(id)))
-                    }
-                    return (try await FleetCommand.published(place), statuses)
-                }
-                FleetCommand.show(statuses, highest, json)
-            }
+    static func keys(_ texts: [String]) throws -> [VerifyingKey] {
+        try texts.map { text in
+            guard let key = VerifyingKey(text) else { throw AgentError(.invalid, "--trust \(text): expected ed25519/ and 44 characters of base64") }
+            return key
         }
     }
-
-    // MARK: -
 
     static func content(_ path: String?, limit: Int = FleetDocument.Limits.documentBytes) throws -> [UInt8] {
         let file = try InputFile(path)
@@ -184,67 +245,5 @@ struct FleetCommand: AsyncParsableCommand {
             guard bytes.count <= limit else { throw AgentError(.tooLarge, "\(path ?? "standard input"): more than \(limit) bytes") }
         }
         return bytes
-    }
-
-    static func ids(_ place: DocumentPlace) async throws -> [String] {
-        let ids = Mutex<[String]>([])
-        try await place.list(includesDeleted: false) { line in
-            if let id = try JSONValue(parsing: line)["id"]?.asString { ids.withLock { $0.append(id) } }
-        }
-        return ids.withLock { $0.sorted() }
-    }
-
-    /// Of each plugin, whatever it is for.
-    static func highest(_ place: DocumentPlace) async throws -> [String: Int64] {
-        Dictionary(try await ids(place).compactMap { FleetDocument.claim($0) }.map { ($0.name, $0.version) }, uniquingKeysWith: max)
-    }
-
-    /// What was published, with whom it is for. Nobody's signature is checked: gateways do that.
-    static func published(_ place: DocumentPlace) async throws -> [(name: String, version: Int64, scope: FleetDocument.Scope)] {
-        var published: [(name: String, version: Int64, scope: FleetDocument.Scope)] = []
-        for id in try await ids(place) {
-            guard let claim = FleetDocument.claim(id) else { continue }
-            let json = try JSONValue(parsing: try await place.get(id))
-            func texts(_ key: String) -> [String] { json[key]?.asArray?.compactMap(\.asString) ?? [] }
-            published.append((claim.name, claim.version, .init(ids: texts("ids"), labels: texts("labels"))))
-        }
-        return published
-    }
-
-    private static func show(_ statuses: [JSONValue], _ published: [(name: String, version: Int64, scope: FleetDocument.Scope)], _ json: Bool) {
-        var table = TextTable(["GATEWAY", "LABELS", "AGENT", "PLUGIN", "VERSION", "STATE", "SINCE"], alignsRight: [4])
-        var gateways: [JSONValue] = []
-        for status in statuses {
-            let id = status["id"]?.asString ?? "?"
-            let labels = status["labels"]?.asArray?.compactMap(\.asString) ?? []
-            let running = Dictionary(
-                (status["plugins"]?.asArray ?? []).compactMap { plugin in plugin["name"]?.asString.map { ($0, plugin["version"]?.asInt64 ?? 0) } }, uniquingKeysWith: max)
-            let wanted = Dictionary(
-                published.filter { $0.scope.covers(id: id, labels: labels) }.map { ($0.name, $0.version) }, uniquingKeysWith: max)
-            let refused = Dictionary(
-                (status["refused"]?.asArray ?? []).compactMap { entry in entry["id"]?.asString.map { ($0, entry["reason"]?.asString ?? "") } },
-                uniquingKeysWith: { first, _ in first })
-            var rows: [JSONValue] = []
-            for name in Set(running.keys).union(wanted.keys).sorted() {
-                let (has, newest) = (running[name] ?? 0, wanted[name] ?? 0)
-                let reason = refused[FleetDocument.id(name: name, version: newest)]
-                let state = has >= newest ? "current" : reason.map { "refuses \(newest): \($0)" } ?? "behind: \(newest) is published"
-                table.add([
-                    id, labels.joined(separator: ","), status["agent"]?.asString ?? "", name, has == 0 ? "-" : "\(has)", state, status["at"]?.asString ?? "",
-                ])
-                rows.append(JSONOutput.object([
-                    "name": .string(name), "version": JSONOutput.number(has), "published": JSONOutput.number(newest), "is_current": .bool(has >= newest),
-                    "refused": JSONOutput.text(reason),
-                ]))
-            }
-            if rows.isEmpty { table.add([id, labels.joined(separator: ","), status["agent"]?.asString ?? "", "-", "-", "has none", status["at"]?.asString ?? ""]) }
-            gateways.append(JSONOutput.object([
-                "id": .string(id), "labels": .array(labels.map { .string($0) }), "agent": status["agent"], "since": status["at"], "plugins": .array(rows),
-                "refused": status["refused"],
-            ]))
-        }
-        if json { return Output.json(.array(gateways)) }
-        if table.isEmpty { return Output.line("no gateway has told its status yet") }
-        Output.write(1, table.text)
     }
 }

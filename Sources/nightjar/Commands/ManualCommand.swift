@@ -1,6 +1,5 @@
 import Agent
 import ArgumentParser
-import Documents
 import Glibc
 
 struct ManualCommand: AsyncParsableCommand {
@@ -15,10 +14,8 @@ struct ManualCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Failure.reporting {
-            let dump = Nightjar._dumpHelp()
-            guard let root = try JSONValue(parsing: Array(dump.utf8))["command"] else { throw AgentError(.failed, "the commands do not describe themselves") }
             try Folders.makeReadable(folder)
-            for (name, text) in ManualPages.all(root, version: AgentVersion.number) {
+            for (name, text) in ManualPages.all(Nightjar.self, version: AgentVersion.number) {
                 let file = try OutputFile("\(folder)/\(name)")
                 try Array(text.utf8).withUnsafeBytes { try Output.writeAll(file.descriptor, $0) }
                 try file.finish()

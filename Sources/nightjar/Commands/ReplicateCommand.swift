@@ -2,6 +2,7 @@ import Agent
 import AgentConfiguration
 import ArgumentParser
 import Documents
+import Encodings
 import Glibc
 import NIOPosix
 import TLS
@@ -113,9 +114,9 @@ struct ReplicateCommand: AsyncParsableCommand {
 
     /// An error names configuration keys; here these are options.
     private static func withOptions(_ text: String) -> String {
-        text.replacing("pinned_server_certificate:", with: "--pinned")
-            .replacing("set accept_only_self_signed_server_certificate", with: "use --self-signed")
-            .replacing("accept_only_self_signed_server_certificate", with: "--self-signed")
+        text.with("pinned_server_certificate:", replacedBy: "--pinned")
+            .with("set accept_only_self_signed_server_certificate", replacedBy: "use --self-signed")
+            .with("accept_only_self_signed_server_certificate", replacedBy: "--self-signed")
     }
 
     private static func items(_ lists: [String]) -> [String] {

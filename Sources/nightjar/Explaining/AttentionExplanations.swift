@@ -32,8 +32,9 @@ extension Explanation {
             "Save the document anew on top of its current revision, delete it, or purge it; or let a peer send it again. A disk that does this once "
                 + "does it again: look at it."),
         Explanation(
-            "fleet_refused", "A signed document of the fleet is not used: its signature, its version, its tests or its uses are wrong. What was in force goes on.",
-            "The text says why. Publish a version that is right: nightjar fleet publish; nightjar fleet status on the hub shows who refuses what."),
+            "fleet_refused", "A signed document of the fleet is not used: its signature, its version, its tests or its uses are wrong, or it sets what this agent does not let it set. What was in force goes on.",
+            "The text says why. Publish a version that is right: nightjar fleet publish; nightjar fleet status on the hub shows who refuses what. Where this agent is in "
+                + "the way, mend its configuration: a reload has everything looked at again."),
         Explanation(
             "documents_held",
             "A filter failed on documents, so that nobody knows whether they may pass; or a blob that they name cannot be taken, such as one above "

@@ -1,3 +1,5 @@
+import Encodings
+
 /// What a code that the agent reports means, and what to do about it.
 struct Explanation: Sendable, Equatable {
     /// As the agent writes it: `documents_held`, `http/401`, `exit/78`.
@@ -103,7 +105,7 @@ enum ExplanationSearch {
         }
         while clean.hasSuffix("_") || clean.hasSuffix("/") { clean.removeLast() }
         // Words that were written apart: documents held.
-        let joined = clean.replacing("/", with: "_")
+        let joined = clean.with("/", replacedBy: "_")
         return Explanation.all.contains { $0.code == joined } ? joined : clean
     }
 

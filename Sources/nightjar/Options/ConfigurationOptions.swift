@@ -1,3 +1,4 @@
+import Agent
 import AgentConfiguration
 import ArgumentParser
 
@@ -18,12 +19,15 @@ struct ConfigurationOptions: ParsableArguments, Sendable {
         return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: plugins))
     }
 
-    /// What can be read of it, and what is wrong with it.
+    /// What can be read of it, and what is wrong with it. With the fleet's fragments, if nothing is.
     ///
     /// - Parameter environment: what `${NAME}` looks up; nil: that of this command.
     func examine(environment: [String: String]? = nil) -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
         guard let config else { return (AgentSettings.embeddedDefault(data: data, plugins: plugins), nil) }
-        return AgentSettings.examine(path: config, overrides: .init(data: data, plugins: plugins), environment: environment)
+        let (settings, problems) = AgentSettings.examine(path: config, overrides: .init(data: data, plugins: plugins), environment: environment)
+        guard problems == nil, let settings else { return (settings, problems) }
+        // What cannot be read of the fleet is named by whoever looks at its plugins.
+        return ((try? FleetStore.withFleet(settings)) ?? settings, nil)
     }
 
     /// As much of it as finds a running agent.

@@ -25,6 +25,12 @@ struct LocationOptions: ParsableArguments, Sendable {
         return try AgentSettings.location(path: config, overrides: .init(data: data, plugins: nil))
     }
 
+    /// What the configuration says of a fleet; nil without one.
+    func fleet() throws -> FleetSettings? {
+        guard let config else { return nil }
+        return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)).fleet
+    }
+
     /// The running agent.
     func agent() throws -> AgentClient { try AgentClient.require(try place(), group: MultiThreadedEventLoopGroup.singleton) }
 

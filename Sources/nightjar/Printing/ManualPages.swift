@@ -1,90 +1,115 @@
-import Documents
+import Agent
+import ArgumentParser
 
-/// Manual pages in the language of man(7), from what the argument parser knows of the commands.
+/// Manual pages in the language of man(7), from what every command prints as its help.
 enum ManualPages {
     /// Name and text of each page: the program's, then one for every command below it, with its own commands in it.
-    static func all(_ root: JSONValue, version: String) -> [(name: String, text: String)] {
-        let program = root["commandName"]?.asString ?? "nightjar"
-        let commands = shown(root)
-        var pages = [("\(program).1", page(root, [program], commands, version))]
-        for command in commands {
-            let name = command["commandName"]?.asString ?? ""
-            pages.append(("\(program)-\(name).1", page(command, [program, name], shown(command), version)))
+    static func all(_ root: any ParsableCommand.Type, version: String) -> [(name: String, text: String)] {
+        let program = root._commandName
+        var pages = [("\(program).1", page(Page(root, in: root, []), version))]
+        for command in shown(root) {
+            pages.append(("\(program)-\(command._commandName).1", page(Page(command, in: root, [program]), version)))
         }
         return pages
     }
 
-    private static func shown(_ command: JSONValue) -> [JSONValue] {
-        (command["subcommands"]?.asArray ?? []).filter { $0["commandName"]?.asString != "help" && $0["shouldDisplay"]?.asBool != false }
+    private static func shown(_ command: any ParsableCommand.Type) -> [any ParsableCommand.Type] {
+        command.configuration.subcommands.filter { $0.configuration.shouldDisplay }
     }
 
-    private static func page(_ command: JSONValue, _ path: [String], _ commands: [JSONValue], _ version: String) -> String {
-        let title = path.joined(separator: "-")
-        let isProgram = path.count == 1
-        var text = ".TH \(title.uppercased()) 1 \"\" \"nightjar \(version)\"\n.SH NAME\n\(escaped(title)) \\- \(words(command["abstract"]))\n"
-        text += ".SH SYNOPSIS\n\(synopsis(command, path))"
-        if let discussion = command["discussion"]?.asString { text += ".SH DESCRIPTION\n\(escaped(discussion))\n" }
-        text += options(command)
+    /// One command.
+    private struct Page {
+        var command: any ParsableCommand.Type
+        var root: any ParsableCommand.Type
+        var path: [String]
+        /// What stands after the command's own words.
+        var usage: Substring = ""
+        var options: [(spelling: String, words: String)] = []
+
+        init(_ command: any ParsableCommand.Type, in root: any ParsableCommand.Type, _ path: [String]) {
+            (self.command, self.root, self.path) = (command, root, path + [command._commandName])
+            // So wide that no text is broken.
+            let help = root.helpMessage(for: command, columns: 100_000)
+            var isOptions = false
+            for line in help.split(separator: "\n", omittingEmptySubsequences: false) {
+                if line.hasPrefix("USAGE: ") {
+                    usage = line.dropFirst(7 + self.path.joined(separator: " ").count)
+                } else if line.hasSuffix(":"), line.first != " " {
+                    isOptions = line == "ARGUMENTS:" || line == "OPTIONS:"
+                } else if isOptions, line.hasPrefix("  ") { take(line) }
+            }
+            options.removeAll { $0.spelling == "-h, --help" }
+        }
+
+        /// `  --name <value>     words`, or the words on a line of their own where the name is long.
+        private mutating func take(_ line: Substring) {
+            let text = line.drop { $0 == " " }
+            if line.count - text.count > 2 {
+                if !options.isEmpty { options[options.count - 1].words += String(text) }
+                return
+            }
+            var end = text.startIndex
+            while end < text.endIndex, !text[end...].hasPrefix("  ") { end = text.index(after: end) }
+            options.append((String(text[..<end]), String(text[end...].drop { $0 == " " })))
+        }
+    }
+
+    private static func page(_ page: Page, _ version: String) -> String {
+        let title = page.path.joined(separator: "-")
+        let isProgram = page.path.count == 1
+        let configuration = page.command.configuration
+        var text = ".TH \(title.uppercased()) 1 \"\" \"nightjar \(version)\"\n.SH NAME\n\(escaped(title)) \\- \(escaped(configuration.abstract))\n"
+        text += ".SH SYNOPSIS\n\(synopsis(page))"
+        if !configuration.discussion.isEmpty { text += ".SH DESCRIPTION\n\(escaped(configuration.discussion))\n" }
+        text += options(page)
+        let commands = shown(page.command)
         if !commands.isEmpty {
             text += ".SH COMMANDS\n"
-            for inner in commands {
-                let name = inner["commandName"]?.asString ?? ""
+            for command in commands {
+                let name = command._commandName
                 if isProgram {
-                    text += ".TP\n.BR \(escaped("\(title)-\(name)")) (1)\n\(words(inner["abstract"]))\n"
+                    text += ".TP\n.BR \(escaped("\(title)-\(name)")) (1)\n\(escaped(command.configuration.abstract))\n"
                 } else {
-                    text += ".SS \(escaped((path + [name]).joined(separator: " ")))\n\(words(inner["abstract"]))\n.PP\n\(synopsis(inner, path + [name]))"
-                    if let discussion = inner["discussion"]?.asString { text += ".PP\n\(escaped(discussion))\n" }
+                    let inner = Page(command, in: page.root, page.path)
+                    text += ".SS \(escaped(inner.path.joined(separator: " ")))\n\(escaped(command.configuration.abstract))\n.PP\n\(synopsis(inner))"
+                    if !command.configuration.discussion.isEmpty { text += ".PP\n\(escaped(command.configuration.discussion))\n" }
                     text += options(inner, heading: false)
                 }
             }
         }
-        if !isProgram { text += ".SH SEE ALSO\n.BR \(path[0]) (1)\n" }
+        if !isProgram { text += ".SH SEE ALSO\n.BR \(page.path[0]) (1)\n" }
         return text
     }
 
-    private static func arguments(_ command: JSONValue) -> [JSONValue] {
-        (command["arguments"]?.asArray ?? []).filter { $0["shouldDisplay"]?.asBool != false && name($0) != "help" }
+    private static func synopsis(_ page: Page) -> String {
+        ".B \(escaped(page.path.joined(separator: " ")))\n" + (page.usage.isEmpty ? "" : "\(spelled(page.usage.drop { $0 == " " }))\n")
     }
 
-    private static func synopsis(_ command: JSONValue, _ path: [String]) -> String {
-        if let usage = command["usage"]?.asString {
-            return usage.split(separator: "\n").map { ".br\n\(escaped(String($0)))\n" }.joined()
-        }
-        var text = ".B \(escaped(path.joined(separator: " ")))\n"
-        for argument in arguments(command) {
-            let inner = spelled(argument)
-            text += argument["isOptional"]?.asBool == true ? "[\(inner)]\n" : "\(inner)\n"
-        }
-        if !shown(command).isEmpty { text += "\\fICOMMAND\\fR\n" }
-        return text
-    }
-
-    private static func options(_ command: JSONValue, heading: Bool = true) -> String {
-        let arguments = arguments(command)
-        guard !arguments.isEmpty else { return "" }
+    private static func options(_ page: Page, heading: Bool = true) -> String {
+        guard !page.options.isEmpty else { return "" }
         return (heading ? ".SH OPTIONS\n" : "")
-            + arguments.map { argument in
-                var text = ".TP\n\(spelled(argument))\n\(words(argument["abstract"]))\n"
-                if let value = argument["defaultValue"]?.asString { text += "Default: \(escaped(value)).\n" }
-                return text
-            }.joined()
+            + page.options.map { ".TP\n\(spelled($0.spelling[...]))\n\($0.words.isEmpty ? "\\&" : escaped($0.words))\n" }.joined()
     }
 
-    private static func name(_ argument: JSONValue) -> String {
-        argument["preferredName"]?["name"]?.asString ?? argument["valueName"]?.asString ?? ""
-    }
-
-    /// `\fB--config\fR \fIfile\fR`, or the value of a positional argument.
-    private static func spelled(_ argument: JSONValue) -> String {
-        let value = "\\fI\(escaped((argument["valueName"]?.asString ?? "").uppercased()))\\fR"
-        if argument["kind"]?.asString == "positional" { return value + (argument["isRepeating"]?.asBool == true ? " ..." : "") }
-        let names = (argument["names"]?.asArray ?? []).map { name in
-            "\\fB\(escaped((name["kind"]?.asString == "short" ? "-" : "--") + (name["name"]?.asString ?? "")))\\fR"
+    /// `\fB--config\fR \fIFILE\fR` of `--config <file>`.
+    private static func spelled(_ text: Substring) -> String {
+        var result = ""
+        var rest = text
+        while let first = rest.first {
+            if first == "<", let end = rest.firstIndex(of: ">") {
+                result += "\\fI\(escaped(rest[rest.index(after: rest.startIndex)..<end].uppercased()))\\fR"
+                rest = rest[rest.index(after: end)...]
+            } else if first == "-" {
+                let end = rest.firstIndex { $0 == " " || $0 == "," || $0 == "]" } ?? rest.endIndex
+                result += "\\fB\(escaped(String(rest[..<end])))\\fR"
+                rest = rest[end...]
+            } else {
+                result += ascii(String(first))
+                rest = rest.dropFirst()
+            }
         }
-        return names.joined(separator: ", ") + (argument["kind"]?.asString == "option" ? " \(value)" : "")
+        return result
     }
-
-    private static func words(_ value: JSONValue?) -> String { escaped(value?.asString ?? "") }
 
     /// Whatever the terminal of whoever reads it can show.
     private static func ascii(_ text: String) -> String {
@@ -97,7 +122,8 @@ enum ManualPages {
     }
 
     private static func escaped(_ text: String) -> String {
-        ascii(text.replacing("\\", with: "\\e").replacing("-", with: "\\-")).split(separator: "\n", omittingEmptySubsequences: false).map { line in
+        let plain = text.reduce(into: "") { $0 += $1 == "\\" ? "\\e" : $1 == "-" ? "\\-" : String($1) }
+        return ascii(plain).split(separator: "\n", omittingEmptySubsequences: false).map { line in
             line.hasPrefix(".") || line.hasPrefix("'") ? "\\&\(line)" : String(line)
         }.joined(separator: "\n")
     }

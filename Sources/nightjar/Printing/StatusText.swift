@@ -138,6 +138,7 @@ enum StatusText {
                 string(plugin["errors"]), string(plugin["rejected"]), plugin["p99_ms"]?.asDouble.map { decimal($0, 3) } ?? "-",
                 list(plugin["used_by"]),
             ])
+            if let fleet = plugin["fleet"], !fleet.isNull { notes += "\(name): is version \(string(fleet["version"])) of the fleet's\n" }
             if let refused = plugin["refused"], !refused.isNull {
                 notes += "\(name): version \(string(refused["version"])) is refused: \(string(refused["error"]))\n"
             }
@@ -158,7 +159,7 @@ enum StatusText {
 
     /// `http/401: the words (permanent)`.
     static func error(_ error: JSONValue) -> String {
-        let kind = string(error["kind"]).replacing("_", with: " ")
+        let kind = string(error["kind"]).with("_", replacedBy: " ")
         let remedy = error["remedy"]?.asString.map { "; \(TextTable.printable($0))" } ?? ""
         var message = string(error["message"])
         // It may end with the remedy.

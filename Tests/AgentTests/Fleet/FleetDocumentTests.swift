@@ -14,7 +14,8 @@ struct FleetDocumentTests {
     init() throws {
         signer = try PrivateKey.makeEd25519()
         key = try #require(signer.verifyingKey)
-        bytes = try FleetDocument(name: "gate", version: 7, scope: .init(labels: ["north"]), main: Array("return {}".utf8), tests: Array("return {}".utf8))
+        bytes = try FleetDocument(
+            FleetItem(.plugin, "gate"), version: 7, scope: .init(labels: ["north"]), .plugin(main: Array("return {}".utf8), tests: Array("return {}".utf8)))
             .signed(with: signer)
     }
 
@@ -38,8 +39,8 @@ struct FleetDocumentTests {
         #expect(turned != bytes)
         for body in [bytes, turned] {
             let read = try FleetDocument(verifying: body, id: "plugin:gate:7", trusting: [key])
-            #expect(read.name == "gate" && read.version == 7 && read.scope.labels == ["north"])
-            #expect(read.main == Array("return {}".utf8) && read.tests == Array("return {}".utf8))
+            #expect(read.item == FleetItem(.plugin, "gate") && read.version == 7 && read.scope.labels == ["north"])
+            #expect(read.content == .plugin(main: Array("return {}".utf8), tests: Array("return {}".utf8)))
         }
     }
 
@@ -65,13 +66,13 @@ struct FleetDocumentTests {
     func size() throws {
         let large = [UInt8](repeating: 0x20, count: FleetDocument.Limits.documentBytes)
         #expect(throws: FleetRefusal.self) {
-            try FleetDocument(name: "gate", version: 1, scope: .init(), main: large, tests: nil).signed(with: signer)
+            try FleetDocument(FleetItem(.plugin, "gate"), version: 1, scope: .init(), .plugin(main: large, tests: nil)).signed(with: signer)
         }
         #expect(refusal(bytes + large, trusting: [key])?.contains("fleet_document_bytes") == true)
     }
 
     @Test("only ids in the one form count", arguments: ["plugin:gate:07", "plugin:gate:0", "plugin:gate:-1", "plugin:Gate:1", "plugin:../x:1", "plugin:gate", "status:gate"])
-    func ids(_ id: String) { #expect(FleetDocument.claim(id) == nil) }
+    func ids(_ id: String) { #expect(FleetItem.claim(id) == nil) }
 
     @Test("a scope covers all, some ids, or some labels")
     func scopes() {
@@ -79,5 +80,19 @@ struct FleetDocumentTests {
         #expect(FleetDocument.Scope(ids: ["a"]).covers(id: "a", labels: []))
         #expect(!FleetDocument.Scope(ids: ["a"]).covers(id: "b", labels: ["a"]))
         #expect(FleetDocument.Scope(ids: ["a"], labels: ["north"]).covers(id: "b", labels: ["south", "north"]))
+    }
+
+    @Test("a fragment and a withdrawal come back as they were signed, and each kind has ids of its own")
+    func kinds() throws {
+        for (item, content) in [
+            (FleetItem(.config, "site"), FleetDocument.Content.config(Array("log: { level: debug }".utf8))), (FleetItem(.config, "site"), .withdrawn),
+            (FleetItem(.plugin, "gate"), .withdrawn),
+        ] {
+            let bytes = try FleetDocument(item, version: 3, scope: .init(), content).signed(with: signer)
+            let read = try FleetDocument(verifying: bytes, id: "\(item.kind.rawValue):\(item.name):3", trusting: [key])
+            #expect(read.item == item && read.content == content)
+            let other = item.kind == .plugin ? "config" : "plugin"
+            #expect(refusal(bytes, id: "\(other):\(item.name):3", trusting: [key])?.contains("its id is") == true)
+        }
     }
 }

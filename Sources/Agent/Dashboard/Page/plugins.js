@@ -29,6 +29,7 @@ function one(plugin, isChosen) {
     h("header", { class: "row" }, h("h2", null, plugin.name),
       h("span", { class: `pill ${isBad ? "attention" : plugin.state === "active" ? "ok" : ""}` }, plugin.state),
       h("code", { class: "faint" }, plugin.version ?? "no version"),
+      plugin.fleet && h("span", { class: "pill", title: `Signed with ${plugin.fleet.key}` }, `fleet, version ${plugin.fleet.version}`),
       h("span", { class: "spring" }), buttons(plugin)),
     plugin.description && h("p", null, plugin.description),
     h("p", { class: "faint" }, plugin.used_by.length ? `Used by ${plugin.used_by.join(", ")}` : `Not used; it has ${plugin.hooks.join(", ") || "no hooks"}`),

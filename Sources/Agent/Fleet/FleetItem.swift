@@ -1,0 +1,46 @@
+import PluginHost
+
+/// A plugin or a configuration fragment of a fleet, whatever its version.
+public struct FleetItem: Sendable, Hashable, Comparable, CustomStringConvertible {
+    public enum Kind: String, Sendable, CaseIterable, Comparable {
+        case plugin, config
+
+        /// Plugins first: a fragment may name one that comes with it.
+        public static func < (left: Kind, right: Kind) -> Bool { left == .plugin && right == .config }
+    }
+
+    public var kind: Kind
+    public var name: String
+
+    public init(_ kind: Kind, _ name: String) { (self.kind, self.name) = (kind, name) }
+
+    public static func < (left: FleetItem, right: FleetItem) -> Bool { (left.kind, left.name) < (right.kind, right.name) }
+
+    public var description: String { kind == .plugin ? "plugin \(name)" : "configuration \(name)" }
+
+    /// The document's id.
+    public func id(_ version: Int64) -> String { "\(kind.rawValue):\(name):\(version)" }
+
+    /// What an id claims to be; nil for other documents.
+    public static func claim(_ id: String) -> (item: FleetItem, version: Int64)? {
+        let parts = id.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 3, let kind = Kind(rawValue: parts[0]), SuppliedPlugin.isName(parts[1]), let version = Int64(parts[2]),
+            String(version) == parts[2], (1...FleetDocument.Limits.version).contains(version)
+        else { return nil }
+        return (FleetItem(kind, parts[1]), version)
+    }
+
+    /// As the store's file names it, which had only plugins once.
+    var stored: String { kind == .plugin ? name : "\(kind.rawValue):\(name)" }
+
+    init?(stored: String) {
+        let parts = stored.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+        switch parts.count {
+        case 1: self.init(.plugin, stored)
+        case 2:
+            guard let kind = Kind(rawValue: parts[0]) else { return nil }
+            self.init(kind, parts[1])
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import Agent
+import ArgumentParser
+import Documents
+
+extension FleetCommand {
+    struct Status: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "status", abstract: "Shows which gateway runs which versions, what it lacks and what it refuses.",
+            discussion: """
+                A gateway's name is that of its document, which only the user of that name may write over a listener. SINCE is when its status \
+                changed last; one that runs on unchanged does not write. What counts as published is what fleet.keys of the configuration or \
+                --trust vouch for; where neither names a key, what anybody has signed.
+                """)
+
+        @OptionGroup var fleet: FleetLocation
+        @Flag(help: "Print JSON.") var json = false
+
+        func run() async throws {
+            try await Failure.reporting {
+                let trusted = try fleet.trusted()
+                let (published, statuses) = try await fleet.withDocuments { place in
+                    let published = try await PublishedVersions(place, trusting: trusted.isEmpty ? nil : trusted)
+                    var statuses: [GatewayStatus] = []
+                    for id in published.ids {
+                        guard let name = GatewayStatus.name(id) else { continue }
+                        statuses.append(GatewayStatus(name: name, told: try JSONValue(parsing: try await place.get(id))))
+                    }
+                    return (published, statuses)
+                }
+                let gateways = statuses.map { (status: $0, rows: $0.rows(published)) }
+                if json { return Output.json(.array(gateways.map { $0.status.json($0.rows) })) }
+                guard !gateways.isEmpty else { return Output.line("no gateway has told its status yet") }
+                var table = TextTable(["GATEWAY", "LABELS", "AGENT", "KIND", "NAME", "VERSION", "STATE", "SINCE"], alignsRight: [5])
+                for (status, rows) in gateways {
+                    for row in rows { table.add(status.cells(row)) }
+                    if rows.isEmpty { table.add(status.cells(.init(item: nil, state: "has none"))) }
+                }
+                Output.write(1, table.text)
+            }
+        }
+    }
+}
+
+/// What one gateway says of itself.
+private struct GatewayStatus {
+    struct Row {
+        /// Nil of what has no version of its own.
+        var item: FleetItem?
+        /// Of another document that it refuses.
+        var id = "-"
+        var running: Int64 = 0
+        var published: Int64 = 0
+        var refusal: String?
+        var state: String
+    }
+
+    /// That of the document's id.
+    var name: String
+    /// As it was written, by whoever may write there.
+    var told: JSONValue
+
+    static func name(_ id: String) -> String? { id.hasPrefix("status:") ? String(id.dropFirst(7)) : nil }
+
+    /// The name that the gateway gives itself, where it is another one.
+    private var otherName: String? {
+        let claimed = told["id"]?.asString ?? ""
+        return claimed.utf8.elementsEqual(name.utf8) ? nil : claimed
+    }
+    private var labels: [String] { told["labels"]?.asArray?.compactMap(\.asString) ?? [] }
+
+    /// An agent that does not say it takes plugins only.
+    private var accepted: Set<String> { told["accepts"]?.asArray.map { Set($0.compactMap(\.asString)) } ?? [FleetItem.Kind.plugin.rawValue] }
+
+    private func running(_ kind: FleetItem.Kind) -> [FleetItem: (version: Int64, isWithdrawn: Bool)] {
+        let entries = told[kind == .plugin ? "plugins" : "config"]?.asArray ?? []
+        return Dictionary(
+            entries.compactMap { entry in
+                entry["name"]?.asString.map { (FleetItem(kind, $0), (entry["version"]?.asInt64 ?? 0, entry["withdrawn"]?.asBool == true)) }
+            }, uniquingKeysWith: { first, _ in first })
+    }
+
+    func rows(_ published: PublishedVersions) -> [Row] {
+        let running = running(.plugin).merging(running(.config)) { first, _ in first }
+        let wanted = Dictionary(
+            published.entries.filter { $0.scope.covers(id: name, labels: labels) }.map { ($0.item, $0) }, uniquingKeysWith: { $0.version > $1.version ? $0 : $1 })
+        var refused = Dictionary(
+            (told["refused"]?.asArray ?? []).compactMap { entry in entry["id"]?.asString.map { ($0, entry["reason"]?.asString ?? "") } },
+            uniquingKeysWith: { first, _ in first })
+        let waiting = (told["at_next_start"]?.asArray ?? []).compactMap(\.asString)
+        var rows = Set(running.keys).union(wanted.keys).sorted().map { item in
+            let (has, newest) = (running[item]?.version ?? 0, wanted[item]?.version ?? 0)
+            let reason = refused.removeValue(forKey: item.id(max(has, newest)))
+            let state: String =
+                if let reason { "refuses \(max(has, newest)): \(reason)" }
+                else if has >= newest {
+                    (running[item]?.isWithdrawn == true ? "withdrawn" : "current")
+                        + (item.kind == .config && !waiting.isEmpty ? "; \(waiting.joined(separator: ", ")) at its next start" : "")
+                } else if !accepted.contains(item.kind.rawValue) { "not accepted there: \(newest) is published" }
+                else { "behind: \(newest) is \(wanted[item]?.isWithdrawal == true ? "its withdrawal" : "published")" }
+            return Row(item: item, running: has, published: newest, refusal: reason, state: state)
+        }
+        // Of other keys, or more than there is room for.
+        for (id, reason) in refused.sorted(by: { $0.key < $1.key }) { rows.append(Row(item: nil, id: id, refusal: reason, state: "refuses it: \(reason)")) }
+        return rows
+    }
+
+    func cells(_ row: Row) -> [String] {
+        let gateway = name + (otherName.map { $0.isEmpty ? " (names itself nothing)" : " (calls itself \($0))" } ?? "")
+        return [
+            gateway, labels.joined(separator: ","), told["agent"]?.asString ?? "", row.item?.kind.rawValue ?? "-", row.item?.name ?? row.id,
+            row.running == 0 ? "-" : "\(row.running)", row.state, told["at"]?.asString ?? "",
+        ]
+    }
+
+    func json(_ rows: [Row]) -> JSONValue {
+        func list(_ kind: FleetItem.Kind) -> JSONValue {
+            .array(
+                rows.filter { $0.item?.kind == kind }.map { row in
+                    JSONOutput.object([
+                        "name": .string(row.item?.name ?? ""), "version": JSONOutput.number(row.running), "published": JSONOutput.number(row.published),
+                        "is_current": .bool(row.running >= row.published), "refused": JSONOutput.text(row.refusal), "state": .string(row.state),
+                    ])
+                })
+        }
+        return JSONOutput.object([
+            "id": .string(name), "calls_itself": JSONOutput.text(otherName), "labels": .array(labels.map { .string($0) }), "agent": told["agent"],
+            "since": told["at"], "plugins": list(.plugin), "config": list(.config), "refused": told["refused"],
+        ])
+    }
+}
