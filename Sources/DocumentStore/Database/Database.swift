@@ -28,6 +28,7 @@ public final class Database: Sendable {
     private let problems: DatabaseProblems
     private let file: DatabaseFile
     private let versions: VersionUse
+    let keepers: BranchKeepers
     private let isClosed = Atomic(false)
     private let isTendingIndexes = Atomic(false)
 
@@ -59,6 +60,8 @@ public final class Database: Sendable {
         let facts = try Self.facts(session)
         let versions = VersionUse(options.versionsEdits || facts.hasVersions)
         self.versions = versions
+        let keepers = BranchKeepers(facts.hasBranchKeepers)
+        self.keepers = keepers
         session.idHash = facts.idHash
         privateUUID = facts.privateUUID
         publicUUID = facts.publicUUID
@@ -75,7 +78,7 @@ public final class Database: Sendable {
                 let reader = Reader(session: session, queue: reads, number: number)
                 reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
             }
-            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems, versions: versions) {
+            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems, versions: versions, keepers: keepers) {
                 signals.committed($0)
             }
             writes.add(try workers.start(name: "write \(name)") { writer.turn() })
@@ -101,7 +104,7 @@ public final class Database: Sendable {
 
     private static func facts(_ session: Session) throws(StoreError) -> (
         privateUUID: String, publicUUID: String, idHash: IDHash, collections: [CollectionName: Collection], sequences: [(Int, SequenceNumber)],
-        hasVersions: Bool
+        hasVersions: Bool, hasBranchKeepers: Bool
     ) {
         let view = ReadTransaction(session)
         var properties: [String: String] = [:]
@@ -118,7 +121,7 @@ public final class Database: Sendable {
             collections[collection.name] = collection
             sequences.append((collection.id, try view.lastSequence(collection)))
         }
-        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, properties[VersionProperty.source] != nil)
+        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, properties[VersionProperty.source] != nil, properties[BranchKeepers.property] != nil)
     }
 
     /// Finishes the writes that wait, ends the workers and gives the lock back. Blocks until then; may be called again.
