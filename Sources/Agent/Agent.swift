@@ -301,6 +301,10 @@ public actor Agent {
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
+                leavesConflicts: { [weak self] database in
+                    guard let self else { return }
+                    Task { await self.decideForReplicators(in: database) }
+                },
                 refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
                 usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"), wireLog: logs.wireLog,
                 fleetPublishers: { [weak self] in Set(self?.settings.fleet?.publishers ?? []) }),
@@ -363,6 +367,11 @@ public actor Agent {
     /// Tries pending conflicts again: a plugin changed, or the operator asked.
     public func retryConflicts() async {
         for keeper in keepers { await keeper.retry() }
+    }
+
+    /// A database that a replicator pulls into keeps no conflicts: what came beside goes by the replicator's rule.
+    private func decideForReplicators(in database: String) async {
+        for keeper in keepers where keeper.decidesForReplicator(in: database) { await keeper.retry() }
     }
 
     /// As the configuration in force shares them out.

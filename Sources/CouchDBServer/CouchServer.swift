@@ -162,6 +162,7 @@ package struct CouchServer: Sendable {
         let (database, collection) = try Self.split(name, host.databases)
         let admitted = try await host.admit(request, database)
         guard admitted.peer.mayUse(collection), let found = admitted.peer.database.collection(collection) else { throw CouchError.noDatabase() }
+        await admitted.peer.database.noteBranchKeeper()
         return CouchCall(host: host, request: request, query: query, peer: admitted.peer, collection: found, isAdmitted: admitted.isCurrent,
             answer: host.memory.answer(cut: request.connection.cut))
     }

@@ -50,6 +50,7 @@ extension PeerListener {
         configuration.resolver = conflicts.resolver
         configuration.shadow = conflicts.shadow
         configuration.conflictObserver = policies.conflictObserver
+        configuration.leavesConflicts = { [policies, name = database.name] in policies.leavesConflicts(name) }
         configuration.usesDeltas = settings.deltaSync && policies.usesDeltas(database.name)
         configuration.wireLog = policies.wireLog
         return configuration

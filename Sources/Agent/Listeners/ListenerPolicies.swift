@@ -16,6 +16,8 @@ public struct ListenerPolicies: Sendable {
     /// Who decides what peers push into conflict, by database.
     var conflicts: @Sendable (String) -> ConflictPolicy = { _ in ConflictPolicy() }
     var conflictObserver: ConflictObserver = { _ in }
+    /// Told of a database in which a peer left conflicts that have no resolver.
+    var leavesConflicts: @Sendable (String) -> Void = { _ in }
     /// Told of a wrong login: the user, and the peer's address.
     var refusedLogin: @Sendable (String, String) -> Void = { _, _ in }
     /// Whether a database has deltas on.

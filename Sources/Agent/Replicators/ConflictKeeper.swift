@@ -17,6 +17,11 @@ actor ConflictKeeper {
         self.logger = logger
     }
 
+    nonisolated func decidesForReplicator(in database: String) -> Bool {
+        guard case .remote = decider.scope else { return false }
+        return decider.database.name == database
+    }
+
     /// Looks at everything that is pending, once more if asked meanwhile.
     func retry() {
         isWanted = true

@@ -187,7 +187,7 @@ struct DocumentReading: Sendable {
                     let leaves = latest ? tree.leaves.map(\.revision).filter { $0 == wanted || tree.isAncestor(wanted, of: $0) } : [wanted]
                     for each in leaves where !document.revisions.contains(where: { $0.revision == each }) {
                         // Replaced bodies are kept for a while.
-                        if let body = try transaction.deltaBase(collection, id, each) {
+                        if let body = try transaction.deltaBase(collection, id, each) ?? (tree.isEnd(each) ? Array("{}".utf8) : nil) {
                             revision(each, tree.isDeleted(each) ?? false, body, tree)
                         } else {
                             document.missing.append(each)

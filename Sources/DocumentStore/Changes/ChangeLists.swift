@@ -159,7 +159,9 @@ extension ReadTransaction {
             return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: state)
         }
         let hasTurned = hasOne && peer.map { row.isLeft(by: $0, for: revision, in: tree) } == true
-        if !hasTurned, tree.contains(revision) || isKnown && tree.mayHavePruned(revision) { return .have }
+        // What ended here as the losing side is what the peer went on with.
+        let isHere = tree.contains(revision) && !(hasOne && tree.endOfBranch(of: revision) != nil)
+        if !hasTurned, isHere || isKnown && !tree.contains(revision) && tree.mayHavePruned(revision) { return .have }
         // The current revision first: its body is certainly stored, so it is the best base.
         var ancestors: [RevisionID] = []
         let ends = !isBounded ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)

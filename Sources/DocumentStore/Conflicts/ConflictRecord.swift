@@ -12,8 +12,8 @@ struct ConflictRecord: Equatable {
 
     /// The present ends of the two branches; `nil` when there is nothing left to resolve.
     func sides(_ tree: RevisionTree, _ remotes: KnownRemotes) -> (local: RevisionTree.Leaf, remote: RevisionTree.Leaf)? {
-        // Best first, so the first fit is deterministic.
-        let leaves = tree.leaves
+        // Best first, so the first fit is deterministic. What a decision ended is no side of another conflict.
+        let leaves = tree.leaves.filter { !$0.isDeleted || !tree.isEnd($0.revision) }
         func end(of revision: RevisionID, not other: RevisionID? = nil) -> RevisionTree.Leaf? {
             leaves.first { leaf in
                 leaf.revision != other && (leaf.revision == revision || tree.isAncestor(revision, of: leaf.revision))

@@ -6,7 +6,8 @@ extension WriteTransaction {
     ///
     /// Of a pulled conflict the remote branch survives, the local one is removed. Unless the remote side wins as it is, a new
     /// revision becomes its child, so that it goes to that remote as an ordinary update (replication.md section 8). Of a
-    /// pushed one the greater of the two survives: peers that hold the other follow upwards.
+    /// pushed one the greater of the two survives: peers that hold the other follow upwards. Of two that are nobody's the one that a remote
+    /// has survives, if the other is not known to be with one.
     /// - Parameter keepsGreater: of two branches that are nobody's own the greater one survives as well: at a peer that keeps every branch
     ///   the others end below it.
     /// - Throws: `StoreError.conflictMoved` with the present sides; for `.merged` also the errors of `save`.
@@ -25,7 +26,15 @@ extension WriteTransaction {
         guard sides.local.revision == expectedLocal && sides.remote.revision == expectedRemote else {
             throw .conflictMoved(id: id, local: sides.local.revision, remote: sides.remote.revision)
         }
-        let isLocalKept = (record.remoteID == .pusher || keepsGreater && record.remoteID == nil) && sides.remote.revision < sides.local.revision
+        let isKnown = (local: remotes.know(sides.local, beside: sides.remote, tree), remote: remotes.know(sides.remote, beside: sides.local, tree))
+        let isLocalKept: Bool
+        switch record.remoteID {
+        // A remote that refuses conflicts takes only what descends from its own branch.
+        case .pusher? where state.keepers.areSeen && isKnown.local != isKnown.remote: isLocalKept = isKnown.local
+        case nil where !keepsGreater: isLocalKept = isKnown.local && !isKnown.remote
+        case .pusher?, nil: isLocalKept = sides.remote.revision < sides.local.revision
+        case _?: isLocalKept = false
+        }
         let survivor = isLocalKept ? sides.local : sides.remote
         let new: NewRevision?
         if isLocalKept, record.remoteID == nil, resolution == .localWins {
@@ -35,8 +44,7 @@ extension WriteTransaction {
         }
         let loser = isLocalKept ? sides.remote : sides.local
         let vectors = (survivor: tree.nearestVector(of: survivor.revision), loser: tree.nearestVector(of: loser.revision))
-        // Where the branches had grown on, what is between fork and leaf goes with the leaf.
-        tree.removeBranch(loser.revision)
+        try give(up: loser, in: &tree, id)
         if let new { try add(new, history: [survivor.revision], to: &tree, id) }
         try noteDecision(new?.revision ?? survivor.revision, survivor, vectors.survivor, over: loser, vectors.loser, in: &tree)
         let rest = record.next(tree, result: new?.revision ?? survivor.revision)
@@ -105,5 +113,15 @@ extension WriteTransaction {
         return NewRevision(
             revision: RevisionDigest.revision(parent: survivor.revision, deleted: isDeleted, canonicalBody: canonical),
             isDeleted: isDeleted, body: result, hasBlobs: scan.mayHoldBlobs, isOurs: true)
+    }
+}
+
+extension KnownRemotes {
+    /// A remote was known to have a revision of that branch.
+    fileprivate func know(_ branch: RevisionTree.Leaf, beside other: RevisionTree.Leaf, _ tree: RevisionTree) -> Bool {
+        entries.contains { entry in
+            guard let known = entry.revision else { return false }
+            return (known == branch.revision || tree.isAncestor(known, of: branch.revision)) && !tree.isAncestor(known, of: other.revision)
+        }
     }
 }

@@ -29,6 +29,7 @@ public final class Database: Sendable {
     private let file: DatabaseFile
     private let versions: VersionUse
     private let idHash: IDHash
+    let keepers: BranchKeepers
     private let isClosed = Atomic(false)
     private let isTendingIndexes = Atomic(false)
 
@@ -60,6 +61,8 @@ public final class Database: Sendable {
         let facts = try Self.facts(session)
         let versions = VersionUse(options.versionsEdits || facts.hasVersions)
         self.versions = versions
+        let keepers = BranchKeepers(facts.hasBranchKeepers)
+        self.keepers = keepers
         session.idHash = facts.idHash
         idHash = facts.idHash
         privateUUID = facts.privateUUID
@@ -77,7 +80,7 @@ public final class Database: Sendable {
                 let reader = Reader(session: session, queue: reads, number: number)
                 reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
             }
-            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems, versions: versions) {
+            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems, versions: versions, keepers: keepers) {
                 signals.committed($0)
             }
             writes.add(try workers.start(name: "write \(name)") { writer.turn() })
@@ -103,7 +106,7 @@ public final class Database: Sendable {
 
     private static func facts(_ session: Session) throws(StoreError) -> (
         privateUUID: String, publicUUID: String, idHash: IDHash, collections: [CollectionName: Collection], sequences: [(Int, SequenceNumber)],
-        hasVersions: Bool
+        hasVersions: Bool, hasBranchKeepers: Bool
     ) {
         let view = ReadTransaction(session)
         var properties: [String: String] = [:]
@@ -120,7 +123,7 @@ public final class Database: Sendable {
             collections[collection.name] = collection
             sequences.append((collection.id, try view.lastSequence(collection)))
         }
-        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, properties[VersionProperty.source] != nil)
+        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, properties[VersionProperty.source] != nil, properties[BranchKeepers.property] != nil)
     }
 
     /// Finishes the writes that wait, ends the workers and gives the lock back. Blocks until then; may be called again.

@@ -18,6 +18,8 @@ public enum StoreLimits {
     /// Open branches of one document. More are refused: a peer could otherwise
     /// make one row grow without end.
     public static let maxBranches = 32
+    /// Branches of one document that lost a decision and are kept with their tombstones, for peers that have them still.
+    public static let endedBranches = 8
     /// Indexes of one collection. Each write of a document looks at all of them.
     public static let maxIndexes = 64
     /// Bytes of keys that one page of an index returns; the row that passes it is the last.

@@ -24,7 +24,7 @@ final class Writer: @unchecked Sendable {
 
     init(
         session: Session, file: DatabaseFile, queue: JobQueue<WriteJob>, environment: Environment, problems: DatabaseProblems,
-        versions: VersionUse, onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
+        versions: VersionUse, keepers: BranchKeepers, onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
     ) throws(StoreError) {
         self.session = session
         self.file = file
@@ -32,7 +32,7 @@ final class Writer: @unchecked Sendable {
         self.environment = environment
         self.problems = problems
         self.onCommit = onCommit
-        state = WriterState(versions, random: environment.random, home: file.home)
+        state = WriterState(versions, keepers, random: environment.random, home: file.home)
         state.counters = try Self.readCounters(session)
     }
 

@@ -93,6 +93,10 @@ extension WriteTransaction {
         }
         // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
         var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
+        // A peer with one branch goes on with what lost a decision here. One that keeps every branch has just not heard yet that it ended.
+        if case .document = incoming.deletion, new.vector == nil, let end = tree.endOfBranch(of: new.revision), end != row.revision {
+            tree.removeBranch(end)
+        }
         let isHere = tree.contains(new.revision)
         // Leaves that it knows of by its version vector, whatever branch of the tree it is of. What was beside the current revision may have
         // won elsewhere.

@@ -23,11 +23,15 @@ final class WriterState {
     var wallNanoseconds: Int64 = 0
     var clock = VersionClock()
     let versions: VersionUse
+    let keepers: BranchKeepers
     let random: any RandomSource
     /// The file that is written, as far as the file system tells it from its copies.
     let home: String
 
-    init(_ versions: VersionUse, random: any RandomSource, home: String) { (self.versions, self.random, self.home) = (versions, random, home) }
+    init(_ versions: VersionUse, _ keepers: BranchKeepers, random: any RandomSource, home: String) {
+        (self.versions, self.keepers, self.random, self.home) = (versions, keepers, random, home)
+    }
+
     /// After the commit the log is to be moved and its file cut to nothing.
     var wantsShortLog = false
 }

@@ -162,7 +162,7 @@ extension CouchDialect {
 
     /// Ends a branch with the tombstone that anybody else would give it.
     private func end(_ document: FoundDocument) async throws {
-        let tombstone = RevisionDigest.revision(parent: document.revision, deleted: true, canonicalBody: Array("{}".utf8))
+        let tombstone = RevisionTree.end(of: document.revision)
         var outgoing = OutgoingDocument(sequence: 0, id: document.id, version: tombstone)
         outgoing.isDeleted = true
         outgoing.history = [document.revision] + document.history

@@ -19,6 +19,8 @@ public struct PassiveConfiguration: Sendable {
     public var resolver: (any ConflictResolver)?
     public var shadow: ShadowResolver?
     public var conflictObserver: ConflictObserver = { _ in }
+    /// Told that a peer that keeps every branch brought conflicts, and that there is no resolver for them.
+    public var leavesConflicts: @Sendable () -> Void = {}
     /// Told of what crosses the wire.
     public var wireLog: WireLog?
     /// Decides about writes and assigns channels, which then bound what the peer may pull. A `ChannelRouter` has to run for each

@@ -309,7 +309,7 @@ package struct PeerWriting: Sendable {
 
     /// A resolver that fails leaves its conflicts pending.
     private func decide(_ ids: [DocumentID]) async throws {
-        guard let resolver = peer.resolver else { return }
+        guard let resolver = peer.resolver else { return peer.leavesConflicts() }
         let decider = ConflictDecider(
             database: peer.database, collection: collection, resolver: resolver, shadow: peer.shadow,
             context: peer.policyContext(collection.name, .pull, remote: remote), scope: .remote(.pusher),

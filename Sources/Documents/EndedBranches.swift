@@ -1,0 +1,25 @@
+// Branches that lost a decision, and are kept with a tombstone for peers that have them still.
+extension RevisionTree {
+    /// The tombstone that ends a branch in favour of another one: the same wherever that is decided, and another one than the tombstone of somebody
+    /// who deletes the same revision.
+    public static func end(of leaf: RevisionID) -> RevisionID {
+        RevisionDigest.revision(parent: leaf, deleted: true, canonicalBody: Array(#"{"ended":true}"#.utf8))
+    }
+
+    public func isEnd(_ leaf: RevisionID) -> Bool { parent(of: leaf).map { Self.end(of: $0) == leaf } ?? false }
+
+    /// Ends a branch. Of those that have ended the newest `limit` stay.
+    public mutating func endBranch(_ leaf: RevisionID, limit: Int) throws(RevisionTreeError) {
+        try insert(Self.end(of: leaf), history: [leaf], isDeleted: true)
+        let ends = leaves.filter { $0.isDeleted && isEnd($0.revision) }
+        for end in ends.dropFirst(max(limit, 1)) { removeBranch(end.revision) }
+    }
+
+    /// The tombstone that ended the branch of a revision; nil where the branch goes on, and for a revision that is not here.
+    public func endOfBranch(of revision: RevisionID) -> RevisionID? {
+        guard contains(revision) else { return nil }
+        let ends = leaves.filter { $0.revision == revision || isAncestor(revision, of: $0.revision) }
+        guard ends.count == 1, let end = ends.first, end.isDeleted, isEnd(end.revision) else { return nil }
+        return end.revision
+    }
+}
