@@ -13,6 +13,7 @@ struct CouchCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
     @OptionGroup var agent: AgentOptions
     @Option(help: ArgumentHelp("CouchDB with its administrator: http://NAME:PASSWORD@HOST:PORT", valueName: "url")) var peer: String?
+    @Option(help: ArgumentHelp("The peer's process on this machine: what it costs the processor is compared, too.", valueName: "pid")) var peerProcess: Int32?
     @Option(help: ArgumentHelp("A folder in which Node finds pouchdb and pouchdb-adapter-memory.", valueName: "folder")) var pouchdb: String?
     @Option(help: "The node executable.") var node = "/usr/bin/node"
     @Option(parsing: .upToNextOption, help: "Only these.") var rows = CouchScenario.Row.allCases
@@ -23,7 +24,7 @@ struct CouchCommand: AsyncParsableCommand {
     func run() async throws {
         var scenario = CouchScenario(agent: try agent.agentPath())
         scenario.rows = Set(rows)
-        scenario.peer = try peer.map { CouchPeer(address: try HTTPAddress($0)) }
+        scenario.peer = try peer.map { CouchPeer(address: try HTTPAddress($0), process: peerProcess) }
         scenario.pouchDB = pouchdb
         scenario.node = node
         (scenario.documents, scenario.replicated, scenario.rounds) = (documents, replicated, rounds)

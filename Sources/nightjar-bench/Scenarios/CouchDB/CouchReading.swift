@@ -30,15 +30,16 @@ extension CouchScenario {
         if rows.contains(.find) { finds.show("_find for \(Self.limit) by an indexed field", count: queries, "queries", bar: 5, in: &report) }
     }
 
-    private func feed(_ database: CouchDatabase, filter: String) throws -> Double {
+    private func feed(_ database: CouchDatabase, filter: String) throws -> CouchWork {
         let connection = try database.connect()
-        let clock = Stopwatch()
-        // A sign of life now and then, or CouchDB gives up after a minute.
-        let answer = try connection.request("GET", "/\(database.name)/_changes?filter=\(filter)&heartbeat=10000", expecting: [200])
-        let seconds = clock.cost.seconds
-        let found = try JSONValue(parsing: answer.body)["results"]?.asArray?.count
+        var answer: [UInt8] = []
+        let work = try CouchWork.measure(database) {
+            // A sign of life now and then, or CouchDB gives up after a minute.
+            answer = try connection.request("GET", "/\(database.name)/_changes?filter=\(filter)&heartbeat=10000", expecting: [200]).body
+        }
+        let found = try JSONValue(parsing: answer)["results"]?.asArray?.count
         guard found == documents / 100 else { throw BenchError("\(database.url): the feed has \(found ?? 0) rows, not \(documents / 100)") }
-        return seconds
+        return work
     }
 
     /// The first query waits for CouchDB's index.
@@ -56,17 +57,17 @@ extension CouchScenario {
         Array("{\"selector\":{\"value\":{\"$gte\":\(from),\"$lt\":\(from + 1)}},\"limit\":\(limit)}".utf8)
     }
 
-    private func find(in database: CouchDatabase) throws -> Double {
+    private func find(in database: CouchDatabase) throws -> CouchWork {
         let connection = try database.connect()
-        let clock = Stopwatch()
-        for number in 0..<queries {
-            let answer = try connection.request("POST", "/\(database.name)/_find", Self.query(from: 60 + number * 7 % 60), expecting: [200])
-            let value = try JSONValue(parsing: answer.body)
-            let found = value["docs"]?.asArray?.count
-            guard found == Self.limit, value["warning"] == nil else {
-                throw BenchError("\(database.url): a query finds \(found ?? 0) documents, not \(Self.limit): \(answer.text.suffix(200))")
+        return try CouchWork.measure(database) {
+            for number in 0..<queries {
+                let answer = try connection.request("POST", "/\(database.name)/_find", Self.query(from: 60 + number * 7 % 60), expecting: [200])
+                let value = try JSONValue(parsing: answer.body)
+                let found = value["docs"]?.asArray?.count
+                guard found == Self.limit, value["warning"] == nil else {
+                    throw BenchError("\(database.url): a query finds \(found ?? 0) documents, not \(Self.limit): \(answer.text.suffix(200))")
+                }
             }
         }
-        return clock.cost.seconds
     }
 }

@@ -1,4 +1,4 @@
-import Documents
+import Glibc
 
 /// One-shot replications of the same documents: between two of a kind, and into PouchDB.
 extension CouchScenario {
@@ -11,9 +11,9 @@ extension CouchScenario {
             try theirs.load(readings)
             for round in 0..<rounds {
                 if rows.contains(.replication) {
-                    let seconds = try pull(from: source.database, into: "\(scratch.path)/target-\(round).nightjar")
+                    let ours = try pull(from: source.database, into: "\(scratch.path)/target-\(round).nightjar")
                     pairs.add(
-                        ours: seconds, theirs: try await peer.withDatabase("target-\(round)") { try replicate(peer, from: theirs, to: $0) })
+                        ours: ours, theirs: try await peer.withDatabase("target-\(round)") { try replicate(peer, from: theirs, to: $0) })
                 }
                 if rows.contains(.pouchdb), let pouchDB {
                     let script = "\(scratch.path)/pull.js"
@@ -33,34 +33,47 @@ extension CouchScenario {
     }
 
     /// Ours to ours: `nightjar replicate`, from its start to its end.
-    private func pull(from source: CouchDatabase, into folder: String) throws -> Double {
-        let clock = Stopwatch()
-        let child = try Child(agent, ["replicate", source.url, folder])
-        let line = try child.line()
-        let status = child.wait()
-        let seconds = clock.cost.seconds
+    private func pull(from source: CouchDatabase, into folder: String) throws -> CouchWork {
+        let before = childrenSeconds()
+        var (line, status) = ("", Int32(0))
+        var work = try CouchWork.measure(source) {
+            let child = try Child(agent, ["replicate", source.url, folder])
+            line = try child.line()
+            status = child.wait()
+        }
+        // Both sides, as of CouchDB.
+        work.processor = work.processor.map { $0 + childrenSeconds() - before }
         guard status == 0, line.contains("pulled \(replicated),") else { throw BenchError("\(agent) replicate ended with status \(status): \(line)") }
         Files.remove(folder)
-        return seconds
+        return work
+    }
+
+    /// Processor time of the children that ended, in seconds.
+    private func childrenSeconds() -> Double {
+        var usage = rusage()
+        getrusage(__rusage_who_t(RUSAGE_CHILDREN.rawValue), &usage)
+        return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6
     }
 
     /// CouchDB to CouchDB, by its own replicator.
-    private func replicate(_ peer: CouchPeer, from source: CouchDatabase, to target: CouchDatabase) throws -> Double {
-        let clock = Stopwatch()
+    private func replicate(_ peer: CouchPeer, from source: CouchDatabase, to target: CouchDatabase) throws -> CouchWork {
         let body = "{\"source\":\"\(peer.address.url)/\(source.name)\",\"target\":\"\(peer.address.url)/\(target.name)\"}"
-        try peer.request("POST", "/_replicate", body, expecting: [200])
-        let seconds = clock.cost.seconds
+        let work = try CouchWork.measure(source) { try peer.request("POST", "/_replicate", body, expecting: [200]) }
         guard try target.count() == replicated else { throw BenchError("CouchDB has not replicated \(replicated) documents") }
-        return seconds
+        return work
     }
 
     /// PouchDB says how long it took, without the start of Node.
-    private func pull(_ source: CouchDatabase, with script: String, _ pouchDB: String) throws -> Double {
-        let child = try Child(node, [script, pouchDB, source.url])
-        let values = try child.values()
-        child.wait()
+    private func pull(_ source: CouchDatabase, with script: String, _ pouchDB: String) throws -> CouchWork {
+        var values: [String: String] = [:]
+        var work = try CouchWork.measure(source) {
+            let child = try Child(node, [script, pouchDB, source.url])
+            values = try child.values()
+            child.wait()
+        }
         guard try values.number("documents") == Double(replicated) else { throw BenchError("PouchDB has not pulled \(replicated) documents: \(values)") }
-        return try values.number("seconds")
+        work.seconds = try values.number("seconds")
+        return work
     }
 
     private static let script = """

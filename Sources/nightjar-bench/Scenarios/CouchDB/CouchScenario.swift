@@ -41,12 +41,28 @@ struct CouchScenario {
     }
 }
 
+/// What a piece of work took.
+struct CouchWork {
+    var seconds: Double
+    /// Of the process that serves the database, where that is known: on a machine that does other things too it says more.
+    var processor: Double?
+
+    static func measure(_ database: CouchDatabase, _ body: () throws -> Void) throws -> CouchWork {
+        let before = try database.process.map { try processorSeconds(of: $0) }
+        let clock = Stopwatch()
+        try body()
+        let seconds = clock.cost.seconds
+        guard let process = database.process, let before else { return CouchWork(seconds: seconds) }
+        return CouchWork(seconds: seconds, processor: try processorSeconds(of: process) - before)
+    }
+}
+
 /// What both sides took for the same work, round by round.
 struct CouchTimes {
-    private(set) var ours: [Double] = []
-    private(set) var theirs: [Double] = []
+    private var ours: [CouchWork] = []
+    private var theirs: [CouchWork] = []
 
-    mutating func add(ours: Double, theirs: Double) {
+    mutating func add(ours: CouchWork, theirs: CouchWork) {
         self.ours.append(ours)
         self.theirs.append(theirs)
     }
@@ -55,8 +71,12 @@ struct CouchTimes {
     ///   - count: of what was done in each round.
     ///   - bar: how many times as fast we are to be.
     func show(_ what: String, count: Int, _ unit: String, bar: Double, in report: inout Report) {
-        report.add("\(what), nightjar", "\(unit)/s", ours.map { Double(count) / $0 })
-        report.add("\(what), CouchDB", "\(unit)/s", theirs.map { Double(count) / $0 })
-        report.goal("\(what), nightjar / CouchDB", "", zip(ours, theirs).map { $1 / $0 }, .atLeast, bar)
+        report.add("\(what), nightjar", "\(unit)/s", ours.map { Double(count) / $0.seconds })
+        report.add("\(what), CouchDB", "\(unit)/s", theirs.map { Double(count) / $0.seconds })
+        let processor = zip(ours, theirs).compactMap { ours, theirs in
+            ours.processor.flatMap { mine in theirs.processor.map { $0 / max(mine, 0.01) } }
+        }
+        if !processor.isEmpty { report.add("\(what), processor time, CouchDB / nightjar", "", processor) }
+        report.goal("\(what), nightjar / CouchDB", "", zip(ours, theirs).map { $1.seconds / $0.seconds }, .atLeast, bar)
     }
 }

@@ -5,6 +5,8 @@ import Glibc
 struct CouchDatabase: Sendable {
     let address: HTTPAddress
     let name: String
+    /// Who serves it, where that is known.
+    var process: pid_t?
 
     /// A new connection. Nobody has to log in for documents, on either side.
     func connect() throws -> HTTPConnection { try HTTPConnection(address, isAnonymous: true) }
@@ -55,7 +57,7 @@ final class CouchAgent {
             """
             data: \(folder)/data
             plugins: \(folder)/plugins
-            admin: { port: 0, open: true }
+            admin: { port: 0 }
             log: { level: warning }
             limits: { max_blob_bytes: 8GiB }
             databases:
@@ -76,7 +78,7 @@ final class CouchAgent {
         guard line.hasPrefix("ready"), let address = line.split(separator: " ").first(where: { $0.hasPrefix("peers=") }) else {
             throw BenchError("\(path) run says \"\(line)\", not where it listens")
         }
-        database = CouchDatabase(address: try HTTPAddress("http://\(address.dropFirst("peers=".count))"), name: "plant")
+        database = CouchDatabase(address: try HTTPAddress("http://\(address.dropFirst("peers=".count))"), name: "plant", process: child.process)
     }
 
     /// Ends the agent and removes its data.
@@ -91,10 +93,12 @@ final class CouchAgent {
 /// The CouchDB that is there.
 struct CouchPeer: Sendable {
     let address: HTTPAddress
+    /// Its process on this machine, where the caller told it.
+    var process: pid_t?
 
     /// Does something with a new database that anybody may use, and removes it.
     func withDatabase<Result>(_ name: String, _ body: (CouchDatabase) async throws -> Result) async throws -> Result {
-        let database = CouchDatabase(address: address, name: "nightjar-bench-\(getpid())-\(name)")
+        let database = CouchDatabase(address: address, name: "nightjar-bench-\(getpid())-\(name)", process: process)
         try request("PUT", "/\(database.name)", expecting: [201, 202])
         try request("PUT", "/\(database.name)/_security", "{\"admins\":{},\"members\":{}}", expecting: [200])
         let result: Result

@@ -25,21 +25,20 @@ extension CouchScenario {
         if single > 0 { put.show("PUT over \(Self.connections) connections", count: single, "documents", bar: 5, in: &report) }
     }
 
-    private static func write(_ bodies: [[UInt8]], _ singles: [Reading], to database: CouchDatabase) throws -> (bulk: Double, puts: Double) {
+    private static func write(_ bodies: [[UInt8]], _ singles: [Reading], to database: CouchDatabase) throws -> (bulk: CouchWork, puts: CouchWork) {
         let connection = try database.connect()
-        let bulk = Stopwatch()
-        for body in bodies { try connection.request("POST", "/\(database.name)/_bulk_docs", body, expecting: [201]) }
-        let seconds = bulk.cost.seconds
-        let puts = try put(singles, to: database)
+        let bulk = try CouchWork.measure(database) {
+            for body in bodies { try connection.request("POST", "/\(database.name)/_bulk_docs", body, expecting: [201]) }
+        }
+        let puts = try CouchWork.measure(database) { try put(singles, to: database) }
         let expected = bodies.count * batchSize + singles.count
         guard try database.count() == expected else { throw BenchError("\(database.url) does not hold \(expected) documents") }
-        return (seconds, puts)
+        return (bulk, puts)
     }
 
     /// Each connection has a thread, and its share of the documents.
-    private static func put(_ readings: [Reading], to database: CouchDatabase) throws -> Double {
+    private static func put(_ readings: [Reading], to database: CouchDatabase) throws {
         let failure = Mutex<(any Error)?>(nil)
-        let clock = Stopwatch()
         let threads = try (0..<connections).map { number in
             try Thread(name: "put \(number)") {
                 do {
@@ -51,8 +50,6 @@ extension CouchScenario {
             }
         }
         for thread in threads { thread.join() }
-        let seconds = clock.cost.seconds
         if let error = failure.withLock({ $0 }) { throw error }
-        return seconds
     }
 }
