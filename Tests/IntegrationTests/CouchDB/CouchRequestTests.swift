@@ -99,7 +99,7 @@ struct CouchRequestTests {
     func badInput() async throws {
         let couch = try CouchHTTP(sharedAgent())
         for (method, target, body, expected) in [
-            ("POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"all-or-none\"}],\"all_or_nothing\":true}", "417 not_implemented"), ("GET", "/main/all-or-none", "", "404 not_found"),
+            ("POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"none-or-all\"}],\"all_or_nothing\":true}", "417 not_implemented"), ("GET", "/main/none-or-all", "", "404 not_found"),
             ("POST", "/main/_bulk_docs", "{\"docs\":", "400 bad_request"), ("POST", "/main/_bulk_docs", "{\"docs\":7}", "400 bad_request"),
             ("POST", "/main/_bulk_docs", "[]", "400 bad_request"), ("POST", "/main/_bulk_get", "{}", "400 bad_request"),
             ("POST", "/main/_revs_diff", "{\"a\":[7]}", "400 bad_request"), ("PUT", "/main/a", "[]", "400 bad_request"),
