@@ -166,7 +166,7 @@ let package = Package(
         .executableTarget(
             name: "nightjar-bench",
             dependencies: [
-                "BLIP", "CSQLite", "CSystemLua", "DocumentStore", "Documents", "Environment", "Interfaces", "LuaRuntime", "PluginHost", "Replication",
+                "BLIP", "CSQLite", "CSystemLua", "DocumentStore", "Documents", "Encodings", "Environment", "Interfaces", "LuaRuntime", "PluginHost", "Replication",
                 "Selectors", "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

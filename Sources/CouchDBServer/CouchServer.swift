@@ -83,7 +83,9 @@ package struct CouchServer: Sendable {
             route("GET", "/_all_docs") { try await AllDocuments.answer($0) },
             route("POST", "/_all_docs") { try await AllDocuments.answer($0) },
             route("POST", "/_all_docs/queries") { try await AllDocuments.queries($0) },
-            route("GET", "/_design_docs") { try await DesignDocuments(call: $0).list() },
+            route("GET", "/_design_docs") { try await DesignDocumentList.answer($0) },
+            route("POST", "/_design_docs") { try await DesignDocumentList.answer($0) },
+            route("POST", "/_design_docs/queries") { try await DesignDocumentList.queries($0) },
             route("POST", "/_purge") { try await Purging.answer($0) },
             route("POST", "/_ensure_full_commit") { _ in .couch(201, ["ok": true, "instance_start_time": "0"]) },
             route("GET", "/_security") { _ in
@@ -94,8 +96,11 @@ package struct CouchServer: Sendable {
             route("GET", "/_revs_limit") { _ in .couch(200, .int(StoreLimits.historyDepth)) },
             route("PUT", "/_revs_limit") { _ in throw CouchError.forbidden("how much history is kept is in the agent's configuration") },
             route("POST", "/_compact") { _ in .couch(202, ["ok": true]) },
+            // There are no views whose indexes could be left over.
+            route("POST", "/_view_cleanup") { _ in .couch(202, ["ok": true]) },
         ]
-        return routes + queryRoutes(host)
+        let partitioned = ["GET", "POST"].map { route($0, "/_partition/*rest") { _ in throw CouchError.badRequest("database is not partitioned") } }
+        return routes + partitioned + queryRoutes(host)
     }
 
     // MARK: - Queries
@@ -143,7 +148,7 @@ package struct CouchServer: Sendable {
         attached("DELETE") { try await AttachmentRoutes.delete($0, $1, $2) }
         for method in ["GET", "POST", "PUT", "DELETE"] {
             routes.append(
-                Route(method, "/:db/_design/:doc/*rest") { request in
+                Route(method, "/:db/_design/:doc/*rest", bodyLimit: CouchCall.listLimit, takesGzip: true) { request in
                     let call = try await call(host, request)
                     let rest = try request.parameters.require("rest").utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }
                     let (kind, name) = rest.first == "_view" && rest.count > 1 ? ("views", rest[1]) : ("", "")

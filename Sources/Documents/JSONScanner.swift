@@ -53,11 +53,16 @@ public enum JSONScanner {
     }
 
     /// Checks any one JSON value.
-    public static func checkValue(_ bytes: UnsafeRawBufferPointer) throws(JSONError) { try checkValue(bytes, keysMayRepeat: false) }
+    ///
+    /// - Returns: whether there is a key in it, however deep, that may be `@type`: without one no object in it is a blob.
+    @discardableResult
+    public static func checkValue(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> Bool { try checkValue(bytes, keysMayRepeat: false) }
 
-    static func checkValue(_ bytes: UnsafeRawBufferPointer, keysMayRepeat: Bool) throws(JSONError) {
-        guard try JSONWalker.walk(bytes, rootMustBeObject: false, recording: false, keysMayRepeat: keysMayRepeat) != nil else {
+    @discardableResult
+    static func checkValue(_ bytes: UnsafeRawBufferPointer, keysMayRepeat: Bool) throws(JSONError) -> Bool {
+        guard let walker = try JSONWalker.walk(bytes, rootMustBeObject: false, recording: false, keysMayRepeat: keysMayRepeat) else {
             throw JSONError(.unexpectedEnd, offset: 0, in: bytes)
         }
+        return walker.mayHoldBlobs
     }
 }

@@ -12,6 +12,6 @@ struct NightjarBench: AsyncParsableCommand {
             ResolverCommand.self,
             ReloadCommand.self, ReloadStormCommand.self, PushTLSCommand.self, HandshakesCommand.self, TLSMemoryCommand.self,
             MillionCommand.self, BlobCommand.self, HostileCommand.self, MemoryCommand.self, LatencyCommand.self,
-            DeltaCommand.self, SecondStartCommand.self, FleetCommand.self, VersionsCommand.self, AllCommand.self, HubChild.self, PushChild.self,
+            DeltaCommand.self, SecondStartCommand.self, FleetCommand.self, VersionsCommand.self, CouchCommand.self, AllCommand.self, HubChild.self, PushChild.self,
         ])
 }

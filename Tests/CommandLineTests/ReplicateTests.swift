@@ -132,6 +132,16 @@ private struct Desk: Sendable {
         #expect(outcome.status == 0, "\(outcome)")
     }
 
+    @Test("a name and a password in a URL are refused in words, before a folder is made")
+    func credentialsInTheURL() async throws {
+        let desk = try Desk()
+        for scheme in ["http", "https", "ws", "wss"] {
+            let outcome = try await desk.run("replicate", "\(scheme)://ann:s3cret@127.0.0.1:1/main", "d/x.nightjar")
+            #expect(outcome.status == 1 && outcome.errors.contains("--user and --password") && !outcome.errors.contains("s3cret"), "\(outcome)")
+        }
+        #expect(!desk.folder.exists("d"))
+    }
+
     @Test("a database of CouchDB is asked for what matches a selector, or what a filter of its own passes, and each choice has progress of its own")
     func sourceChoices() async throws {
         let folder = try TemporaryFolder()

@@ -34,9 +34,7 @@ struct AttachmentIntake: Sendable {
     func body(
         of document: IncomingDocument, _ id: DocumentID, generation: UInt64, isEdit: Bool, parents: [RevisionID], following: [String: ReceivedBlob] = [:]
     ) async throws -> [UInt8] {
-        let scan: DocumentScan
-        do { scan = try JSONScanner.scanDocument(document.body) } catch { throw CouchError.invalidJSON(error) }
-        guard document.attachments != nil || scan.mayHoldBlobs else { return document.body }
+        guard document.attachments != nil || document.mayHoldBlobs else { return document.body }
         let before = try await known(id, parents)
         var allowed = Set(before.blobs)
         var entries: [JSONObject.Member] = []

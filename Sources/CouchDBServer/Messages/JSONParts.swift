@@ -5,21 +5,18 @@ import HTTPServer
 /// as a tree of values. For text that was checked to be JSON.
 struct JSONParts {
     let bytes: [UInt8]
+    /// Some object in it may be a blob.
+    let mayHoldBlobs: Bool
 
     /// - Throws: ``JSONError`` for what is no JSON.
     init(checking bytes: [UInt8]) throws(JSONError) {
-        let problem: JSONError? = bytes.withUnsafeBytes { raw in
-            do throws(JSONError) {
-                try JSONScanner.checkValue(raw)
-                return nil
-            } catch { return error }
-        }
-        if let problem { throw problem }
+        let result: Result<Bool, JSONError> = bytes.withUnsafeBytes { raw in Result { () throws(JSONError) in try JSONScanner.checkValue(raw) } }
+        mayHoldBlobs = try result.get()
         self.bytes = bytes
     }
 
     /// From the store, or checked as part of another text.
-    init(checked bytes: [UInt8]) { self.bytes = bytes }
+    init(checked bytes: [UInt8]) { (self.bytes, mayHoldBlobs) = (bytes, true) }
 
     /// Without the space before and behind it.
     var root: Range<Int> {
@@ -32,26 +29,46 @@ struct JSONParts {
     func isObject(_ range: Range<Int>) -> Bool { first(range) == UInt8(ascii: "{") }
     func isArray(_ range: Range<Int>) -> Bool { first(range) == UInt8(ascii: "[") }
 
-    /// The members of an object, one after the other: a list of them could be many times as large as their text.
-    struct Members: Sequence, IteratorProtocol {
+    /// Where the members of an object stand, one after the other: a list of them could be many times as large as their text.
+    struct Places: Sequence, IteratorProtocol {
         fileprivate let parts: JSONParts
         fileprivate var at: Int
         fileprivate let end: Int
 
-        mutating func next() -> (key: String, value: Range<Int>)? {
+        /// The key in its quotes.
+        mutating func next() -> (key: Range<Int>, value: Range<Int>)? {
             guard at < end, parts.bytes[at] != UInt8(ascii: "}") else { return nil }
+            let first = at
             let keyEnd = parts.end(of: at)
-            let key = parts.string(at..<keyEnd) ?? ""
             let start = parts.skipSpace(parts.skipSpace(keyEnd) + 1)
             let stop = parts.end(of: start)
             at = parts.next(stop)
-            return (key, start..<stop)
+            return (first..<keyEnd, start..<stop)
         }
     }
 
+    /// Of an object.
+    func places(of range: Range<Int>) -> Places {
+        Places(parts: self, at: isObject(range) ? skipSpace(range.lowerBound + 1) : range.upperBound, end: range.upperBound)
+    }
+
     /// Of an object; keys unescaped.
-    func members(of range: Range<Int>) -> Members {
-        Members(parts: self, at: isObject(range) ? skipSpace(range.lowerBound + 1) : range.upperBound, end: range.upperBound)
+    func members(of range: Range<Int>) -> some Sequence<(key: String, value: Range<Int>)> {
+        places(of: range).lazy.map { (key: string($0.key) ?? "", value: $0.value) }
+    }
+
+    /// Those whose keys begin with `_`; of the others, which are many, no key is made a text.
+    func reservedMembers(of range: Range<Int>) -> some Sequence<(key: String, value: Range<Int>)> {
+        places(of: range).lazy.compactMap { place in reservedKey(place.key).map { (key: $0, value: place.value) } }
+    }
+
+    /// A member's key that begins with `_`.
+    func reservedKey(_ key: Range<Int>) -> String? {
+        switch key.count > 2 ? bytes[key.lowerBound + 1] : 0 {
+        case UInt8(ascii: "_"): string(key)
+        case UInt8(ascii: "\\"): string(key).flatMap { $0.utf8.first == UInt8(ascii: "_") ? $0 : nil }
+        default: nil
+        }
     }
 
     /// A member of an object by its key; of equal keys the last.
@@ -117,13 +134,15 @@ struct JSONParts {
     }
 
     /// Behind the value that begins here.
-    private func end(of start: Int) -> Int {
+    private func end(of start: Int) -> Int { bytes.withUnsafeBufferPointer { Self.end(of: start, in: $0) } }
+
+    private static func end(of start: Int, in bytes: UnsafeBufferPointer<UInt8>) -> Int {
         var at = start
         var depth = 0
         while at < bytes.count {
             switch bytes[at] {
             case UInt8(ascii: "\""):
-                at = bytes.withUnsafeBufferPointer { $0.endOfJSONString(at) }
+                at = bytes.endOfJSONString(at)
                 if depth == 0 { return at }
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1

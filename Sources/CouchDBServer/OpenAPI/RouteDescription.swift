@@ -64,6 +64,10 @@ extension RouteDescription {
         "key", "keys", "startkey", "endkey", "inclusive_end", "descending", "limit", "skip", "include_docs", "conflicts", "attachments", "update_seq",
     ]
 
+    private static let designDocuments = [
+        "key", "keys", "startkey", "endkey", "inclusive_end", "descending", "limit", "skip", "include_docs",
+    ]
+
     static let all: [String: RouteDescription] = server.merging(database) { first, _ in first }.merging(documents) { first, _ in first }
 
     private static let server: [String: RouteDescription] = [
@@ -91,7 +95,11 @@ extension RouteDescription {
         "POST /:db/_changes": .init("The same; doc_ids or a selector stand in the body.", changes, body: .json("ChangesQuestion"), isBodyOptional: true, answer: .feed),
         "GET /:db/_all_docs": .init("All documents in the order of their ids.", allDocuments),
         "POST /:db/_all_docs": .init("The same; the parameters may stand in the body.", allDocuments, body: .json("Object"), isBodyOptional: true),
-        "GET /:db/_design_docs": .init("The design documents, which are kept and not run.", ["include_docs"]),
+        "GET /:db/_design_docs": .init("The design documents, which are kept and not run, and those of indexes.", designDocuments),
+        "POST /:db/_design_docs": .init("The same; the parameters may stand in the body.", designDocuments, body: .json("Object"), isBodyOptional: true),
+        "POST /:db/_design_docs/queries": .init("Several such questions at once.", body: .json("Queries")),
+        "GET /:db/_partition/*rest": .init("Databases have no partitions.", success: []),
+        "POST /:db/_partition/*rest": .init("Databases have no partitions.", body: .json("Object"), isBodyOptional: true, success: []),
         "POST /:db/_all_docs/queries": .init("Several such questions at once.", body: .json("Queries")),
         "POST /:db/_purge": .init("Removes revisions without a tombstone; peers do not hear of it.", body: .json("Revisions"), success: [201]),
         "POST /:db/_ensure_full_commit": .init("What was acknowledged is on the disk anyhow.", success: [201]),
@@ -100,6 +108,7 @@ extension RouteDescription {
         "GET /:db/_revs_limit": .init("How many revisions of a history are kept.", answer: "Integer"),
         "PUT /:db/_revs_limit": .init("That is in the configuration.", body: .json("Integer"), isBodyOptional: true, success: []),
         "POST /:db/_compact": .init("The agent compacts by itself; nothing is done.", success: [202]),
+        "POST /:db/_view_cleanup": .init("There are no views; nothing is done.", success: [202]),
         "POST /:db/_find": .init("Documents that match a selector.", body: .json("Query")),
         "POST /:db/_explain": .init("Which index a query uses, and why not another.", body: .json("Query")),
         "GET /:db/_index": .init("The indexes."),

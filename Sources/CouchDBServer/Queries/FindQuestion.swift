@@ -33,6 +33,8 @@ struct FindQuestion: Sendable {
         guard let json = object["selector"] else { throw CouchError.query("missing_required_key", "Missing required key: selector") }
         selector = try Selector(json)
         for member in object.members { try take(member.key, member.value) }
+        // As in CouchDB, an empty list of alternatives alone finds nothing, though a feed's selector passes all by it.
+        if let only = json.asObject?.members, only.count == 1, ["$or", "$and"].contains(only[0].key), only[0].value.asArray?.isEmpty == true { limit = 0 }
     }
 
     private mutating func take(_ key: String, _ value: JSONValue) throws {

@@ -48,9 +48,20 @@ enum IndexRoutes {
         guard let definition else { throw CouchError.query("missing_required_key", "Missing required key: index") }
         let (design, name) = names.complete(definition)
         let collection = call.collection
+        try await checkLanguage(call, design)
         let isNew = try await call.database.write { try $0.createIndex(collection, design: design, name: name, definition) }
         try await build(call, design, name)
         return .couch(200, ["result": isNew ? "created" : "exists", "id": .string(design), "name": .string(name)])
+    }
+
+    /// A design document that a client stored is none of indexes.
+    private static func checkLanguage(_ call: CouchCall, _ design: String) async throws {
+        guard let stored = try await DesignDocuments(call: call).get(design), !stored.isDeleted else { return }
+        let parts = JSONParts(checked: stored.json)
+        let language = parts.member("language", of: parts.root).flatMap { parts.string($0) }
+        guard language == "query" else {
+            throw CouchError.query("invalid_ddoc_lang", "Existing design doc has an invalid language: \(language ?? "none")")
+        }
     }
 
     private static func text(_ value: JSONValue) throws(HTTPError) -> String {
@@ -143,9 +154,10 @@ struct IndexNames {
 
     static func design(_ text: String) -> String { text.utf8.starts(with: "_design/".utf8) ? text : "_design/\(text)" }
 
-    /// Names that were not given are made of the definition, so that the same index is not made twice.
+    /// Names that were not given are made of the definition, so that the same index is not made twice. One with another name of its own is
+    /// another index.
     func complete(_ definition: IndexDefinition) -> (design: String, name: String) {
-        let digest = Hex.encode(SHA1.hash(definition.json.canonicalBytes()))
+        let digest = Hex.encode(SHA1.hash(definition.json.canonicalBytes() + Array((name ?? "").utf8)))
         return (design ?? "_design/\(digest)", name ?? digest)
     }
 }

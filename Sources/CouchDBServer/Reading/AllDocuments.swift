@@ -8,17 +8,17 @@ import Replication
 ///
 /// The store has no such order: a pass over the collection finds the next ids, so many at once as may be held.
 struct AllDocuments: Sendable {
-    private let call: CouchCall
-    private var keys: [JSONValue]?
+    let call: CouchCall
+    var keys: [JSONValue]?
     private var start: String?
     private var end: String?
     private var includesEnd = true
-    private var isDescending = false
+    var isDescending = false
     /// No id is in the range.
-    private var isEmpty = false
-    private var limit = Int.max
-    private var skip = 0
-    private var includesDocuments = false
+    var isEmpty = false
+    var limit = Int.max
+    var skip = 0
+    var includesDocuments = false
     private var withSequence = false
     private var form = DocumentForm()
 
@@ -78,17 +78,8 @@ struct AllDocuments: Sendable {
 
     /// `_all_docs/queries`: several at once.
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
-        guard let list = try await call.jsonObject()["queries"]?.asArray else { throw CouchError.badRequest("`queries` member must be an array.") }
-        guard list.count <= CouchLimits.queries else {
-            throw CouchError.badRequest("the request has more queries than couchdb_queries (\(CouchLimits.queries)) allows")
-        }
-        var asked: [Self] = []
-        for item in list {
-            guard let object = item.asObject else { throw CouchError.badRequest("a query must be a JSON object") }
-            asked.append(try Self(call, CouchQuery(body: object, over: CouchQuery(pairs: []))))
-        }
+        let all = try await several(call)
         try await DocumentReading(call: call).prepare()
-        let all = asked
         return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in
             try await writer.write("{\"results\":[")
             for (index, query) in all.enumerated() {
@@ -96,6 +87,18 @@ struct AllDocuments: Sendable {
                 try await query.write(&writer)
             }
             try await writer.write("]}\n")
+        }
+    }
+
+    /// What each of the body's `queries` asks.
+    static func several(_ call: CouchCall) async throws -> [Self] {
+        guard let list = try await call.jsonObject()["queries"]?.asArray else { throw CouchError.badRequest("`queries` member must be an array.") }
+        guard list.count <= CouchLimits.queries else {
+            throw CouchError.badRequest("the request has more queries than couchdb_queries (\(CouchLimits.queries)) allows")
+        }
+        return try list.map { item in
+            guard let object = item.asObject else { throw CouchError.badRequest("a query must be a JSON object") }
+            return try Self(call, CouchQuery(body: object, over: CouchQuery(pairs: [])))
         }
     }
 
@@ -125,7 +128,7 @@ struct AllDocuments: Sendable {
     private func begin(_ page: Page, _ writer: inout PieceWriter) async throws {
         // How many documents there are is not for a client for whom some do not exist.
         let isWhole = call.peer.pushFilter == nil
-        try await writer.write("{\"total_rows\":\(isWhole ? "\(page.total)" : "null"),\"offset\":\(isWhole ? "\(page.before + skip)" : "null")")
+        try await writer.write("{\"total_rows\":\(isWhole ? "\(page.total)" : "null"),\"offset\":\(isWhole ? "\(min(page.before + skip, page.total))" : "null")")
         if withSequence {
             let collection = call.collection
             try await writer.write(",\"update_seq\":\(try await call.database.read { try $0.lastSequence(collection) })")
@@ -164,7 +167,7 @@ struct AllDocuments: Sendable {
         if let found, !found.isDeleted {
             try await writer.write(",\"doc\":")
             try await writer.write(DocumentText(found, form).pieces)
-        } else if found != nil {
+        } else if found != nil, includesDocuments {
             try await writer.write(",\"doc\":null")
         }
         try await writer.write("}")
@@ -274,9 +277,9 @@ struct AllDocuments: Sendable {
         }
     }
 
-    private enum Place { case before, inside, behind }
+    enum Place { case before, inside, behind }
 
-    private func place(_ id: String, after: String?) -> Place {
+    func place(_ id: String, after: String?) -> Place {
         func precedes(_ a: String, _ b: String) -> Bool { isDescending ? b.utf8.lexicographicallyPrecedes(a.utf8) : a.utf8.lexicographicallyPrecedes(b.utf8) }
         if let after, !precedes(after, id) { return .before }
         if let start, precedes(id, start) { return .before }

@@ -23,6 +23,8 @@ enum BulkRoutes {
             case "new_edits":
                 guard let flag = parts.flag(value) else { throw CouchError.badRequest("`new_edits` parameter must be a boolean.") }
                 isEdit = flag
+            case "all_or_nothing" where parts.flag(value) == true:
+                throw HTTPError(417, "all_or_nothing is not supported: each document is stored or refused by itself", error: "not_implemented")
             default: continue
             }
         }

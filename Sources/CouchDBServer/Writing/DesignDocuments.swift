@@ -23,7 +23,9 @@ struct DesignDocuments: Sendable {
         guard isForAll else { return nil }
         let collection = call.collection
         let record = try await call.database.read { try $0.localDocument(collection, id: id) }
-        return record.flatMap { Self.read($0.body) }
+        let stored = record.flatMap { Self.read($0.body) }
+        if let stored, !stored.isDeleted { return stored }
+        return try await IndexDesign.get(id, call) ?? stored
     }
 
     /// What is said to a client that wants what a design document holds to be run: there is none, it holds no such thing, or it is not run here.
@@ -39,33 +41,14 @@ struct DesignDocuments: Sendable {
     func all() async throws -> [(id: String, stored: Stored)] {
         guard isForAll else { return [] }
         let collection = call.collection
-        return try await call.database.read { transaction in
+        let stored = try await call.database.read { transaction in
             try transaction.localDocuments(collection, prefix: "_design/", limit: CouchLimits.documents).compactMap { id, record in
-                Self.read(record.body).flatMap { $0.isDeleted ? nil : (id, $0) }
+                Self.read(record.body).flatMap { $0.isDeleted ? nil : (id: id, stored: $0) }
             }
         }
-    }
-
-    /// `_design_docs`: those that there are.
-    func list() async throws -> HTTPResponse {
-        let all = try await all()
-        let includesDocuments = try call.query.flag("include_docs")
-        var text = JSONWriter()
-        text.text("{\"total_rows\":\(all.count),\"offset\":0,\"rows\":[")
-        text.list(all) { text, each in
-            text.raw("{\"id\":")
-            text.string(each.id)
-            text.raw(",\"key\":")
-            text.string(each.id)
-            text.text(",\"value\":{\"rev\":\"\(each.stored.revision.text)\"}")
-            if includesDocuments {
-                text.raw(",\"doc\":")
-                text.append(Self.shown(each.stored, withRevisions: false))
-            }
-            text.raw("}")
-        }
-        text.raw("]}")
-        return .couch(200, text)
+        let names = Set(stored.map { Array($0.id.utf8) })
+        let all = stored + (try await IndexDesign.all(call)).filter { !names.contains(Array($0.id.utf8)) }
+        return all.sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     }
 
     private static func read(_ json: [UInt8]) -> Stored? {

@@ -98,7 +98,7 @@ struct DocumentWriting: Sendable {
 
     private func prepare(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) async throws -> Prepared {
         do {
-            if let own = parts.member("_id", of: range).flatMap({ parts.string($0) }), case .local(let local) = try CouchID(own) {
+            if let own = parts.id(of: range), case .local(let local) = try CouchID(own) {
                 return .done(Result(id: own, token: try await LocalRoutes.store(call, local, parts, range)))
             }
             let document = try IncomingDocument(parts, range)
@@ -110,7 +110,7 @@ struct DocumentWriting: Sendable {
         } catch let error as HTTPError {
             // What concerns all of them is no matter of one document.
             if error.status == 503 || error.status == 507 { throw error }
-            let id = parts.member("_id", of: range).flatMap { parts.string($0) }
+            let id = parts.id(of: range)
             return .done(Result(id: id, error: error))
         }
     }

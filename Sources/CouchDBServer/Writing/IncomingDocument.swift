@@ -12,6 +12,8 @@ struct IncomingDocument: Sendable {
     var isDeleted = false
     /// Without any key that begins with `_`.
     var body: [UInt8] = []
+    /// Some object in the body may be a blob.
+    var mayHoldBlobs = false
     var attachments: JSONObject?
 
     /// Keys that say what CouchDB knows better itself.
@@ -22,22 +24,20 @@ struct IncomingDocument: Sendable {
     /// - Throws: ``HTTPError`` 400 in CouchDB's words.
     init(_ parts: JSONParts, _ range: Range<Int>) throws(HTTPError) {
         guard parts.isObject(range) else { throw CouchError.badRequest("Document must be a JSON object") }
-        var text = JSONWriter()
-        text.raw("{")
-        var isFirst = true
-        for (key, value) in parts.members(of: range) {
-            guard key.utf8.first == UInt8(ascii: "_") else {
-                if !isFirst { text.raw(",") }
-                isFirst = false
-                text.string(key)
-                text.raw(":")
-                text.append(parts.bytes[value])
+        mayHoldBlobs = parts.mayHoldBlobs
+        body.reserveCapacity(range.count)
+        body.append(UInt8(ascii: "{"))
+        for place in parts.places(of: range) {
+            if let key = parts.reservedKey(place.key) {
+                try take(key, place.value, parts)
                 continue
             }
-            try take(key, value, parts)
+            if body.count > 1 { body.append(UInt8(ascii: ",")) }
+            body += parts.bytes[place.key]
+            body.append(UInt8(ascii: ":"))
+            body += parts.bytes[place.value]
         }
-        text.raw("}")
-        body = text.bytes
+        body.append(UInt8(ascii: "}"))
         if foreignRevision == nil, let revision, let first = history.first, first != revision { throw CouchError.badRequest("_rev is not the first of _revisions") }
     }
 
@@ -48,7 +48,7 @@ struct IncomingDocument: Sendable {
         guard parts.isObject(range) else { throw CouchError.badRequest("Document must be a JSON object") }
         var (isNamed, isLocal) = (false, false)
         var revision: String?
-        for (key, value) in parts.members(of: range) where key.utf8.first == UInt8(ascii: "_") {
+        for (key, value) in parts.reservedMembers(of: range) {
             switch key {
             case "_id":
                 guard let id = parts.string(value) else { throw CouchError.illegalID("Document id must be a string") }
@@ -124,6 +124,11 @@ struct IncomingDocument: Sendable {
     }
 
     static func invalid(_ reason: String) -> HTTPError { HTTPError(400, reason, error: "doc_validation") }
+}
+
+extension JSONParts {
+    /// The id in a document; nil where it is no text.
+    func id(of document: Range<Int>) -> String? { reservedMembers(of: document).first { $0.key == "_id" }.flatMap { string($0.value) } }
 }
 
 /// What a document's id says of where it is kept.

@@ -106,7 +106,9 @@ package struct PeerWriting: Sendable {
         while !open.isEmpty {
             attempt += 1
             guard isAdmitted() else { throw ReplicationError(domain: .http, code: 401, message: "the login is not valid any more") }
-            var steps = try await check(open.map { ($0, writes[$0]) }, &outcomes)
+            // Most edits follow what they name. Where nobody is asked about them that shows when they are written, and the others are looked up then.
+            let looksUp = attempt > 1 || peer.pullFilter != nil || peer.syncFunction != nil
+            var steps = try await check(open.map { ($0, writes[$0]) }, looksUp: looksUp, &outcomes)
             steps = try await keepBlobs(steps, &outcomes)
             let checked = steps
             steps = await filter(steps, &outcomes)
@@ -118,6 +120,7 @@ package struct PeerWriting: Sendable {
                 switch outcome {
                 case .moved where attempt < peer.limits.resolveAttempts: open.append(step.index)
                 case .moved: outcomes[step.index] = .refused(Self.tooManyChanges)
+                case .failed(.conflict) where !looksUp: open.append(step.index)
                 case .failed(.conflict): outcomes[step.index] = .conflict
                 case .failed(let error):
                     outcomes[step.index] = .refused(
@@ -141,9 +144,16 @@ package struct PeerWriting: Sendable {
     // MARK: - Steps
 
     /// Looks at the bodies, and finds the revisions that edits follow and become.
-    private func check(_ writes: [(index: Int, write: Write)], _ outcomes: inout [Outcome]) async throws -> [Step] {
+    ///
+    /// - Parameter looksUp: else each edit is taken to follow what it names.
+    private func check(_ writes: [(index: Int, write: Write)], looksUp: Bool, _ outcomes: inout [Outcome]) async throws -> [Step] {
         let (collection, edits) = (collection, writes.map(\.write).filter(\.isEdit))
-        let heads = edits.isEmpty ? [] : try await peer.database.read { transaction in try edits.map { try Self.head($0, collection, transaction) } }
+        let heads: [Head]
+        if looksUp, !edits.isEmpty {
+            heads = try await peer.database.read { transaction in try edits.map { try Self.head($0, collection, transaction) } }
+        } else {
+            heads = edits.map { if case .edit(let parent) = $0.revision { .follows(parent) } else { .conflict } }
+        }
         var next = heads.makeIterator()
         var steps: [Step] = []
         for (index, write) in writes {
@@ -172,7 +182,7 @@ package struct PeerWriting: Sendable {
         switch RevisionChecking.check([received], unusualKeys: peer.database.unusualKeys).first {
         case .checked(var checked)?:
             if made == nil {
-                guard let canonical = try? CanonicalJSON.bytes(of: checked.body) else { return nil }
+                guard let canonical = try? CanonicalJSON.bytes(ofChecked: checked.body) else { return nil }
                 checked.revision = RevisionDigest.revision(parent: history.first, deleted: write.isDeleted, canonicalBody: canonical)
             }
             return checked

@@ -27,7 +27,7 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
         func wrong(_ why: String) -> ReplicationError {
             ReplicationError(
                 network: .invalidURL,
-                message: "\(Self.withoutPassword(text)) is no URL of a database: \(why); expected is ws://HOST:PORT/DATABASE or wss://…")
+                message: "\(Self.withoutPassword(text)) is no URL of a database: \(why); expected is ws://HOST:PORT/DATABASE, or wss://, http:// or https:// in its place")
         }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw wrong("it has a space, a control character or a character beyond ASCII; write it percent-encoded")

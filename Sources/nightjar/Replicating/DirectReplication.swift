@@ -27,7 +27,13 @@ struct DirectReplication: Sendable {
         init(_ text: String) throws(AgentError) {
             let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")).map { text[..<$0].lowercased() }
             switch scheme {
-            case "ws", "wss", "http", "https": self = .url(text)
+            case "ws", "wss", "http", "https":
+                // Before a folder is made for what cannot be reached.
+                do { _ = try EndpointURL(text) } catch let error as ReplicationError {
+                    throw AgentError(
+                        .invalid, error.message.replacing("but into the authenticator", with: "but into --user and --password (or NIGHTJAR_PASSWORD)"))
+                } catch { throw AgentError(.invalid, "\(text): \(error)") }
+                self = .url(text)
             case "exec", "unix", "serial": self = .url(text)
             case "discover":
                 throw AgentError(.invalid, "\(text): discover: is of an agent's configuration; nightjar discover prints URLs that can be used here")

@@ -130,6 +130,20 @@ struct CouchAnswerTests {
         try await couch.ok("PUT", "/main/_design/listed", design, status: 201)
         let rows = try await couch.ok("GET", "/main/_design_docs?include_docs=true")["rows"]?.asArray ?? []
         #expect(rows.map { $0["id"] } == ["_design/listed"] && rows.first?["doc"]?["views"]?["v"] != nil)
+        // What POST asks, several at once, and what is not there.
+        let asked = "{\"keys\":[\"_design/none\",\"_design/listed\"],\"include_docs\":true}"
+        let named = try await couch.ok("POST", "/main/_design_docs", asked)["rows"]?.asArray ?? []
+        #expect(named.map { $0["error"]?.asString ?? "-" } == ["not_found", "-"] && named.last?["doc"]?["views"]?["v"] != nil)
+        let several = "{\"queries\":[{\"startkey\":\"_design/m\"},{\"key\":\"_design/listed\",\"skip\":0},{\"limit\":0}]}"
+        let results = try await couch.ok("POST", "/main/_design_docs/queries", several)["results"]?.asArray ?? []
+        #expect(results.map { $0["rows"]?.asArray?.count } == [0, 1, 0])
+        for (method, target, body) in [
+            ("POST", "_design/listed/_view/v", "{\"keys\":[]}"), ("GET", "_partition/p/_all_docs", nil), ("POST", "_partition/p/_find", "{\"selector\":{}}"),
+        ] {
+            let problem = try await couch.problem(method, "/main/\(target)", body)
+            #expect(problem == (target.hasPrefix("_partition") ? "400 bad_request" : "501 not_implemented"), "\(method) \(target)")
+        }
+        #expect(try await couch.ok("POST", "/main/_view_cleanup", "", status: 202)["ok"] == true)
         for (target, expected) in [
             ("_design/listed/_view/v", "501 not_implemented"), ("_design/listed/_view/w", "404 not_found"), ("_design/none/_view/v", "404 not_found"),
             ("_changes?filter=_view", "400 bad_request"), ("_changes?filter=_view&view=listed/w", "404 not_found"),

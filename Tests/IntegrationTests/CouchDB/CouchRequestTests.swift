@@ -44,6 +44,8 @@ struct CouchRequestTests {
         }
         #expect(try await ids("") == ["all-a", "all-b", "all-c", "all-d"])
         #expect(try await ids("limit=2&skip=1") == ["all-b", "all-c"])
+        let behind = try await couch.ok("GET", "/main/_all_docs?skip=1000")
+        #expect(behind["offset"] == behind["total_rows"] && behind["rows"]?.asArray?.isEmpty == true)
         let down = try await couch.ok("GET", "/main/_all_docs?descending=true&startkey=%22all-c%22&endkey=%22all-a%22&inclusive_end=false&include_docs=true")
         #expect(down["rows"]?.asArray?.compactMap { $0["doc"]?["_id"]?.asString } == ["all-c", "all-b"])
         let keys = try await couch.ok("POST", "/main/_all_docs", "{\"keys\":[\"all-b\",7,\"none\",\"all-a\"]}")["rows"]?.asArray ?? []
@@ -97,6 +99,7 @@ struct CouchRequestTests {
     func badInput() async throws {
         let couch = try CouchHTTP(sharedAgent())
         for (method, target, body, expected) in [
+            ("POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"none-or-all\"}],\"all_or_nothing\":true}", "417 not_implemented"), ("GET", "/main/none-or-all", "", "404 not_found"),
             ("POST", "/main/_bulk_docs", "{\"docs\":", "400 bad_request"), ("POST", "/main/_bulk_docs", "{\"docs\":7}", "400 bad_request"),
             ("POST", "/main/_bulk_docs", "[]", "400 bad_request"), ("POST", "/main/_bulk_get", "{}", "400 bad_request"),
             ("POST", "/main/_revs_diff", "{\"a\":[7]}", "400 bad_request"), ("PUT", "/main/a", "[]", "400 bad_request"),

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Queries with selectors, as clients of CouchDB and PouchDB send them.
-@Suite("Queries of CouchDB's API", .agent(Configuration.hub(databases: ["main", "other", "third", "fourth"], listener: "couchdb: true"), files: [:]))
+@Suite("Queries of CouchDB's API", .agent(Configuration.hub(databases: ["main", "other", "third", "fourth", "fifth"], listener: "couchdb: true"), files: [:]))
 struct FindTests {
     private func find(_ couch: CouchHTTP, _ body: String, _ database: String = "main") async throws -> JSONValue {
         try await couch.ok("POST", "/\(database)/_find", body)
@@ -31,6 +31,8 @@ struct FindTests {
         #expect(ids(third).isEmpty && third["bookmark"]?.asString == "nil")
         #expect(try await ids(find(couch, "{\"selector\":{},\"limit\":2,\"skip\":3}")) == ["d003", "d004"])
         #expect(try await ids(find(couch, "{\"selector\":{},\"limit\":0}")).isEmpty)
+        // A list of no alternatives alone.
+        for nothing in ["$or", "$and"] { #expect(try await ids(find(couch, "{\"selector\":{\"\(nothing)\":[]}}")).isEmpty) }
         // Sorted, either way, in pages; those without the field are not part of it.
         try await couch.ok("PUT", "/main/none", "{\"kind\":\"a\"}", status: 201)
         var sorted: [String] = []
@@ -94,6 +96,29 @@ struct FindTests {
         let gone = try await couch.ok("POST", "/other/_index/_bulk_delete", "{\"docids\":[\"part\",\"_design/none\"]}")
         #expect(gone["success"]?.asArray?.count == 1 && gone["fail"]?.asArray?.first?["error"]?.asString == "not_found")
         #expect(try await couch.ok("GET", "/other/_index")["total_rows"]?.asInt64 == 1)
+    }
+
+    @Test("an index is a design document to who reads it, and two of different names are two")
+    func designs() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let first = "{\"index\":{\"fields\":[\"n\",\"kind\"],\"partial_filter_selector\":{\"kind\":\"k3\"}},\"ddoc\":\"by\",\"name\":\"one\"}"
+        try await couch.ok("POST", "/fifth/_index", first)
+        try await couch.ok("POST", "/fifth/_index", "{\"index\":{\"fields\":[\"n\"]},\"ddoc\":\"by\",\"name\":\"two\"}")
+        let design = try await couch.ok("GET", "/fifth/_design/by")
+        #expect(design["language"]?.asString == "query" && design["views"]?.asObject?.members.map(\.key) == ["one", "two"])
+        #expect(design["views"]?["one"]?["map"]?.text == "{\"fields\":{\"n\":\"asc\",\"kind\":\"asc\"},\"partial_filter_selector\":{\"kind\":{\"$eq\":\"k3\"}}}")
+        #expect(design["_rev"]?.asString?.hasPrefix("1-") == true && design["_revisions"] == nil)
+        let third = "{\"index\":{\"fields\":[\"n\"]},\"name\":\"three\"}", fourth = "{\"index\":{\"fields\":[\"n\"]},\"name\":\"four\"}"
+        let id = try await couch.ok("POST", "/fifth/_index", third)["id"]?.asString
+        #expect(try await couch.ok("POST", "/fifth/_index", fourth)["id"]?.asString != id)
+        #expect(try await couch.ok("POST", "/fifth/_index", third)["result"]?.asString == "exists")
+        #expect(try await couch.ok("GET", "/fifth/_design_docs")["rows"]?.asArray?.count == 3)
+        // What a client stored is no place for one.
+        try await couch.ok("PUT", "/fifth/_design/mine", "{\"views\":{}}", status: 201)
+        #expect(try await couch.problem("POST", "/fifth/_index", "{\"index\":{\"fields\":[\"n\"]},\"ddoc\":\"mine\"}") == "400 invalid_ddoc_lang")
+        try await couch.ok("POST", "/fifth/_index/_bulk_delete", "{\"docids\":[\"by\"]}")
+        #expect(try await couch.problem("GET", "/fifth/_design/by") == "404 not_found")
+        #expect(try await couch.ok("GET", "/fifth/_design_docs")["rows"]?.asArray?.count == 3)
     }
 
     @Test("an index finds what a look at all documents finds", arguments: [UInt64.random(in: 1...(.max))])
