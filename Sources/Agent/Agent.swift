@@ -256,7 +256,12 @@ public actor Agent {
                 wanted, data: settings.data.value, limits: PluginHostLimits(settings.pluginLimits), environment: environment, logger: logs.logger(.plugin))
             shared.withLock { $0.fleet = fleet }
         }
-        guard let folder = settings.plugins?.value else { return }
+        try await startPlugins(settings)
+    }
+
+    /// Where there is a folder for them and none run yet.
+    func startPlugins(_ settings: AgentSettings) async throws {
+        guard plugins == nil, let folder = settings.plugins?.value else { return }
         let logger = logs.logger(.plugin)
         let limits = PluginHostLimits(settings.pluginLimits)
         let states = PluginStateFiles(folder: "\(settings.data.value)/plugin-state", time: environment.time) { logger.error("\($0)") }
@@ -278,6 +283,19 @@ public actor Agent {
                 }
             }
         }
+    }
+
+    /// Undoes ``startPlugins(_:)`` where nothing uses them yet.
+    func stopPlugins() async {
+        let host = shared.withLock { shared in
+            defer { shared.plugins = nil }
+            return shared.plugins
+        }
+        host?.beginShutdown()
+        pluginWatch?.cancel()
+        await host?.shutdown()
+        pluginStates?.flush()
+        (pluginWatch, pluginStates) = (nil, nil)
     }
 
     func policies() -> PolicySource {
