@@ -282,6 +282,19 @@ public actor Agent {
         }
     }
 
+    /// Undoes ``startPlugins(_:)`` where nothing uses them yet.
+    func stopPlugins() async {
+        let host = shared.withLock { shared in
+            defer { shared.plugins = nil }
+            return shared.plugins
+        }
+        host?.beginShutdown()
+        pluginWatch?.cancel()
+        await host?.shutdown()
+        pluginStates?.flush()
+        (pluginWatch, pluginStates) = (nil, nil)
+    }
+
     func policies() -> PolicySource {
         shared.withLock { PolicySource(settings: $0.settings, plugins: $0.plugins) }
     }

@@ -206,14 +206,14 @@ enum DatabaseRoutes {
     static func information(_ call: CouchCall) async throws -> HTTPResponse {
         let collection = call.collection
         let statistics = try await call.database.statistics().first { $0.name == collection.name }
-        // How many documents others have is not for a client that may not see them.
+        // How much others have is not for a client that may not see it.
         let isBound = call.peer.channelPeer != nil || call.peer.pushFilter != nil
         let name = collection.name.isDefault ? call.database.name : "\(call.database.name).\(collection.name)"
         return .couch(200, [
             "db_name": .string(name), "doc_count": .int(isBound ? 0 : statistics?.documents ?? 0),
             "doc_del_count": .int(isBound ? 0 : statistics?.deleted ?? 0), "update_seq": .int(statistics?.lastSequence ?? 0),
             "purge_seq": 0, "compact_running": false, "disk_format_version": 8, "instance_start_time": "0",
-            "sizes": ["file": .int(call.database.sizeBytes()), "external": 0, "active": 0], "props": [:],
+            "sizes": ["file": .int(isBound ? 0 : call.database.sizeBytes()), "external": 0, "active": 0], "props": [:],
             "cluster": ["q": 1, "n": 1, "w": 1, "r": 1],
         ])
     }

@@ -57,7 +57,7 @@ public enum DocumentIDError: Error, Equatable, Sendable, CustomStringConvertible
         switch self {
         case .empty: "the document id is empty: it must have 1 to \(DocumentLimits.documentIDBytes) bytes"
         case .tooLong(let bytes, let value):
-            "the document id \(value) has \(bytes) bytes, more than documentIDBytes = \(DocumentLimits.documentIDBytes)"
+            "the document id \(value) has \(bytes) bytes, and \(DocumentLimits.documentIDBytes) are allowed (document_id_bytes)"
         case .leadingUnderscore(let value): "the document id \(value) begins with _, which is reserved"
         case .controlCharacter(let byte, let offset, let value):
             "the document id \(value) holds the control character 0x\(String(byte, radix: 16)) at byte \(offset)"

@@ -174,10 +174,10 @@ public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible
     public var description: String {
         switch self {
         case .badGeneration(let value):
-            "the revision id \(value) does not begin with a generation from 1 to receivedGeneration = \(DocumentLimits.receivedGeneration) and \"-\""
+            "the revision id \(value) does not begin with a generation from 1 to \(DocumentLimits.receivedGeneration) (2^53 - 1) and \"-\""
         case .badDigestLength(let digits, let value):
             "the digest of revision id \(value) has \(digits) digits: it must have an even number, "
-                + "2 to revisionDigestDigits = \(DocumentLimits.revisionDigestDigits)"
+                + "2 to \(DocumentLimits.revisionDigestDigits) (revision_digest_digits)"
         case .badDigest(let value): "the digest of revision id \(value) is not lowercase hexadecimal"
         case .isVersion(let value):
             "the revision id \(value) is a version of a version vector (CBMobile_4), and this is no connection of that protocol"

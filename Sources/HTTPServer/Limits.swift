@@ -11,9 +11,13 @@ public struct HTTPLimits: Sendable {
     public var maxSockets = 256
 
     /// `max_connections_per_address`: sockets of any kind that one address (of IPv6: one /64 network) may hold. A further one takes
-    /// the place of that address's own that waits longest, or is closed. High enough for a site behind one router, low enough that
-    /// one machine cannot take all places.
+    /// the place of that address's own that waits longest; where none waits, its first request is answered 503. High enough for a site
+    /// behind one router, low enough that one machine cannot take all places.
     public var maxConnectionsPerAddress = 256
+
+    /// `max_refusals_per_address`: sockets beyond `max_connections_per_address` that an address may hold until they are answered why. Further
+    /// ones are closed as soon as they are accepted.
+    public var maxRefusalsPerAddress = 16
 
     /// `max_handshakes`: sockets whose first request has not come yet, TLS handshakes included. A further one takes the place of the
     /// oldest of the address that has most of them.

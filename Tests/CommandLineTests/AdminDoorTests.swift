@@ -73,6 +73,27 @@ struct AdminDoorTests {
         #expect(dangling.status == 78 && dangling.errors.contains("symbolic link") && !dangling.errors.contains("--replace"), "\(dangling)")
     }
 
+    @Test("it is reached by the host names that the configuration gives it, with the token as ever, and by no others")
+    func hosts() async throws {
+        let agent = try await AgentProcess.start("data: data\nadmin: { port: 0, token: look, hosts: [ gateway-1, metrics.plant.example ] }\nlisteners: []\ndatabases: { main: {} }\n")
+        let port = try agent.port("admin")
+        func get(_ host: String, _ more: String = "") async throws -> HTTPProbe.Answer {
+            try HTTPProbe.parse(try await HTTPProbe.tcp(port: port).raw(Array("GET /metrics HTTP/1.1\r\nHost: \(host)\r\n\(more)Connection: close\r\n\r\n".utf8)))
+        }
+        let token = "Authorization: Bearer look\r\n"
+        for host in ["gateway-1:4985", "GATEWAY-1", "metrics.plant.example", "localhost"] {
+            #expect(try await get(host, token).status == 200, "\(host)")
+            #expect(try await get(host).status == 401, "\(host)")
+        }
+        #expect(try await get("gateway-1:\(port)", "\(token)Origin: http://gateway-1:\(port)\r\n").status == 200)
+        #expect(try await get("gateway-1:\(port)", "\(token)Origin: http://evil.example\r\n").status == 403)
+        for host in ["gateway-2", "gateway-1.evil.example", "plant.example", "x.metrics.plant.example", "*"] {
+            let answer = try await get(host, token)
+            #expect(answer.status == 403 && answer.text.contains("admin: { hosts: ["), "\(host): \(answer)")
+        }
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("each role may do what it is for, and is told what it lacks")
     func roles() async throws {
         let agent = try await Self.start()

@@ -81,6 +81,32 @@ struct DeploymentTests {
         #expect(tests.status == 0 && tests.output.contains("3"), "\(tests)")
     }
 
+    @Test("the package enables the service at the first installation and at one after a removal, and leaves it as it is at an upgrade")
+    func enabling() async throws {
+        let folder = try TemporaryFolder()
+        for name in ["run", "data", "bin"] { folder.makeFolder(name) }
+        for name in ["systemctl", "adduser", "install", "chown", "chmod"] {
+            let path = try folder.write("bin/\(name)", "#!/bin/sh\necho \(name) \"$@\" >>\(folder.path("calls"))\n")
+            chmod(path, 0o755)
+        }
+        func run(_ script: String, _ arguments: String...) async throws -> String {
+            let text = try Self.example("deploy/debian/\(script)")
+                .replacing("/run/systemd/system", with: folder.path("run")).replacing("/var/lib/nightjar", with: folder.path("data"))
+            try folder.write(script, text)
+            try folder.write("calls", "")
+            let outcome = try await Subprocess.run(
+                "/bin/sh", [script] + arguments, environment: ["PATH": "\(folder.path("bin")):/usr/bin:/bin"], folder: folder.path)
+            #expect(outcome.status == 0, "\(outcome)")
+            return try folder.text("calls")
+        }
+        #expect(try await run("postinst", "configure", "").contains("systemctl enable nightjar.service"))
+        let upgrade = try await run("postinst", "configure", "0.0.9")
+        #expect(!upgrade.contains("enable") && upgrade.contains("systemctl try-restart nightjar.service"), "\(upgrade)")
+        #expect(try await run("prerm", "remove").contains("systemctl disable nightjar.service"))
+        #expect(try await run("postinst", "configure", "0.0.9").contains("systemctl enable nightjar.service"))
+        #expect(try await !run("postinst", "configure", "0.0.9").contains("enable"))
+    }
+
     @Test("systemd is told of ready, signs of life, a reload and the stop")
     func notices() async throws {
         let folder = try TemporaryFolder()

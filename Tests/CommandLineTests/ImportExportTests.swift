@@ -1,10 +1,43 @@
 import Documents
+import Glibc
 import TestSupport
 import Testing
 
 @Suite struct ImportExportTests {
     private static func lines(_ count: Int) -> String {
         (0..<count).map { "{\"_id\":\"doc-\($0)\",\"n\":\($0),\"text\":\"line \\n \($0)\"}\n" }.joined()
+    }
+
+    @Test("an agent that is killed under an import: what to do then is said, and repeating the file brings each line once")
+    func killed() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        let process = try Subprocess(
+            try NightjarExecutable.path(), ["import", "main", "--config", agent.configuration], folder: agent.folder.path, input: .open)
+        process.write(Self.lines(600))
+        try await eventually("a batch is stored") { try await agent.get("main", "doc-499").status == 200 }
+        agent.process.send(SIGKILL)
+        _ = try await agent.process.wait()
+        process.write(Self.lines(600))
+        process.closeInput()
+        let outcome = try await process.wait()
+        #expect(outcome.status == 1 && outcome.errors.contains("is gone, or closed the connection"), "\(outcome)")
+        #expect(outcome.errors.contains("lines without _id are stored twice if you repeat"), "\(outcome)")
+        #expect(!outcome.errors.contains("as it should"), "\(outcome)")
+        try agent.folder.write("all.jsonl", Self.lines(600))
+        let again = try await agent.command("import", "main", "all.jsonl")
+        #expect(again.status == 0 && again.output.hasPrefix("100 saved, 500 unchanged"), "\(again)")
+    }
+
+    @Test("lines that are no document are refused in the words of the format", arguments: [
+        ("not json", "this is not a JSON object, and a document is one: { … }"), ("[1]", "a document is a JSON object, { … }, and this is none"),
+        ("{\"_id\":5}", "_id must be a string"), ("{\"_id\":\"a\",\"_rev\":\"x-1\"}", "a generation from 1 to 9007199254740991 (2^53 - 1)"),
+        ("{\"_id\":\"a\",\"_rev\":\"1-\(String(repeating: "a", count: 130))\"}", "2 to 128 (revision_digest_digits)"),
+        ("{\"_id\":\"\(String(repeating: "a", count: 241))\"}", "240 are allowed (document_id_bytes)"),
+    ])
+    func words(_ line: String, _ words: String) async throws {
+        let documents = try await Documents.at(.folder)
+        let outcome = try await documents.run("import", "main", input: .text(line + "\n"))
+        #expect(outcome.status == 1 && outcome.errors.contains("line 1: ") && outcome.errors.contains(words), "\(outcome)")
     }
 
     @Test(arguments: Place.allCases, Place.allCases) func anExportIsImportedElsewhereUnchanged(_ from: Place, _ to: Place) async throws {

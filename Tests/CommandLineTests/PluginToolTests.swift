@@ -23,6 +23,34 @@ struct PluginToolTests {
         #expect(try folder.text("p/mine.lua") == "mine")
     }
 
+    @Test("plugin run does without what only the agent's environment has, and says so")
+    func runWithoutSecrets() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("p/above.lua", "return { params = { minimum = { type = 'number' } }, push_filter = function(doc, ctx) return doc.value >= ctx.params.minimum end }")
+        try folder.write("nightjar.yaml", """
+            data: data
+            plugins: p
+            databases: { main: {} }
+            replicators:
+              - name: hub
+                database: main
+                target: wss://hub.example/main
+                collections: { _default: { push_filter: { plugin: above, params: { minimum: 5 } } } }
+                authenticator: { username: u, password: "${NIGHTJAR_TEST_ABSENT}" }
+
+            """)
+        for (value, answer) in [(4, "false"), (5, "true")] {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), ["plugin", "run", "above", "push_filter", "--doc", "-", "--config", "nightjar.yaml"], folder: folder.path,
+                input: .text("{\"value\":\(value)}"))
+            #expect(outcome.status == 0 && outcome.output.contains(answer), "\(outcome)")
+            #expect(outcome.errors.contains("warning: ") && outcome.errors.contains("NIGHTJAR_TEST_ABSENT"), "\(outcome)")
+        }
+        try folder.write("nightjar.yaml", "data: [")
+        let broken = try await NightjarExecutable.run("plugin", "run", "above", "push_filter", "--doc", "-", "--config", folder.path("nightjar.yaml"))
+        #expect(broken.status == 78, "\(broken)")
+    }
+
     @Test func helpNamesEveryHookThatCanBeRun() async throws {
         let help = try await NightjarExecutable.run("plugin", "run", "--help").output
         for hook in ["push_filter", "pull_filter", "transform", "resolve", "authenticate_password", "authenticate_certificate", "sync"] {

@@ -27,6 +27,8 @@ struct SilentTroubleTests {
 
     @Test("check and doctor name a file of users that lets nobody in, and each line that keeps one out")
     func users() async throws {
+        let missing = try await nightjar("check")
+        #expect(missing.status == 78 && missing.errors.contains("looked in") && missing.errors.contains("nightjar user add NAME makes it"), "\(missing)")
         try folder.write("users.txt", "# nobody yet\n\n")
         let empty = try await nightjar("check")
         #expect(empty.status == 0)

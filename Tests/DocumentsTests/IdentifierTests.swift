@@ -12,7 +12,7 @@ import Testing
         #expect(throws: DocumentIDError.controlCharacter(byte: 10, offset: 1, value: "\"a\\x0a\"")) { try DocumentID("a\n") }
         #expect(throws: DocumentIDError.notUTF8(value: "\"a\\xff\"")) { try DocumentID(utf8: [0x61, 0xFF]) }
         let error = #expect(throws: DocumentIDError.self) { try DocumentID(String(repeating: "x", count: 241)) }
-        #expect(error?.description.contains("documentIDBytes = 240") == true)
+        #expect(error?.description.contains("240 are allowed (document_id_bytes)") == true)
         #expect((error?.description.utf8.count ?? 999) < 200, "the value is cut")
     }
 

@@ -78,6 +78,45 @@ struct ConnectionTests {
         }
     }
 
+    @Test("where none of an address's connections waits, the next few are told so with 503, the rest are closed, and no place is lost")
+    func refusedWithWords() async throws {
+        var limits = HTTPLimits.patient
+        limits.maxConnectionsPerAddress = 1
+        limits.maxRefusalsPerAddress = 2
+        let begun = Gate()
+        let gate = Gate()
+        let routes: [Route] = routes + [
+            .get("slow") { _ in
+                begun.open()
+                await gate.wait()
+                return .json("{}")
+            }
+        ]
+        try await withRoutes(routes, limits: limits) { listener, port in
+            let busy = try await RawClient.connect(port)
+            try await busy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            await begun.wait()
+            let refused = [try await RawClient.connect(port), try await RawClient.connect(port)]
+            try await until { listener.socketCount == 3 }
+            let closed = try await RawClient.connect(port)
+            #expect(await closed.readToEnd() == "")
+            for client in refused {
+                try await client.send(get)
+                let answer = await client.readToEnd()
+                #expect(answer.hasPrefix("HTTP/1.1 503 ") && answer.contains("127.0.0.1 holds as many connections as max_connections_per_address (1)"), "\(answer)")
+                await client.close()
+            }
+            try await until { listener.socketCount == 1 }
+            // Another address is not concerned, and the one that was busy is served.
+            let other = try await served(port, from: "127.0.0.3")
+            gate.open()
+            #expect(await busy.readHeader().hasPrefix("HTTP/1.1 200"))
+            _ = await busy.read(2)
+            let next = try await served(port)
+            for client in [busy, closed, other, next] { await client.close() }
+        }
+    }
+
     @Test("an address that opens very many pays itself: the one that has most of the unfinished gives way")
     func fairShare() async throws {
         var limits = HTTPLimits.patient

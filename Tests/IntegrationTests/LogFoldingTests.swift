@@ -15,6 +15,18 @@ struct LogFoldingTests {
         #expect(lines.contains { $0.contains("more lines like this one were not logged") }, "\(lines.last ?? "")")
     }
 
+    @Test("numbers are numbers in a log of JSON")
+    func numbers() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(more: "log: { format: json }\n"))
+        let peer = try await Peer.connect(hub)
+        try await peer.push("one")
+        try await peer.close()
+        let line = try await hub.process.line(containing: "peer gone", in: .errors)
+        let fields = try JSONValue(parsing: Array(line.utf8))
+        #expect(fields["pushed_by_peer"] == 1 && fields["pulled_by_peer"] == 0 && fields["listener"]?.asString == "edge", "\(line)")
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("one bad filter")
     func filter() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())

@@ -160,6 +160,43 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a plugins folder that is named for the first time is in use after a reload, and a reload that fails leaves none behind")
+    func firstPlugins() async throws {
+        let agent = try await agent(Configuration.hub())
+        let wanted = text(filter: "push_filter: gate", database: "{ conflict_resolver: gate }")
+        let taken = try TakenPort()
+        let failed = try await agent.reload(
+            wanted + "  - { name: more, databases: [ main ], interface: 127.0.0.1, port: \(taken.port), disable_tls: true }\n")
+        #expect(failed.status == 1 && failed.errors.contains("\(taken.port)"), "\(failed)")
+        #expect(try await agent.admin.get("/api/plugins").json.asArray?.isEmpty == true)
+        let outcome = try await agent.reload(wanted)
+        #expect(outcome.status == 0 && outcome.output.contains("plugins started from") && !outcome.output.contains("next start"), "\(outcome)")
+        #expect(try await usedBy(agent).sorted() == ["database main conflict_resolver", "listener edge push_filter"])
+        let rev = try await agent.save("doc", "{\"n\":1}")
+        try await agent.save("doc", "{\"_rev\":\"\(rev)\",\"n\":2}")
+        #expect(try await agent.put("main", "doc", "{\"_rev\":\"\(rev)\",\"n\":3}").status < 300)
+        // A saved file comes into force as ever.
+        try agent.folder.write("plugins/gate.lua", "return { push_filter = function() return false end, resolve = function(c) return c.local_doc end }")
+        let version = try await agent.plugin("gate")["version"]
+        try await eventually("the new version serves") { try await agent.plugin("gate")["version"] != version }
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("another plugins folder waits for a restart; a reload that needs what only it has says that, and not that there is none")
+    func otherPlugins() async throws {
+        let agent = try await agent(text())
+        let before = agent.folder.path("plugins")
+        try agent.folder.write("more/newer.lua", "return { push_filter = function() return true end }")
+        let wanted = text(filter: "push_filter: newer").replacing("plugins: plugins", with: "plugins: more")
+        #expect(try await agent.command("check").status == 0)
+        let refused = try await agent.reload(wanted)
+        #expect(refused.status == 78 && refused.errors.contains("goes on with the folder \(before) until it is restarted"), "\(refused)")
+        #expect(try await agent.isWell())
+        let alone = try await agent.reload(text().replacing("plugins: plugins", with: "plugins: more"))
+        #expect(alone.status == 0 && alone.output.contains("plugins: at the next start"), "\(alone)")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("a file that was emptied closes no database; one that says databases: {} does")
     func emptiedFile() async throws {
         let agent = try await agent(text())

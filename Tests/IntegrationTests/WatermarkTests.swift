@@ -13,7 +13,8 @@ struct WatermarkTests {
         try await agent.save("before", "{}")
         let doomed = try await agent.save("doomed", "{}")
         try disk.fill(percent: 92)
-        #expect(try await agent.admin.get("/health").json["attention"]?.asArray?.first?["kind"] == "writes_refused")
+        let told = try await agent.admin.get("/health").json["attention"]?.asArray?.first
+        #expect(told?["kind"] == "writes_refused" && told?["remedy"]?.asString?.contains("nightjar compact main") == true, "\(told?.text ?? "")")
         let refused = try await agent.put("main", "after", "{}")
         #expect(refused.status == 507 && refused.text.contains("disk.refuse_writes") && refused.text.contains("insufficient_storage"), "\(refused)")
         #expect(try await agent.admin.post("/api/databases/main/blobs", "bytes").status == 507)

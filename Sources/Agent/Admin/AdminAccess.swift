@@ -24,12 +24,15 @@ struct AdminAccess: Sendable {
 
     /// As configured: an address or a name.
     let address: String
+    /// Further names that the configuration gives it.
+    let names: [String]
     /// One of them is needed, if there are any.
     let tokens: [Token]
 
     /// - Parameter made: the token that the agent made, since the configuration names none.
     init(_ settings: AdminSettings, made: Secret? = nil) {
         address = settings.address.value
+        names = settings.hosts.map(\.value)
         tokens = ((settings.token?.value ?? made).map { [Token(name: "admin", secret: $0.revealed, role: .edit)] } ?? [])
             + settings.tokens.map { Token(name: $0.name.value, secret: $0.token.value.revealed, role: $0.role) }
     }
@@ -41,7 +44,7 @@ struct AdminAccess: Sendable {
         let hosts = hosts(request)
         guard let host = request.headers.first("Host") else { throw HTTPError(400, "the request has no Host") }
         guard let name = Self.name(host), hosts.contains(where: { HeaderList.sameName($0, name) }) else {
-            throw HTTPError(403, "the admin API is not at \"\(host)\": it is reached as \(hosts.joined(separator: ", "))")
+            throw HTTPError(403, "the admin API is not at \"\(host)\": it is reached as \(hosts.joined(separator: ", ")); another name of this machine goes into admin: { hosts: [ … ] }")
         }
         if let origin = request.headers.first("Origin"), !HeaderList.sameName(origin, "http://\(host)") {
             throw HTTPError(
@@ -77,10 +80,10 @@ struct AdminAccess: Sendable {
         return tokens.filter { constantTimeEquals(shown, Array("Bearer \($0.secret)".utf8)) }.first
     }
 
-    /// The loopback names, the configured address, and the address that the client reached: nobody can make a name of his own equal to it.
+    /// The loopback names, the configured address and names, and the address that the client reached: nobody can make a name of his own equal to it.
     private func hosts(_ request: HTTPRequest) -> [String] {
         var hosts = ["localhost", "127.0.0.1", "::1"]
-        for more in [address, request.connection.localAddress?.host].compactMap({ $0 }) where !hosts.contains(more) { hosts.append(more) }
+        for more in ([address, request.connection.localAddress?.host] + names).compactMap({ $0 }) where !hosts.contains(more) { hosts.append(more) }
         return hosts
     }
 

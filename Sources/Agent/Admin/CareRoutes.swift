@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Glibc
 import HTTPServer
 
 /// `/api/databases/DB/check`, `compact` and `backup`: the care of one database.
@@ -14,9 +15,23 @@ struct CareRoutes: Sendable {
                 guard let folder = try request.queryValue("to"), folder.hasPrefix("/") else {
                     throw AgentError(.invalid, "\"to\" names the folder to be made, by its whole path")
                 }
-                return Answer.json(DatabaseCare.report(try await database(request).backUp(to: folder)), status: 201)
+                return Answer.json(DatabaseCare.report(try await Self.backUp(try database(request), to: folder)), status: 201)
             },
         ]
+    }
+
+    /// The folder is made by this process, and not by whoever asks: said is whose right is missing.
+    private static func backUp(_ database: Database, to folder: String) async throws -> BackupFacts {
+        do { return try await database.backUp(to: folder) } catch StoreError.folder(let path, let number, let detail)
+            where [EACCES, EPERM, EROFS].contains(number)
+        {
+            let above = folder.split(separator: "/").dropLast().joined(separator: "/")
+            let user = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(geteuid())"
+            throw AgentError(
+                .failed,
+                "cannot use folder \(path): \(detail). The agent makes it, as user \(user): let that user write in /\(above), and where systemd runs the agent, name it in "
+                    + "ReadWritePaths= of the service (systemctl edit nightjar); the package's service may write in /var/backups/nightjar")
+        }
     }
 
     private func database(_ request: HTTPRequest) throws -> Database {

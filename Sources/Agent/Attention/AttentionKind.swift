@@ -18,6 +18,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case conflictsPending = "conflicts_pending"
     case clocksDiffer = "clocks_differ"
     case listenerWaiting = "listener_waiting"
+    case connectionsRefused = "connections_refused"
     case replicatorStopped = "replicator_stopped"
     case replicatorFailing = "replicator_failing"
     case replicatorOffline = "replicator_offline"
@@ -50,7 +51,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer, .notAdvertised, .fleetRefused:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer, .notAdvertised, .fleetRefused, .connectionsRefused:
             .attention
         }
     }

@@ -22,12 +22,15 @@ extension Agent {
         var list = security.identity.map { Self.attention(of: $0, subject, now: now) } ?? []
         for (what, failure) in security.fileFailures { list.append(Self.refused(subject, what, "\(failure)")) }
         for root in security.rootCertificates { list += Self.ending(root, "the authority \(root.subject)", subject, now: now, gravely: true) }
-        for pin in security.pinnedCertificates {
+        let met = security.server?.certificate
+        // A server that was met with a later certificate of the pinned key has been renewed, and the pin holds.
+        for pin in security.pinnedCertificates where !(met.map { $0.notAfter > pin.notAfter && CertificatePin.certificate(pin).matches($0) } ?? false) {
             list += Self.ending(
                 pin, "the pinned certificate \(pin.subject)", subject, now: now, gravely: false,
-                remedy: "a pin holds beyond its end, but the server will be given another certificate: pin that one beside it now")
+                remedy: "the pin holds for its key, also beyond this end and once the server's certificate is renewed with that key; "
+                    + "if the server is to get another key, pin its new certificate beside this one first")
         }
-        if let met = security.server?.certificate, !security.pinnedCertificates.contains(where: { $0.sha256 == met.sha256 }) {
+        if let met, !security.isPinned(met) {
             list += Self.ending(
                 met, "the server's certificate \(met.subject)", subject, now: now, gravely: false, remedy: "have it renewed by whoever runs the server")
         }

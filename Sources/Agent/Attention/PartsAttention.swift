@@ -128,6 +128,25 @@ extension Agent {
         }
     }
 
+    /// Peers that a limit keeps out, and which.
+    private static func refusedConnections(of listener: PeerListener, _ subject: String) -> [Attention] {
+        let found = listener.refusedConnections
+        return Set(found.map(\.key.limit)).sorted().compactMap { limit in
+            let these = found.filter { $0.key.limit == limit }
+            guard let first = these.first else { return nil }
+            let others = these.count > 1 ? " and from \(Plural.count(these.count - 1, "other address", "other addresses"))" : ""
+            let remedy =
+                limit == "max_connections_per_address"
+                ? "where many peers share that address, behind a proxy or a router, raise \(limit) of the listener; else nightjar listener "
+                    + "\(listener.settings.name.value) peers says who holds them"
+                : "raise max_connections of the listener, and LimitNOFILE= of the service with it"
+            return Attention(
+                .connectionsRefused, "\(subject), \(limit)", since: these.map(\.refusals.since).min(),
+                "connections from \(first.key.address)\(others) are refused, \(these.reduce(0) { $0 + $1.refusals.count }) so far: \(limit) is \(first.refusals.allowed)",
+                remedy: remedy)
+        }
+    }
+
     nonisolated func attention(of listener: PeerListener) -> [Attention] {
         let now = environment.time.wallSeconds()
         let subject = "listener \(listener.settings.name.value)"
@@ -160,6 +179,7 @@ extension Agent {
                     "\(Plural.count(refused.refusals.count + refused.more, "document")) that peers could not store, such as \(key.id) of \(key.database) at "
                         + "\(key.peer): \(first.error)", remedy: "mend the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
         }
+        list += Self.refusedConnections(of: listener, subject)
         // A stranger can bring that about by a name, so it is told, and the agent is not ill.
         let place = "\(subject) authenticator: "
         for plugin in plugins?.status() ?? [] {

@@ -148,6 +148,7 @@ extension Agent {
         if state.isQuota {
             return [Attention(.quotaReached, subject, since: state.since, state.reason, remedy: "")]
         }
-        return [Attention(state.level == .readOnly ? .databaseReadOnly : .writesRefused, subject, since: state.since, state.reason, remedy: "it ends by itself then")]
+        let remedy = "remove what is not the agent's from that disk, or delete or purge documents and nightjar compact \(database.name); it ends by itself once there is room"
+        return [Attention(state.level == .readOnly ? .databaseReadOnly : .writesRefused, subject, since: state.since, state.reason, remedy: remedy)]
     }
 }

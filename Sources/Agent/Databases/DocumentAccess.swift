@@ -83,17 +83,21 @@ public struct DocumentAccess: Sendable {
 
     func parts(_ json: [UInt8]) throws -> Parts {
         let scan: DocumentScan
-        do { scan = try JSONScanner.scanDocument(json) } catch { throw AgentError(.invalid, "the document is not a JSON object: \(error)") }
+        do throws(JSONError) { scan = try JSONScanner.scanDocument(json) } catch {
+            // Where it begins with something else, a place in it says nothing.
+            if error.kind == .rootNotObject { throw AgentError(.invalid, "this is not a JSON object, and a document is one: { … }") }
+            throw AgentError(.invalid, "the document is not a JSON object: \(error)")
+        }
         guard scan.hasReservedKeys else { return Parts(body: json) }
         guard case .object(var object) = try JSONValue(parsing: json) else { return Parts(body: json) }
         var parts = Parts(body: json)
         if let id = object["_id"] {
-            guard let text = id.asString else { throw AgentError(.invalid, "_id is a string") }
+            guard let text = id.asString else { throw AgentError(.invalid, "_id must be a string") }
             parts.id = text
         }
         if object["_rev"]?.isNull == true { object["_rev"] = nil }
         if let revision = object["_rev"] {
-            guard let text = revision.asString else { throw AgentError(.invalid, "_rev is a string") }
+            guard let text = revision.asString else { throw AgentError(.invalid, "_rev must be a string") }
             do { parts.revision = try RevisionID(known: text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
         }
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }

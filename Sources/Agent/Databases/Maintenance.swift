@@ -15,8 +15,8 @@ extension Agent {
                     log.info(
                         "database compacted",
                         metadata: [
-                            "database": "\(database.name)", "blobs_removed": "\(report.blobsRemoved)",
-                            "bytes_freed": "\(report.fileBytesFreed)",
+                            "database": "\(database.name)", "blobs_removed": .stringConvertible(report.blobsRemoved),
+                            "bytes_freed": .stringConvertible(report.fileBytesFreed),
                         ])
                 } catch { log.error("compaction of database \(database.name): \(error)") }
             }

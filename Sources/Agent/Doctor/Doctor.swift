@@ -152,11 +152,20 @@ package struct Doctor: Sendable {
             if let identity = listener.identity { findings.append(judge(identity, name, store)) } else {
                 findings.append(Finding("certificate", .ok, "\(name): its own self-signed one, which the agent makes and renews"))
             }
+            findings += judge(roots: listener.roots, name)
         }
         for replicator in settings.replicators {
             if let identity = replicator.authenticator?.identity { findings.append(judge(identity, "replicator \(replicator.name.value)", store)) }
+            findings += judge(roots: replicator.roots, "replicator \(replicator.name.value)")
         }
         return findings
+    }
+
+    /// Authorities that are not valid today; what else is wrong with their files is the configuration's.
+    private func judge(roots: [Located<String>], _ name: String) -> [Finding] {
+        roots.flatMap { TLSFileCheck.roots($0.value, now: environment.time.wallSeconds()) }.filter(\.isOfDates).map {
+            Finding("certificate", .wrong, "\(name) roots: \($0)", mend: "nightjar explain certificate_expired")
+        }
     }
 
     private func judge(_ reference: IdentityReference, _ name: String, _ store: KeyStore) -> Finding {

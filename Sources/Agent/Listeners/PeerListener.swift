@@ -36,6 +36,7 @@ public final class PeerListener: ListenerDelegate {
         var generation = 0
         var watch: Task<Void, Never>?
         var refused = RefusedByPeers()
+        var refusedConnections = RefusedConnections()
     }
 
     /// What an accepted request carries from the decision to the session.
@@ -112,6 +113,10 @@ public final class PeerListener: ListenerDelegate {
         configuration.heartbeat = .seconds(Int64(settings.heartbeat))
         configuration.secureLayer = security?.layer
         startCouch()
+        configuration.refused = { [weak self, environment] limit, address in
+            let now = environment.time.wallSeconds()
+            self?.state.withLock { $0.refusedConnections.note(limit, from: address, now: now) }
+        }
         configuration.newCorrelationID = { [random = environment.random] in CorrelationID.make(random) }
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
@@ -207,6 +212,12 @@ public final class PeerListener: ListenerDelegate {
 
     /// Documents that peers could not take.
     var refusedByPeers: RefusedByPeers { state.withLock { $0.refused } }
+
+    /// Connections that a limit has kept out lately.
+    var refusedConnections: [(key: RefusedConnections.Key, refusals: RefusedConnections.Refusals)] {
+        let now = environment.time.wallSeconds()
+        return state.withLock { $0.refusedConnections.current(now: now) }
+    }
 
     private func note(_ events: [DocumentEvent], from peer: String, database: String) {
         let now = environment.time.wallSeconds()
@@ -393,7 +404,7 @@ public final class PeerListener: ListenerDelegate {
         logger.info(
             "peer gone\(end.error.map { ": \($0)" } ?? "")",
             metadata: [
-                "peer": "\(connection.peer.address)", "correlation": "\(connection.peer.correlationID ?? "")", "pulled_by_peer": "\(counts.pushed)", "pushed_by_peer": "\(counts.pulled)",
+                "peer": "\(connection.peer.address)", "correlation": "\(connection.peer.correlationID ?? "")", "pulled_by_peer": .stringConvertible(counts.pushed), "pushed_by_peer": .stringConvertible(counts.pulled),
             ])
     }
 }

@@ -91,7 +91,7 @@ public final class LogSink: Sendable {
         var line: String
         let fields = metadata.sorted { $0.key < $1.key }
         var json = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message, forTerminals: true))"
-        for (key, value) in fields { json += ",\(JSONString.quoted(key, forTerminals: true)):\(JSONString.quoted("\(value)", forTerminals: true))" }
+        for (key, value) in fields { json += ",\(JSONString.quoted(key, forTerminals: true)):\(Self.json(value))" }
         json += "}"
         tail.add(json)
         switch format {
@@ -104,6 +104,14 @@ public final class LogSink: Sendable {
         // One write a line: lines of several threads do not mix.
         var bytes = Array(line.utf8)
         bytes.withUnsafeMutableBytes { _ = Glibc.write(2, $0.baseAddress, $0.count) }
+    }
+}
+
+extension LogSink {
+    /// Where the caller gave a number it is one, also for who reads the log by program; a text that looks like one stays a text.
+    fileprivate static func json(_ value: Logger.MetadataValue) -> String {
+        if case .stringConvertible(let value) = value, let number = value as? any BinaryInteger { return "\(number)" }
+        return JSONString.quoted("\(value)", forTerminals: true)
     }
 }
 

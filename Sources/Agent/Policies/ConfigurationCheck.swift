@@ -13,6 +13,8 @@ public enum ConfigurationCheck {
         public var problems: [String] = []
         /// What is valid and hardly what was meant.
         public var advice: [String] = []
+        /// Certificates that are not valid today. An agent runs with them, and warns.
+        public var certificates: [String] = []
         public var plugins: [PluginListing] = []
     }
 
@@ -20,7 +22,8 @@ public enum ConfigurationCheck {
     public static func run(_ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil) async throws -> Report {
         var report = Report()
         var problems = unavailable(settings)
-        problems += tlsFiles(settings, .obstacles, environment) + tlsFiles(settings, .dates, environment)
+        problems += tlsFiles(settings, .obstacles, environment)
+        report.certificates = tlsFiles(settings, .dates, environment).map(\.description)
         // What is wrong in itself is told once, and what follows from it is not.
         let places = Set((found?.problems ?? []).map(Place.init))
         problems.removeAll { places.contains(Place($0)) }
@@ -57,7 +60,7 @@ public enum ConfigurationCheck {
             {
                 // A plugin that does not load is named once, with its own file and line.
                 if case .refused = error { continue }
-                var problem = ConfigurationProblem(at: reference.place(of: error), "\(error)")
+                var problem = ConfigurationProblem(at: reference.place(of: error), reference.words(error))
                 if case .unknown = error, distrusted.contains(reference.plugin.value) {
                     problem.message += "; the fleet's version of it is signed with a key that fleet.keys does not name, or fleet.accept takes no plugins"
                 }

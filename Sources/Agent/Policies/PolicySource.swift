@@ -85,7 +85,7 @@ package struct PolicySource: Sendable {
         do {
             return try make(plugins, LuaValue(reference.params))
         } catch {
-            throw ConfigurationProblem(at: reference.place(of: error), "\(error)")
+            throw ConfigurationProblem(at: reference.place(of: error), reference.words(error))
         }
     }
 }
@@ -103,6 +103,14 @@ extension PluginReference {
         self.init()
         plugin = shadow.plugin
         params = shadow.params
+    }
+
+    /// Of a file of users that is not there yet, also what makes it.
+    func words(_ error: PluginError) -> String {
+        guard plugin.value == "password-file", case .parameters(_, _, let problems, _) = error,
+            problems.contains(where: { $0.parameter == "file" && $0.message.contains(": looked in ") })
+        else { return "\(error)" }
+        return "\(error); nightjar user add NAME makes it, with the same --config"
     }
 
     /// A wrong parameter is reported at its own position.

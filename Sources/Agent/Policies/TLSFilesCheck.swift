@@ -12,7 +12,7 @@ extension ConfigurationCheck {
         /// What keeps TLS from working.
         case obstacles
 
-        func covers(_ kind: TLSFileError.Kind) -> Bool { (kind == .expired || kind == .notYetValid) == (self == .dates) }
+        func covers(_ error: TLSFileError) -> Bool { error.isOfDates == (self == .dates) }
     }
 
     /// What is wrong with them, at the place that names them. Makes and changes nothing.
@@ -21,7 +21,7 @@ extension ConfigurationCheck {
         let now = environment.time.wallSeconds()
         var problems: [ConfigurationProblem] = []
         func report(_ found: [TLSFileError], _ what: String, at position: SourcePosition) {
-            problems += found.filter { gravity.covers($0.kind) }.map { ConfigurationProblem(at: position, "\(what): \($0)") }
+            problems += found.filter { gravity.covers($0) }.map { ConfigurationProblem(at: position, "\(what): \($0)") }
         }
         func report(_ reference: IdentityReference, _ what: String) {
             // The key store is in the data folder.
@@ -73,6 +73,11 @@ extension ConfigurationCheck {
     static func obstacles(_ settings: AgentSettings, _ environment: Environment) -> [ConfigurationProblem] {
         unavailable(settings) + tlsFiles(settings, .obstacles, environment)
     }
+}
+
+extension TLSFileError {
+    /// All that is wrong is that a certificate is not valid today.
+    var isOfDates: Bool { kind == .expired || kind == .notYetValid }
 }
 
 extension IdentitySetting {

@@ -69,7 +69,8 @@ extension Agent {
         let stopped = listeners.filter { $0.binding.condition.word == "stopped" }
         let waiting = listeners.filter { $0.binding.condition.error != nil }
         let plan = ReloadPlan(
-            from: settings, to: wanted, stopped: Set(stopped.map(\.settings.name.value)), waiting: Set(waiting.map(\.settings.name.value)))
+            from: settings, to: wanted, stopped: Set(stopped.map(\.settings.name.value)), waiting: Set(waiting.map(\.settings.name.value)),
+            hasPlugins: plugins != nil)
         guard !plan.change.isEmpty else {
             shared.withLock {
                 $0.settings = plan.new
@@ -84,7 +85,7 @@ extension Agent {
             log.warning("changes of \(names) take effect at the next start")
             done.append("\(names): at the next start")
         }
-        for line in report.advice { log.warning("\(line)") }
+        for line in report.advice + report.certificates { log.warning("\(line)") }
         // A plugin that was copied just before is known to the check, which read the folder, and perhaps not yet to who watches it.
         if plan.changesFleet {
             try openFleetStore(plan.new)
@@ -92,6 +93,10 @@ extension Agent {
         }
         let newPlugins = await plugins?.reload().filter { $0.outcome == .reloaded }.map(\.plugin) ?? []
         do {
+            if plan.startsPlugins {
+                try await startPlugins(plan.new)
+                done.append("plugins started from \(plan.new.plugins?.value ?? "")")
+            }
             let prepared = try await prepare(plan)
             do {
                 done += try await commit(plan, prepared)
@@ -100,6 +105,15 @@ extension Agent {
                 await restore(plan, stopped: stopped)
                 throw error
             }
+        } catch where plan.startsPlugins {
+            await stopPlugins()
+            throw error
+        } catch where plan.waitingForStart.contains("plugins") {
+            // The new folder was checked, and has what the old one lacks.
+            throw AgentError(
+                .configuration,
+                "\(error)\nplugins: the agent goes on with the folder \(settings.plugins?.value ?? "none") until it is restarted, and what is new needs the other one: "
+                    + "restart the agent, or copy the plugins there first")
         } catch where !newPlugins.isEmpty {
             log.notice("the configuration is refused; new versions of plugins are in force all the same: \(newPlugins.joined(separator: ", "))")
             throw error

@@ -17,11 +17,14 @@ struct ReloadPlan {
     let touchedResolvers: Set<String>
     /// The settings that differ and take effect at the next start only.
     let waitingForStart: [String]
+    /// No plugins run yet, and now there is a folder with some.
+    let startsPlugins: Bool
 
     /// - Parameters:
     ///   - stopped: listeners that an operator stopped.
     ///   - waiting: listeners that do not have their port yet.
-    init(from old: AgentSettings, to wanted: AgentSettings, stopped: Set<String>, waiting waitingListeners: Set<String>) {
+    ///   - hasPlugins: whether plugins run, from whatever folder.
+    init(from old: AgentSettings, to wanted: AgentSettings, stopped: Set<String>, waiting waitingListeners: Set<String>, hasPlugins: Bool) {
         self.old = old
         self.waitingListeners = waitingListeners
         change = wanted.difference(from: old)
@@ -32,7 +35,9 @@ struct ReloadPlan {
         var waiting = [SettingsDifference.GlobalSection.data, .plugins, .admin].filter(change.global.contains).map(\.rawValue)
         if wanted.limits.memory != old.limits.memory { waiting.append("limits.memory") }
         if !change.pluginLimits.isEmpty { waiting.append("plugin_limits") }
-        waitingForStart = waiting
+        startsPlugins = !hasPlugins && wanted.plugins != nil
+        if startsPlugins { new.plugins = wanted.plugins }
+        waitingForStart = startsPlugins ? waiting.filter { $0 != SettingsDifference.GlobalSection.plugins.rawValue } : waiting
         self.new = new
         // Which replaced bodies a database keeps depends on whether anybody resolves its conflicts.
         func isResolved(_ name: String, _ settings: AgentSettings) -> Bool { settings.database(named: name)?.conflictResolver != nil }

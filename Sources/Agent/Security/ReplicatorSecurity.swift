@@ -73,6 +73,11 @@ package final class ReplicatorSecurity: Sendable {
     var revocationLists: [RevocationList] { revoked?.current ?? [] }
     var pinnedCertificates: [Certificate] { pinFiles?.current ?? [] }
 
+    /// Whether its key is pinned: then neither its end nor a renewal with that key matters.
+    func isPinned(_ certificate: Certificate) -> Bool {
+        publicKeys.contains { $0.matches(certificate) } || pinnedCertificates.contains { CertificatePin.certificate($0).matches(certificate) }
+    }
+
     /// What is wrong with files now, each with the setting that names them.
     var fileFailures: [(String, TLSFileError)] {
         [("roots", roots?.failure), ("crl", revoked?.failure), ("pinned_server_certificate", pinFiles?.failure)].compactMap { name, failure in failure.map { (name, $0) } }

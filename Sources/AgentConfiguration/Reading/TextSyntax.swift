@@ -69,6 +69,12 @@ struct TextSyntax: Sendable {
         pattern: nil,
         accepts: { $0 == "localhost" || Address.isIP($0) })
 
+    /// What stands in a Host header, its port left out.
+    static let host = TextSyntax(
+        expected: "a host name or an IP address, without a port, a scheme or a wildcard",
+        pattern: nil,
+        accepts: { Address.isIP($0) || Address.isHostName($0) })
+
     static let headerName = TextSyntax(
         expected: "the name of an HTTP header",
         pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}$",
@@ -103,6 +109,15 @@ enum Address {
         var address = in6_addr()
         guard let percent = text.utf8.firstIndex(of: UInt8(ascii: "%")) else { return inet_pton(AF_INET6, text, &address) == 1 }
         return inet_pton(AF_INET6, String(text[..<percent]), &address) == 1 && isInterfaceName(String(text[text.utf8.index(after: percent)...]))
+    }
+
+    /// Letters, digits, `-` and `_` in labels of up to 63 bytes. Something with only digits and dots is a mistyped address.
+    static func isHostName(_ text: String) -> Bool {
+        (1...253).contains(text.utf8.count)
+            && !text.utf8.allSatisfy { Bytes.isDigit($0) || $0 == UInt8(ascii: ".") }
+            && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy {
+                (1...63).contains($0.utf8.count) && $0.utf8.allSatisfy { Bytes.isAlphanumeric($0) || Bytes.isDash($0) }
+            }
     }
 
     static func isIP(_ text: String) -> Bool { isIPv4(text) || isIPv6(text) }

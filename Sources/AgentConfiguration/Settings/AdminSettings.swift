@@ -10,6 +10,8 @@ public struct AdminSettings: Sendable, ConfigurationSection {
     public var token: Located<Secret>?
     /// Further tokens, each with what its holder may do.
     public var tokens: [AdminTokenSettings] = []
+    /// Further names under which it is reached, such as the machine's own; a request that is addressed to another one is refused.
+    public var hosts: [Located<String>] = []
     /// Nobody needs a token.
     public var isOpen = Located(false)
     public internal(set) var position = SourcePosition.none
@@ -29,6 +31,9 @@ public struct AdminSettings: Sendable, ConfigurationSection {
             "Bearer token whose holder may do everything; one is needed for all but whether /health is 200. Without any token: loopback addresses "
                 + "only, and the agent makes one, in DATA/admin.token."),
         Key("tokens", \.tokens, Form<AdminTokenSettings>.section.list(of: "tokens"), "Further tokens, each with a name and what its holder may do."),
+        Key("hosts", \.hosts, Form.text(.host).located.list(of: "host names"),
+            "Further host names under which clients reach it, as they stand in their Host header. localhost, loopback, address and the address "
+                + "that is reached need not be named; what is addressed to any other name is refused."),
         Key("open", \.isOpen, Form<Bool>.boolean.located,
             "Whether no token is needed: every user of this machine may then read and change everything. Loopback addresses only."),
     ]

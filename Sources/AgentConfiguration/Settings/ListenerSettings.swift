@@ -100,7 +100,8 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
             "Seconds after which a peer from which nothing has come gets a ping; below the idle time-out of a proxy in front."),
         Key("max_connections", \.maxConnections, .integer(1...1_000_000), "Connections at a time; further ones get HTTP 503."),
         Key("max_connections_per_address", \.maxConnectionsPerAddress, .integer(1...1_000_000),
-            "Sockets that one address (of IPv6: one /64 network) may hold; a further one takes the place of one that waits, or is closed."),
+            "Sockets that one address (of IPv6: one /64 network) may hold; a further one takes the place of one that waits for a request, or is answered 503. "
+                + "Behind a proxy all peers have one address: as large as max_connections there."),
     ]
 
     public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -88,7 +88,7 @@ extension StoreError: CustomStringConvertible {
         case .folder(let path, let number, let detail):
             "cannot use folder \(path): \(detail) (errno \(number))"
         case .locked(let folder, let pid):
-            "database \(folder) is in use by \(pid.map { "process \($0)" } ?? "another process"); stop it first"
+            "database \(folder) is in use by \(pid.map { "process \($0)" } ?? "another process"): stop it first; if it is an agent that is starting or stopping, try again in a moment"
         case .notADatabase(let path, let detail):
             "\(path) is not a database of this program (\(detail)); it was left as it is: move it away or restore a copy"
         case .schemaTooNew(let path, let found, let supported):

@@ -10,13 +10,16 @@ final class ConnectionTable: Sendable {
         let channel: any Channel
         /// Whose share it counts for.
         let origin: String
+        /// The limit because of which its first request is refused.
+        let refusal: NamedLimit?
         /// Since when the client is waited for, in nanoseconds of the event loop's clock; 0 while it is not its turn. A connection
         /// that waits may give its place to another.
         private let since: Atomic<UInt64>
 
-        init(_ channel: any Channel, origin: String) {
+        init(_ channel: any Channel, origin: String, refusal: NamedLimit? = nil) {
             self.channel = channel
             self.origin = origin
+            self.refusal = refusal
             since = Atomic(max(1, channel.eventLoop.now.uptimeNanoseconds))
         }
 
@@ -31,7 +34,7 @@ final class ConnectionTable: Sendable {
 
     /// Whether a socket is taken.
     enum Admission {
-        /// Taken; `evicted` gives its place to it and has to be closed.
+        /// Taken, at least to be told why not (``Entry/refusal``); `evicted` gives its place to it and has to be closed.
         case taken(Entry, evicted: (entry: Entry, limit: NamedLimit)?)
         /// Not taken because of a limit.
         case refused(NamedLimit)
@@ -48,6 +51,8 @@ final class ConnectionTable: Sendable {
     private struct Counts {
         var entries: [ObjectIdentifier: Entry] = [:]
         var perOrigin: [String: Int] = [:]
+        /// Of those that are only told why they are refused.
+        var refusedPerOrigin: [String: Int] = [:]
         /// Their first request has not come yet: TCP is open, a TLS handshake or a header is under way.
         var handshakes: [ObjectIdentifier: Entry] = [:]
         /// Had to give way and are not closed yet.
@@ -56,6 +61,13 @@ final class ConnectionTable: Sendable {
         var allBodyBytes = 0
         var isStopping = false
         var allGone: [CheckedContinuation<Void, Never>] = []
+
+        mutating func enter(_ entry: Entry) -> Entry {
+            entries[ObjectIdentifier(entry.channel)] = entry
+            handshakes[ObjectIdentifier(entry.channel)] = entry
+            count(1, entry)
+            return entry
+        }
 
         mutating func takeBody(_ key: ObjectIdentifier) -> Body? {
             let body = bodies.removeValue(forKey: key)
@@ -66,8 +78,13 @@ final class ConnectionTable: Sendable {
         mutating func forget(_ key: ObjectIdentifier) {
             handshakes[key] = nil
             guard let entry = entries.removeValue(forKey: key) else { return }
-            let others = perOrigin[entry.origin, default: 1] - 1
-            perOrigin[entry.origin] = others > 0 ? others : nil
+            count(-1, entry)
+        }
+
+        mutating func count(_ change: Int, _ entry: Entry) {
+            let key = entry.refusal == nil ? \Counts.perOrigin : \Counts.refusedPerOrigin
+            let others = self[keyPath: key][entry.origin, default: 0] + change
+            self[keyPath: key][entry.origin] = others > 0 ? others : nil
         }
     }
 
@@ -100,7 +117,14 @@ final class ConnectionTable: Sendable {
             // The order matters: a victim of the first kind makes room for the others too.
             let own = NamedLimit("max_connections_per_address", limits.maxConnectionsPerAddress)
             if counts.perOrigin[origin, default: 0] >= own.value {
-                guard full(own, counts.entries.values.filter { $0.origin.utf8.elementsEqual(origin.utf8) }) else { return .refused(own) }
+                let isFree = full(own, counts.entries.values.filter { $0.refusal == nil && $0.origin.utf8.elementsEqual(origin.utf8) })
+                guard isFree else {
+                    // Nobody gives way to one that is refused.
+                    guard counts.refusedPerOrigin[origin, default: 0] < limits.maxRefusalsPerAddress, counts.handshakes.count < limits.maxHandshakes,
+                        counts.entries.count < limits.maxSockets
+                    else { return .refused(own) }
+                    return .taken(counts.enter(Entry(channel, origin: origin, refusal: own)), evicted: nil)
+                }
             }
             let handshakes = NamedLimit("max_handshakes", limits.maxHandshakes)
             if victim == nil, counts.handshakes.count >= handshakes.value {
@@ -116,11 +140,7 @@ final class ConnectionTable: Sendable {
                 counts.forget(key)
                 counts.leaving[key] = entry
             }
-            let entry = Entry(channel, origin: origin)
-            counts.entries[ObjectIdentifier(channel)] = entry
-            counts.handshakes[ObjectIdentifier(channel)] = entry
-            counts.perOrigin[origin, default: 0] += 1
-            return .taken(entry, evicted: victim)
+            return .taken(counts.enter(Entry(channel, origin: origin)), evicted: victim)
         }
     }
 

@@ -141,6 +141,10 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         isFirstRequest = false
         stopTimer()
         entry.isBusy()
+        if let limit = entry.refusal {
+            let reason = "\(info.origin) holds as many connections as \(limit.name) (\(limit.value)) allows one address"
+            return refuse(503, reason, isHead: head.method == .HEAD)
+        }
         if let problem = HeaderRules.problem(head) { return refuse(400, problem) }
         let exchange = Exchange(head, handler: self)
         phase = .exchange(exchange)

@@ -36,6 +36,8 @@ package final class HTTPListener: Sendable {
         /// fire a ``PeerIdentity``.
         package var makeLowerHandlers: @Sendable () throws -> [any ChannelHandler] = { [] }
         package var explain: @Sendable (any Error) -> ConnectionFailure = { ConnectionFailure(detail: "\($0)") }
+        /// Told of each connection that is refused because of a limit, with the address that it came from.
+        package var refused: @Sendable (NamedLimit, String) -> Void = { _, _ in }
         /// The answer to an error that a route throws and that is no ``HTTPError``.
         package var explainFailure: @Sendable (any Error) -> HTTPError = { HTTPError(500, "\($0)") }
 
@@ -200,9 +202,14 @@ package final class HTTPListener: Sendable {
         case .stopping: return channel.close(promise: nil)
         case .refused(let limit):
             core.warn(limit, "connection refused", channel)
+            core.configuration.refused(limit, origin)
             return channel.close(promise: nil)
         case .taken(let taken, let evicted):
             entry = taken
+            if let limit = taken.refusal {
+                core.warn(limit, "connection refused", channel)
+                core.configuration.refused(limit, origin)
+            }
             if let evicted {
                 core.warn(evicted.limit, "a waiting connection gives its place to a new one", channel)
                 evicted.entry.channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.leave)

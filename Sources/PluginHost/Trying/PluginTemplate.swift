@@ -95,14 +95,15 @@ public enum PluginTemplate {
           description = "Takes each field from the side that changed it; the remote side wins where both did",
 
           -- conflict: id, local_doc, remote_doc, base_doc (their common ancestor), each nil where that side is deleted or its body is gone;
+          -- base_doc is nil too where both sides made the document. Then nothing tells who changed a field: each field that only one side
+          -- has is kept, and where both have it with different values the remote side's is taken and this side's is lost.
           -- local_rev, remote_rev, base_rev. Return conflict.local_doc, conflict.remote_doc, a new table, or nightjar.delete.
           -- An error, or returning nothing, leaves the conflict pending and the local document as it is.
           resolve = function(conflict, ctx)
             local mine, theirs = conflict.local_doc, conflict.remote_doc
             -- A deletion wins.
             if not mine or not theirs then return nightjar.delete end
-            local base = conflict.base_doc
-            if not base then return theirs end
+            local base = conflict.base_doc or {}
             local merged = nightjar.copy(theirs)
             -- What only this side changed, added or took away.
             for key, value in pairs(mine) do
@@ -132,6 +133,12 @@ public enum PluginTemplate {
             t.equal(t.resolve {
               base_doc = { price = 1 }, local_doc = { price = 2 }, remote_doc = { price = 3 },
             }, { price = 3 })
+          end,
+
+          ["without a common ancestor the fields of both sides are kept"] = function(t)
+            t.equal(t.resolve {
+              local_doc = { price = 1, note = "mine" }, remote_doc = { price = 2, place = "theirs" },
+            }, { price = 2, note = "mine", place = "theirs" })
           end,
 
           ["what one side took away is gone"] = function(t)

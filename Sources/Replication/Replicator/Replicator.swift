@@ -287,7 +287,7 @@ public actor Replicator {
         _ = await fetcher?.value
         if isStopping || status.error == nil {
             let counts = status.counts
-            logger.info("stopped", metadata: ["pushed": "\(counts.pushed)", "pulled": "\(counts.pulled)", "failed": "\(counts.failed)"])
+            logger.info("stopped", metadata: ["pushed": .stringConvertible(counts.pushed), "pulled": .stringConvertible(counts.pulled), "failed": .stringConvertible(counts.failed)])
         }
         runner = nil
         update {

@@ -38,8 +38,9 @@ struct UpgradeResponder: Sendable {
         guard request.body.isEmpty else { throw refused(400, "an upgrade request has no body") }
         guard !places.isStopping else { throw refused(503, "the listener is stopping") }
         guard let place = places.reserve() else {
-            let limit = configuration.limits.maxConnections
-            throw refused(503, "the listener carries as many connections as max_connections (\(limit)) allows")
+            let limit = NamedLimit("max_connections", configuration.limits.maxConnections)
+            configuration.refused(limit, request.connection.origin)
+            throw refused(503, "the listener carries as many connections as \(limit.name) (\(limit.value)) allows")
         }
         let upgradeRequest = UpgradeRequest(
             database: database, path: request.path, query: request.query, headers: request.headers,

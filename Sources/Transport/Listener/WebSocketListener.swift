@@ -20,6 +20,8 @@ public final class WebSocketListener: Sendable {
         public var memory = MemoryBudget.unlimited
         /// TLS; nil for plain `ws:` and `http:`.
         public var secureLayer: SecureLayer?
+        /// Told of each connection that is refused because of a limit, with the address that it came from.
+        package var refused: @Sendable (NamedLimit, String) -> Void = { _, _ in }
         /// Makes an id for a connection whose client names none; nil: such connections have none.
         public var newCorrelationID: (@Sendable () -> String)?
         /// The tokens of `Sec-WebSocket-Protocol` that are spoken.
@@ -78,6 +80,7 @@ public final class WebSocketListener: Sendable {
         http.limits.writeHighWatermark = limits.writeHighWatermark
         let secureLayer = configuration.secureLayer
         http.makeLowerHandlers = { try secureLayer?.makeHandlers(.server) ?? [ClearTextGuard.server()] }
+        http.refused = configuration.refused
         http.explain = { explain($0, isSecure: secureLayer != nil) }
         do {
             let addresses = try await ListenAddresses.resolve(interface: configuration.interface, port: configuration.port)

@@ -61,7 +61,7 @@ struct BackupCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Failure.reporting {
-            if verify { return show(DatabaseCare.report(try BackupRestoring.verify(db)), "is whole") }
+            if verify { return show(DatabaseCare.report(try VerifiedBackup.facts(db)), "is whole") }
             let target = AbsoluteFolder.make(folder ?? "")
             let report = try await location.withDocuments(of: db) { place in
                 switch place {
@@ -105,7 +105,7 @@ struct RestoreCommand: AsyncParsableCommand {
             guard try AgentClient.find(settings, group: MultiThreadedEventLoopGroup.singleton) == nil else {
                 throw AgentError(.failed, "an agent runs on \(data): stop it first")
             }
-            let facts = try BackupRestoring.verify(folder)
+            let facts = try VerifiedBackup.facts(folder)
             let name = name ?? facts.database
             try DatabaseFolders.check(name)
             try Folders.make(data)
@@ -122,6 +122,16 @@ struct RestoreCommand: AsyncParsableCommand {
             if json { return Output.json(DatabaseCare.report(facts)) }
             Output.line("restored \(Plural.count(facts.documents, "document")) and \(Plural.count(facts.blobs, "blob")), \(StatusText.bytes(DatabaseCare.report(facts)["bytes"])), to \(target)")
             if let kept { Output.line("what was there before is \(kept): remove it when nothing is missed") }
+        }
+    }
+}
+
+/// A backup that was read whole.
+enum VerifiedBackup {
+    static func facts(_ folder: String) throws -> BackupFacts {
+        do { return try BackupRestoring.verify(folder) } catch StoreError.corrupt(let path, let detail) {
+            // What mends a database at work is no advice here.
+            throw AgentError(.failed, "this backup is not whole: \(path) is damaged (\(detail)); use another one, or make it anew")
         }
     }
 }

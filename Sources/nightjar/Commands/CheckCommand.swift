@@ -6,7 +6,7 @@ import Documents
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Reads configuration and plugins as run would, and starts nothing.",
-        discussion: "Every problem is printed with file, line and column. Exit status 78 if there is one. A \"warning:\" is what is valid and hardly what was meant, or which version of a plugin that is wrong run would serve: the one that was in force last.")
+        discussion: "Every problem is printed with file, line and column. Exit status 78 if there is one. A \"warning:\" is what is valid and hardly what was meant, a certificate that is not valid today, or which version of a plugin that is wrong run would serve: the one that was in force last.")
 
     @OptionGroup var location: ConfigurationOptions
     @Flag(help: "Print JSON.") var json = false
@@ -20,7 +20,7 @@ struct CheckCommand: AsyncParsableCommand {
             if let settings {
                 let report = try await ConfigurationCheck.run(settings, .system, found: found)
                 problems = report.problems
-                advice = report.advice + UsersAdvice.lines(settings)
+                advice = report.advice + report.certificates + UsersAdvice.lines(settings)
                 plugins = report.plugins.map(\.name)
             } else {
                 problems = found?.problems.map(\.description) ?? []

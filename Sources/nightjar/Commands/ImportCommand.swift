@@ -15,7 +15,7 @@ struct ImportCommand: AsyncParsableCommand {
             A line without _id gets one that is made of the file's name (without its folder), the line's number and its text, so that \
             repeating the file stores nothing twice. From standard input it gets a random id, and is another document each time. Exit \
             status 1 if a line failed or is in conflict; the others are stored. Where the agent stops meanwhile, the error says what was \
-            stored and with which line to go on.
+            stored and with which line to go on; where it is killed, nobody can say it, and the whole file is imported again.
             """)
 
     @OptionGroup var location: LocationOptions

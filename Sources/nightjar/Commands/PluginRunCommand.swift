@@ -66,7 +66,10 @@ struct PluginRunCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Failure.reporting {
-            let settings = try location.read()
+            // What a plugin does depends on little of the configuration: a password that only the agent's environment has need not be here.
+            let (found, problems) = location.examine()
+            guard let settings = found else { throw problems ?? ConfigurationProblems([]) }
+            for problem in problems?.problems ?? [] { Output.errorLine("warning: \(problem)") }
             let place: DocumentPlace? = if let database {
                 try await DocumentPlace.find(database, settings: settings, group: MultiThreadedEventLoopGroup.singleton)
             } else { nil }

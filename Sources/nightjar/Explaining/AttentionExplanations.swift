@@ -63,6 +63,10 @@ extension Explanation {
             "listener_waiting", "The port of a listener is taken by another program, or its interface is not there or has no address.",
             "A port that is in use: free it (as root, ss -ltnp 'sport = :PORT' says which program has it). An interface: bring it up and give it an address, or correct its name. It is tried again by itself, at once with: nightjar listener NAME start."),
         Explanation(
+            "connections_refused", "A listener has refused connections in the last ten minutes, because the limit that is named is reached. They were answered 503, and peers come again.",
+            "max_connections_per_address counts all sockets of one address: behind a proxy, or a router with address translation, all peers have the same one, and it has to be as "
+                + "large as their number and some more. Raise it, or max_connections, at the listener, then nightjar reload. If it is one machine that opens too many: nightjar listener NAME peers."),
+        Explanation(
             "replicator_stopped", "A replicator ended with an error, and not by hand.", "Mend the error that is named; then nightjar replicator NAME start."),
         Explanation(
             "replicator_failing", "A replicator gets no further until somebody acts: a login, a certificate, a wrong address.",
@@ -103,7 +107,7 @@ extension Explanation {
             "nightjar identity create LABEL --replace keeps the key, so that pins of the key hold; or replace the file. A running agent takes it by itself."),
         Explanation(
             "certificate_ending", "A certificate ends within 30 days: an identity, an authority, a pin, or the server's.",
-            "Renew it now. Where peers pin the certificate and not the key, give them the new one beside the old one first."),
+            "Renew it now: nightjar identity create LABEL --replace keeps the key, and what peers have pinned holds. Where the new certificate has another key, have those who pin the old one pin the new one beside it first."),
         Explanation(
             "tls_files_refused", "Files with certificates or keys were changed and are wrong, or are gone. Those read before are in use; next_start_fails says if a start would fail.",
             "The text names the file and the reason. Mend it: it is read again by itself."),

@@ -33,8 +33,10 @@ extension Explanation {
         Explanation(
             "max_connections", "A listener has as many peers as it may (1,000).", "Raise max_connections of that listener, where memory and ulimit -n allow."),
         Explanation(
-            "max_connections_per_address", "One address has more connections than 256: the one that waits longest made room.",
-            "Many peers behind one gateway need a larger max_connections; else look what that machine does."),
+            "max_connections_per_address",
+            "One address has as many connections as it may (256): one of them that waits for a request makes room; where none does, a further one is answered 503.",
+            "Where many peers share that address, behind a proxy or a router, raise max_connections_per_address of the listener and nightjar reload; else look what that machine does."),
+        Explanation("document_id_bytes", "A document's id is longer than 240 bytes, which no peer takes.", "Give it a shorter one, and keep the long name in a field."),
         Explanation("max_handshakes", "More than 512 connections had not said what they want; the one that waited longest made room.", "Look who opens connections and says nothing."),
         Explanation(
             "login_attempts", "A user or address has shown 20 wrong passwords and waits, up to 300 seconds.",

@@ -109,8 +109,10 @@ struct AgentClient: Sendable {
     }
 
     /// Sends a body piece by piece, at the agent's pace, until `next` gives nil.
-    func send(_ path: String, _ next: @escaping @Sendable () async throws -> ByteBuffer?) async throws -> JSONValue {
-        let response = try await reaching {
+    ///
+    /// - Parameter broken: what to tell where the connection breaks before the answer, behind why it did.
+    func send(_ path: String, broken: String? = nil, _ next: @escaping @Sendable () async throws -> ByteBuffer?) async throws -> JSONValue {
+        let response = try await reaching(broken: broken) {
             try await client.request(
                 "POST", path,
                 body: .stream { writer in
@@ -127,7 +129,7 @@ struct AgentClient: Sendable {
     /// `agent_answer`: seconds for which a sign of life is waited. A request may take longer, as a backup does; an agent that lives answers at once.
     private static let answerSeconds: Int64 = 5
 
-    private func reaching<T>(_ work: () async throws -> T) async throws -> T {
+    private func reaching<T>(broken: String? = nil, _ work: () async throws -> T) async throws -> T {
         do { _ = try await client.request("GET", "/live", timeout: .seconds(Self.answerSeconds)) } catch let error as ReplicationError
             where error.domain == .network && error.code == ReplicationError.NetworkCode.timeout.rawValue
         {
@@ -140,6 +142,7 @@ struct AgentClient: Sendable {
             // The request itself says it better.
         }
         do { return try await work() } catch let error as ReplicationError {
+            if let broken { throw AgentError(.failed, "the agent on \(socket) is gone, or closed the connection (\(error.message)): \(broken)") }
             throw AgentError(.failed, "the agent on \(socket) does not answer as it should: \(error.message)")
         }
     }

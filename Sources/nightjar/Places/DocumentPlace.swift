@@ -242,7 +242,11 @@ enum DocumentPlace: Sendable {
         switch self {
         case .agent(let client, let name):
             let query = source.map { "?source=\(PercentEncoding.encode($0))" } ?? ""
-            return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import\(query)") { try next() })
+            let broken =
+                source == nil
+                ? "what was stored until then is stored, and how much that is cannot be told; lines without _id are stored twice if you repeat the import"
+                : "what was stored until then is stored, and how much that is cannot be told; import the whole file again once the agent runs: what is stored stays as it is"
+            return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import\(query)", broken: broken) { try next() })
         case .folder(let access):
             return try await access.importAll(source: source) { try next() }
         }

@@ -68,6 +68,11 @@ struct IdentityReloadTests {
         let late = try await AgentProcess.start(
             Configuration.secureEdge([("store", try hub.target("store"), "pinned_server_certificate: \(renewed.path("hub.pem"))")]), in: renewed)
         try await late.connects("store")
+        // Both the pinned certificate, and the one of a connection from before the renewal, end in 20 days; the pinned key holds.
+        for agent in [late, edge] {
+            let ending = try await agent.admin.get("/health").json["attention"]?.asArray?.filter { $0["kind"] == "certificate_ending" }
+            #expect(ending?.isEmpty == true, "\(ending ?? [])")
+        }
         #expect(try await late.stop().status == 0)
 
         // The connections from before.

@@ -20,16 +20,28 @@ struct ListenerLimitTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("one address holds no more than max_connections_per_address sockets, and one that fails TLS gives its place back")
+    @Test("one address holds no more than max_connections_per_address sockets; what is beyond is told so, and so is the operator")
     func perAddress() async throws {
         let hub = try await AgentProcess.start(Configuration.secureHub([("edge", "max_connections_per_address: 2")]))
         let address = "127.0.0.1:\(try hub.port("edge"))"
         for _ in 0..<5 { #expect(try await tool("openssl", "s_client", "-connect", address, "-tls1_1").status != 0) }
         let held = [try await SecureWebSocket(hub, "edge"), try await SecureWebSocket(hub, "edge")]
-        #expect(try await tool("openssl", "s_client", "-connect", address).status != 0)
+        let beyond = try await tool("curl", "-sk", "--noproxy", "*", "-w", "%{http_code}", "https://\(address)/main")
+        #expect(beyond.output.contains("503") && beyond.output.contains("127.0.0.1 holds as many connections as max_connections_per_address (2)"), "\(beyond)")
         _ = try await hub.process.line(containing: "max_connections_per_address (2) is reached", in: .errors)
+        let health = try await hub.admin.get("/health")
+        let told = try health.json["attention"]?.asArray?.first { $0["kind"] == "connections_refused" }
+        #expect(health.status == 200 && told?["subject"] == "listener edge, max_connections_per_address", "\(health)")
+        #expect(told?["text"]?.asString?.contains("from 127.0.0.1 are refused") == true && told?["text"]?.asString?.contains("max_connections_per_address is 2") == true, "\(health)")
+        #expect(told?["remedy"]?.asString?.contains("behind a proxy") == true, "\(health)")
+        // A gateway is told why, too.
+        let edge = try await AgentProcess.start(Configuration.secureEdge([("hub", try hub.target("edge"), selfSigned)]))
+        try await edge.waits("503 is shown") {
+            $0["error"]?["public_code"]?.asInt64 == 10503 && $0["error"]?["message"]?.asString?.contains("max_connections_per_address (2)") == true
+        }
         held[0].process.send(SIGTERM)
-        try await eventually("there is room again") { try await tool("openssl", "s_client", "-connect", address).status == 0 }
+        try await edge.connects("hub")
+        #expect(try await edge.stop().status == 0)
         #expect(try await hub.listener("edge")["connections"]?.asInt64 == 1)
         #expect(try await hub.stop().status == 0)
     }

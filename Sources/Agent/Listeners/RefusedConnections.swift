@@ -1,0 +1,40 @@
+import HTTPServer
+
+/// Connections that a listener has refused because of a limit, until none has been for a while.
+struct RefusedConnections: Sendable {
+    struct Key: Hashable, Sendable {
+        /// The setting's name.
+        var limit: String
+        var address: String
+    }
+
+    struct Refusals: Sendable {
+        /// The setting's value.
+        var allowed: Int
+        var count = 0
+        var since: Int64
+        var last: Int64
+    }
+
+    /// `refused_addresses`: addresses that are told apart; a further one takes the place of the one that was refused longest ago.
+    private static let addresses = 64
+    /// `refused_connections_time`: seconds without a refusal after which it is over. Above the longest wait between two attempts of a peer.
+    private static let seconds: Int64 = 600
+
+    private var refusals: [Key: Refusals] = [:]
+
+    mutating func note(_ limit: NamedLimit, from address: String, now: Int64) {
+        let key = Key(limit: limit.name, address: address)
+        if refusals[key] == nil, refusals.count >= Self.addresses, let oldest = refusals.min(by: { $0.value.last < $1.value.last }) {
+            refusals[oldest.key] = nil
+        }
+        refusals[key, default: Refusals(allowed: limit.value, since: now, last: now)].count += 1
+        refusals[key]?.last = now
+    }
+
+    /// Those that still matter, the address with most first.
+    mutating func current(now: Int64) -> [(key: Key, refusals: Refusals)] {
+        refusals = refusals.filter { $0.value.last > now - Self.seconds }
+        return refusals.sorted { ($1.value.count, $0.key.address) < ($0.value.count, $1.key.address) }.map { (key: $0.key, refusals: $0.value) }
+    }
+}
