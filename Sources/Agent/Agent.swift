@@ -300,7 +300,8 @@ public actor Agent {
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
                 refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
-                usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"), wireLog: logs.wireLog,
+                usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"),
+                listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog,
                 fleetPublishers: Set(source.settings.fleet?.publishers ?? [])),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
