@@ -35,7 +35,6 @@ public final class PeerListener: ListenerDelegate {
         /// How often the authenticator has changed.
         var generation = 0
         var watch: Task<Void, Never>?
-        var reviews: [PushFilterReview] = []
         var refused = RefusedByPeers()
     }
 
@@ -67,8 +66,8 @@ public final class PeerListener: ListenerDelegate {
     let logger: Logger
     /// What peers pushed and could not be taken for the moment.
     let waiting = WaitingDocuments(notesPolicies: true)
-    /// What the push filter kept from peers.
-    let kept: KeptFromPeers
+    /// What the push filter kept from peers, and who looks after it.
+    let reviews: PushFilterReviews
     /// CouchDB's API, where the settings have it.
     let couch = Mutex<CouchServer?>(nil)
     private let state = Mutex(State())
@@ -97,11 +96,7 @@ public final class PeerListener: ListenerDelegate {
         var logger = logger
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
-        kept = KeptFromPeers(listener: settings.name.value) { [logger] in
-            logger.warning(
-                "document \($0.id) of \($0.collection) is left out of feeds, the push filter fails: \($0.failure.message)",
-                metadata: ["cause": "push plugin", "plugin": "\($0.failure.plugin)"])
-        }
+        reviews = PushFilterReviews(listener: settings.name.value, logger)
         authentication = PeerAuthentication(
             listener: settings.name.value, policies: policies, checksCertificates: security?.checksClients ?? false, queue: logins,
             time: environment.time, logger: logger)
@@ -157,33 +152,23 @@ public final class PeerListener: ListenerDelegate {
         let watch = changes.map { changes in
             Task { [weak self] in for await _ in changes { await self?.judgeAgain() } }
         }
-        let reviews = settings.databases.compactMap { name in
-            databases(name.value).map { database in
-                PushFilterReview(
-                    kept, database: database, filter: passiveConfiguration(database, .anonymous, subprotocol: .generation3).pushFilter,
-                    servedBy: { [policies] in policies.listenersOf(name.value) }, environment: environment, logger: logger)
-            }
-        }
         state.withLock { state in
             state.isOpen = true
             state.watch = watch
-            state.reviews = reviews
         }
-        for review in reviews { environment.task { await review.start() } }
+        reviews.start(self)
     }
 
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
     public func stop(code: UInt16) async {
         await binding.giveUp()
         let bound = socket.withLock { $0 }
-        let reviews = state.withLock { state in
+        state.withLock { state in
             state.isStopping = true
             state.watch?.cancel()
             state.watch = nil
-            defer { state.reviews = [] }
-            return state.reviews
         }
-        for review in reviews { await review.stop() }
+        await reviews.stop()
         await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
         let bytes = endpoint.withLock { $0 }
         await bytes?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
@@ -193,8 +178,6 @@ public final class PeerListener: ListenerDelegate {
         // It knows this listener: without an end to that, what the listener uses of plugins would stay theirs.
         socket.withLock { $0 = nil }
     }
-
-    var time: any TimeSource { environment.time }
 
     /// Connections that it takes.
     public var maxConnections: Int { share.connections }
@@ -279,8 +262,6 @@ public final class PeerListener: ListenerDelegate {
     func wouldLetIn(_ proof: PeerAuthentication.Proof, as principal: Principal, remote: String) async -> Bool {
         await authentication.accepts(proof, as: principal, remote: remote)
     }
-
-    func serves(_ database: String) -> Bool { settings.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }
 
     /// Ends the connections of a session that has ended.
     func putOff(_ login: PeerSessions.Key) async {
