@@ -319,7 +319,8 @@ public actor Agent {
                     Task { await self.decideForReplicators(in: database) }
                 },
                 refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
-                usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"), wireLog: logs.wireLog,
+                usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"),
+                listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog,
                 fleetPublishers: { [weak self] in Set(self?.settings.fleet?.publishers ?? []) }),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,

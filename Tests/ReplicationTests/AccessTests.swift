@@ -215,6 +215,29 @@ struct AccessTests {
         #expect(try await ids(device) == ["both", "only-red"])
     }
 
+    @Test func anEditThatTheRemoteHasNotGotStays() async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        _ = try await run(device, hub.anna, .pushAndPull)
+        // An edit that the hub has is no reason to keep anything.
+        try await device.put("both", "{\"in\":[\"red\"],\"n\":1}")
+        #expect(try await run(device, hub.anna, .pushAndPull).status.counts.pushed == 1)
+        let edit = "{\"in\":[\"red\"],\"n\":2}"
+        try await device.put("only-red", edit)
+        try await hub.revokeRed()
+        let lost = try await run(device, hub.anna, .pushAndPull, telling: 3)
+        #expect(lost.told.sorted() == ["pull both access_removed", "pull only-red http/409", "push only-red http/403"])
+        #expect(lost.orphans.count == 1 && lost.orphans.first?.contains("only-red: an edit made here has not reached the remote") == true)
+        #expect(try await ids(device) == ["only-red"])
+        #expect(try await device.body("only-red") == edit)
+        // With the channel it goes where it was meant to go.
+        try await hub.reassignRed()
+        _ = try await run(device, hub.anna, .pushAndPull)
+        #expect(try await hub.routed.database.body("only-red") == edit)
+        #expect(try await run(device, hub.anna, .pushAndPull).orphans == [])
+        #expect(try await ids(device) == ["both", "only-red"])
+    }
+
     @Test func chosenDocumentsAreNotPurged() async throws {
         let hub = try await Guarded()
         let device = try TestDatabase("device")

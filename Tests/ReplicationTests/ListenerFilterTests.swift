@@ -73,6 +73,93 @@ struct ListenerFilterTests {
     }
 }
 
+/// A listener's push filter that is another one later: what the old one kept from peers is theirs.
+@Suite(.timeLimit(.minutes(10)))
+struct ChangedListenerFilterTests {
+    private let configuration: PassiveConfiguration
+    private let (a, b): (TestDatabase, TestDatabase)
+    private let filter = TestFilter { document, _ in text(document.body)?.contains("9") == true ? .reject : .pass }
+    private let hub: Hub
+
+    init() throws {
+        (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        configuration = PassiveConfiguration(listener: "hub", database: b.database, pushFilter: filter)
+        hub = Hub(configuration)
+    }
+
+    private func fill() async throws {
+        for (id, level) in [("low", 1), ("high", 9), ("low2", 2)] { try await b.put(id, "{\"level\":\(level)}") }
+    }
+
+    private func pull(_ replicator: Replicator, _ count: UInt64, _ comment: Comment) async {
+        let status = await replicator.run()
+        #expect(status.error == nil && status.counts.pulled == count, comment)
+    }
+
+    @Test func aPeerThatComesBackGetsWhatAnotherVersionKeptFromIt() async throws {
+        try await fill()
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
+        await pull(replicator, 2, "the old version")
+        // The same version has nothing new to say.
+        #expect(try await configuration.kept.review(filter, in: b.database, isStart: true) == 0)
+        await pull(replicator, 0, "as before")
+        filter.become("2") { _, _ in .pass }
+        #expect(try await configuration.kept.review(filter, in: b.database) == 1)
+        await pull(replicator, 1, "the new version")
+        #expect(try await configuration.kept.review(filter, in: b.database) == 0)
+        #expect(try await a.contents() == b.contents())
+    }
+
+    @Test func aVersionThatDecidesTheSameTellsNothing() async throws {
+        try await fill()
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
+        await pull(replicator, 2, "the old version")
+        filter.become("2") { document, _ in text(document.body)?.contains("9") == true ? .reject : .pass }
+        #expect(try await configuration.kept.review(filter, in: b.database) == 1)
+        await pull(replicator, 0, "the new version")
+        // And it is kept for the one after that.
+        filter.become("3") { _, _ in .pass }
+        #expect(try await configuration.kept.review(filter, in: b.database) == 1)
+        await pull(replicator, 1, "the third version")
+    }
+
+    @Test func aContinuousPeerGetsItAtOnce() async throws {
+        try await fill()
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), hub)
+        await replicator.start()
+        try await a.wait { try await $0.count() == 2 }
+        // Taken out of the configuration.
+        filter.become("2") { _, _ in .pass }
+        try await configuration.kept.review(nil, in: b.database)
+        try await a.wait { try await $0.count() == 3 }
+        #expect(hub.connections == 1)
+        await replicator.stop()
+    }
+
+    /// One that comes between the new version and the look through the list, and is refused by that too, must not hide the others.
+    @Test func anotherPeerInBetweenTakesNothingFromTheFirst() async throws {
+        try await fill()
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
+        await pull(replicator, 2, "the old version")
+        filter.become("2") { document, _ in document.id.text == "high" ? .reject : .pass }
+        let c = try TestDatabase("c")
+        await pull(Replicator(ReplicatorConfiguration(c, .pull), hub), 2, "the other peer")
+        filter.become("2") { _, _ in .pass }
+        try await configuration.kept.review(filter, in: b.database)
+        await pull(replicator, 1, "the first peer")
+    }
+
+    @Test func peersOfAListenerThatIsGoneGetItFromAnother() async throws {
+        try await fill()
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
+        await pull(replicator, 2, "the listener that goes")
+        #expect(try await KeptFromPeers.releaseRest(in: b.database, servedBy: ["hub", "other"]) == 0)
+        #expect(try await KeptFromPeers.releaseRest(in: b.database, servedBy: ["other"]) == 1)
+        let other = Hub(PassiveConfiguration(listener: "other", database: b.database))
+        await pull(Replicator(ReplicatorConfiguration(a, .pull), other), 1, "the other listener")
+    }
+}
+
 /// One document that changes faster than the network.
 @Suite(.timeLimit(.minutes(10)))
 struct RapidSaveTests {

@@ -1,7 +1,12 @@
+import Environment
 import Replication
 import TLS
 
 extension PeerListener {
+    var time: any TimeSource { environment.time }
+
+    func serves(_ database: String) -> Bool { settings.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }
+
     /// A connected peer, as status shows it.
     public struct Peer: Sendable {
         public var address: String

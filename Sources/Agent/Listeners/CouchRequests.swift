@@ -41,6 +41,7 @@ extension PeerListener {
             listener: settings.name.value, database: database, principal: principal, isReadOnly: settings.readOnly,
             pushFilter: policies.pushFilter, pullFilter: policies.pullFilter, syncFunction: policies.syncFunction, subprotocol: subprotocol,
             limits: limits)
+        configuration.kept = reviews.kept
         if let fleet = try? CollectionName(parsing: FleetDocument.collection), database.collection(fleet) != nil {
             configuration.pushFilter = FleetGuard(inner: policies.pushFilter, publishers: policies.fleetPublishers)
             configuration.pullFilter = FleetGuard(inner: policies.pullFilter, publishers: policies.fleetPublishers)

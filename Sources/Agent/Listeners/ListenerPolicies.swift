@@ -26,6 +26,8 @@ public struct ListenerPolicies: Sendable {
     var namedFilter: @Sendable (_ plugin: String, _ parameters: [(key: String, value: String)]) throws -> any DocumentFilter = { plugin, _ in
         throw HTTPError(404, "there is no plugin \"\(plugin)\"")
     }
+    /// The listeners that serve a database now.
+    var listenersOf: @Sendable (String) -> Set<String> = { _ in [] }
     /// Told of what crosses the wire.
     var wireLog: WireLog?
     /// Users who may write anything into the fleet's collection.

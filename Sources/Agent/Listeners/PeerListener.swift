@@ -67,6 +67,8 @@ public final class PeerListener: ListenerDelegate {
     let logger: Logger
     /// What peers pushed and could not be taken for the moment.
     let waiting = WaitingDocuments(notesPolicies: true)
+    /// What the push filter kept from peers, and who looks after it.
+    let reviews: PushFilterReviews
     /// CouchDB's API, where the settings have it.
     let couch = Mutex<CouchServer?>(nil)
     private let state = Mutex(State())
@@ -95,6 +97,7 @@ public final class PeerListener: ListenerDelegate {
         var logger = logger
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
+        reviews = PushFilterReviews(listener: settings.name.value, logger)
         authentication = PeerAuthentication(
             listener: settings.name.value, policies: policies, checksCertificates: security?.checksClients ?? false, queue: logins,
             time: environment.time, logger: logger)
@@ -158,6 +161,7 @@ public final class PeerListener: ListenerDelegate {
             state.isOpen = true
             state.watch = watch
         }
+        reviews.start(self)
     }
 
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
@@ -169,6 +173,7 @@ public final class PeerListener: ListenerDelegate {
             state.watch?.cancel()
             state.watch = nil
         }
+        await reviews.stop()
         await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
         let bytes = endpoint.withLock { $0 }
         await bytes?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
@@ -178,8 +183,6 @@ public final class PeerListener: ListenerDelegate {
         // It knows this listener: without an end to that, what the listener uses of plugins would stay theirs.
         socket.withLock { $0 = nil }
     }
-
-    var time: any TimeSource { environment.time }
 
     /// Connections that it takes.
     public var maxConnections: Int { share.connections }
@@ -270,8 +273,6 @@ public final class PeerListener: ListenerDelegate {
     func wouldLetIn(_ proof: PeerAuthentication.Proof, as principal: Principal, remote: String) async -> Bool {
         await authentication.accepts(proof, as: principal, remote: remote)
     }
-
-    func serves(_ database: String) -> Bool { settings.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }
 
     /// Ends the connections of a session that has ended.
     func putOff(_ login: PeerSessions.Key) async {

@@ -62,8 +62,9 @@ extension PeerListener {
     /// Documents that peers do not get because the push filter fails on them; each once, however many peers wait for it.
     var heldDocuments: [Standstill] {
         var told: Set<String> = []
-        return peers.flatMap { peer in
-            peer.standstills.filter { told.insert("\(peer.database) \($0.collection) \($0.id)").inserted }
+        let found = peers.flatMap { peer in peer.standstills.map { (peer.database, $0) } } + reviews.kept.heldDocuments
+        return found.compactMap { database, standstill in
+            told.insert("\(database) \(standstill.collection) \(standstill.id)").inserted ? standstill : nil
         }
     }
 }

@@ -102,6 +102,8 @@ extension Agent {
                                 .init(key: "correlation_id", value: JSONOutput.text(peer.correlationID)),
                             ] + statement.members))
                 }),
+            // For peers that speak in requests, and stay unknown.
+            "left_out": listener.reviews.kept.failure(of: id, in: name, database: database).map { words.statement(.held($0)).json } ?? .null,
             // Also of peers that are gone.
             "refused_by_peers": .array(
                 refusals.sorted { $0.key < $1.key }.map { key, refusal in

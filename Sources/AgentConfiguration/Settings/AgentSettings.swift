@@ -78,6 +78,11 @@ public struct AgentSettings: Sendable, ConfigurationSection {
 
     /// The database of a name.
     public func database(named name: String) -> DatabaseSettings? { databases.first { $0.name.value == name } }
+    /// The listeners that serve a database, by name.
+    public func listeners(of database: String) -> Set<String> {
+        Set(listeners.filter { $0.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }.map(\.name.value))
+    }
+
     /// Whether changes of a database may travel as deltas. Not where a transform gives a revision another body here than at a peer: a delta
     /// from the one, applied to the other, is neither.
     public func usesDeltas(_ database: String) -> Bool {

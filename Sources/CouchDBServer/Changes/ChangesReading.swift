@@ -18,7 +18,8 @@ struct ChangesPage: Sendable {
     var place: ChannelPlace
     /// Nothing more is there now.
     var isEnd = false
-    /// A filter failed on the next document: the feed stands still before it, so that nobody's checkpoint passes it.
+    /// The filter that the client named failed on the next document: the feed stands still before it, so that the client's checkpoint does not
+    /// pass it.
     var isHeld = false
     var newest: SequenceNumber
 
@@ -46,11 +47,28 @@ struct ChangesReading: Sendable {
         let (read, starts) = try await counted(from: place, limit: min(limit, CouchLimits.pageRows))
         var page = read
         var isKept = [Bool](repeating: true, count: page.rows.count)
-        for filter in [call.peer.pushFilter, question.filter].compactMap(\.self) {
-            let questions = page.rows.map { row in
+        var questions: [PolicyDocument] {
+            page.rows.map { row in
                 PolicyDocument(id: row.document.id, revision: row.document.revision, isDeleted: row.document.isDeleted, body: row.document.body)
             }
-            for (index, verdict) in await filter.allVerdicts(questions, call.context(.push)).enumerated() {
+        }
+        if let filter = call.peer.pushFilter {
+            let verdicts = try await call.peer.kept.verdicts(
+                of: questions, filter, call.context(.push), call.database, call.collection, listsFailures: true)
+            for (index, verdict) in verdicts.enumerated() {
+                switch verdict {
+                case .pass: continue
+                case .replace(let body): page.rows[index].document.body = body
+                // What it fails on is told of again, further on, when it does not fail any more.
+                case .reject, .failed: isKept[index] = false
+                }
+            }
+        }
+        if let filter = question.filter {
+            // What the listener's own filter keeps back is nothing to ask the client's about.
+            let (asked, all) = (page.rows.indices.filter { isKept[$0] }, questions)
+            let verdicts = await filter.allVerdicts(asked.map { all[$0] }, call.context(.push))
+            for (index, verdict) in zip(asked, verdicts) {
                 switch verdict {
                 case .pass: continue
                 case .replace(let body): page.rows[index].document.body = body

@@ -33,6 +33,8 @@ struct FindAnswer: Sendable {
         /// Of documents that the client may see.
         var examined = 0
         var keys = 0
+        /// Why a document is left out.
+        var failure: PolicyFailure?
     }
 
     private func write(_ writer: inout PieceWriter) async throws {
@@ -49,9 +51,10 @@ struct FindAnswer: Sendable {
         text.raw("\n],\n\"bookmark\":")
         text.string(output.last.map { Bookmark(index: plan.indexNumber, last: $0).text } ?? Bookmark.none)
         if question.withStatistics { text.text(",\n\"execution_stats\":\(statistics(output).text)") }
-        if !plan.warnings.isEmpty {
+        let warnings = plan.warnings + (output.failure.map { [DocumentReading.warning($0)] } ?? [])
+        if !warnings.isEmpty {
             text.raw(",\n\"warning\":")
-            text.string(plan.warnings.joined(separator: "\n"))
+            text.string(warnings.joined(separator: "\n"))
         }
         text.raw("}\n")
         try await writer.write(text.bytes)
@@ -89,10 +92,11 @@ struct FindAnswer: Sendable {
             guard !entries.isEmpty else { return }
             var rest = entries[...]
             while !rest.isEmpty, output.left > 0 {
-                let page = try await DocumentReading(call: call).page(
+                let page = try await DocumentReading(call: call, leavesOutFailures: true).page(
                     rest.map { DocumentReading.Question(id: $0.id) }[...], withTrees: question.withConflicts)
                 for (document, entry) in zip(page, rest) where output.left > 0 {
                     output.keys += 1
+                    output.failure = output.failure ?? document.failure
                     guard let found = document.revisions.first, !found.isDeleted else { continue }
                     output.examined += 1
                     let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
@@ -121,9 +125,10 @@ struct FindAnswer: Sendable {
             var rest = found.places.dropFirst(output.skip)
             output.skip -= min(output.skip, found.places.count)
             while !rest.isEmpty, output.left > 0 {
-                let page = try await DocumentReading(call: call).page(
+                let page = try await DocumentReading(call: call, leavesOutFailures: true).page(
                     rest.map { DocumentReading.Question(id: $0.id) }[...], withTrees: question.withConflicts)
                 for (document, place) in zip(page, rest) where output.left > 0 {
+                    output.failure = output.failure ?? document.failure
                     // It may have changed meanwhile.
                     guard let revision = document.revisions.first, !revision.isDeleted, try matches(revision) else { continue }
                     try await write(revision, place, &output, &writer)
@@ -131,7 +136,7 @@ struct FindAnswer: Sendable {
                 rest = rest.dropFirst(page.count)
             }
         }
-        (output.examined, output.keys) = (scan.examined, 0)
+        (output.examined, output.keys, output.failure) = (scan.examined, 0, output.failure ?? scan.failure)
     }
 
     private func matches(_ found: FoundRevision) throws -> Bool {

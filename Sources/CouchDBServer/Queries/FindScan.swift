@@ -14,6 +14,8 @@ struct FindScan {
     private let roots: [String]
     /// Documents that the client may see and that were looked at.
     private(set) var examined = 0
+    /// Why a document is left out.
+    private(set) var failure: PolicyFailure?
 
     init(call: CouchCall, question: FindQuestion, ids: [DocumentID]?) {
         (self.call, self.question, self.ids) = (call, question, ids)
@@ -88,7 +90,7 @@ struct FindScan {
         return IndexEntry(key: key, id: found.id)
     }
 
-    private func judged(_ candidates: [Candidate]) async throws -> [FirstPlaces.Place] {
+    private mutating func judged(_ candidates: [Candidate]) async throws -> [FirstPlaces.Place] {
         func kept(_ candidate: Candidate) -> FirstPlaces.Place { .init(entry: candidate.place, sequence: candidate.found.sequence) }
         guard let filter = call.peer.pushFilter else { return candidates.map(kept) }
         let questions = candidates.map {
@@ -98,7 +100,7 @@ struct FindScan {
         for (candidate, verdict) in zip(candidates, await filter.allVerdicts(questions, call.context(.push))) {
             switch verdict {
             case .reject: continue
-            case .failed(let failure): throw DocumentReading.undecided(failure)
+            case .failed(let failure): self.failure = self.failure ?? failure
             case .pass, .replace:
                 guard isChanged else {
                     passed.append(kept(candidate))

@@ -116,13 +116,21 @@ struct AllDocuments: Sendable {
             }
             after = page.isWhole ? nil : page.rows.last?.id.text
         } while after != nil && output.left > 0
-        try await writer.write("\n]}")
+        try await end(output, &writer)
+    }
+
+    /// A document without a verdict has no row: clients expect a revision in each. That one is missing is said behind them.
+    private func end(_ output: Output, _ writer: inout PieceWriter) async throws {
+        let warning = output.failure.map { ",\"warning\":\(JSONValue.string(DocumentReading.warning($0)).text)" } ?? ""
+        try await writer.write("\n]\(warning)}")
     }
 
     private struct Output {
         var left: Int
         var skip: Int
         var isFirst = true
+        /// Why a document is left out.
+        var failure: PolicyFailure?
     }
 
     private func begin(_ page: Page, _ writer: inout PieceWriter) async throws {
@@ -144,9 +152,9 @@ struct AllDocuments: Sendable {
             for row in shown { try await write(row.id, row.revision, nil, &output, &writer) }
             return rows.count
         }
-        let page = try await DocumentReading(call: call).page(
-            rows.map { DocumentReading.Question(id: $0.id) }[...], withTrees: includesDocuments)
+        let page = try await reading.page(rows.map { DocumentReading.Question(id: $0.id) }[...], withTrees: includesDocuments)
         for document in page {
+            output.failure = output.failure ?? document.failure
             guard let found = document.revisions.first, !found.isDeleted else { continue }
             guard output.skip == 0 else {
                 output.skip -= 1
@@ -192,24 +200,27 @@ struct AllDocuments: Sendable {
                 continue
             }
             let questions = run.compactMap { $0.asString.flatMap { try? DocumentID($0) }.map { DocumentReading.Question(id: $0) } }
-            let page = try await DocumentReading(call: call).page(questions[...], withTrees: includesDocuments)
+            let page = try await reading.page(questions[...], withTrees: includesDocuments)
             for (document, key) in zip(page, run) {
+                output.failure = output.failure ?? document.failure
                 if let found = document.revisions.first {
                     // That a document is deleted is told in any case.
                     var shown = found
                     if !includesDocuments { shown.body = Array("{}".utf8) }
                     try await write(found.id, found.revision, includesDocuments || found.isDeleted ? shown : nil, &output, &writer)
                 } else {
-                    try await missing(key, &output, &writer)
+                    try await missing(key, &output, &writer, error: document.failure == nil ? "not_found" : "held")
                 }
             }
             rest = rest.dropFirst(page.count)
         }
-        try await writer.write("\n]}")
+        try await end(output, &writer)
     }
 
-    private func missing(_ key: JSONValue, _ output: inout Output, _ writer: inout PieceWriter) async throws {
-        try await writer.write("\(output.isFirst ? "" : ",")\n{\"key\":\(key.text),\"error\":\"not_found\"}")
+    private var reading: DocumentReading { DocumentReading(call: call, leavesOutFailures: true) }
+
+    private func missing(_ key: JSONValue, _ output: inout Output, _ writer: inout PieceWriter, error: String = "not_found") async throws {
+        try await writer.write("\(output.isFirst ? "" : ",")\n{\"key\":\(key.text),\"error\":\"\(error)\"}")
         output.isFirst = false
     }
 

@@ -39,6 +39,8 @@ struct FoundDocument: Sendable {
     /// Nil where there is none for the client.
     var current: RevisionID?
     var isDeleted = false
+    /// A filter failed on it, and it is left out.
+    var failure: PolicyFailure?
 }
 
 /// Reads documents for a client: what its channels do not hold, and what the listener's push filter does not let pass, does not exist.
@@ -46,6 +48,8 @@ struct DocumentReading: Sendable {
     let call: CouchCall
     /// A request's own, asked after the listener's.
     var further: (any DocumentFilter)?
+    /// What a filter fails on is left out of a list; else it is answered 503.
+    var leavesOutFailures = false
 
     struct Question: Sendable {
         var id: DocumentID
@@ -230,7 +234,8 @@ struct DocumentReading: Sendable {
         }
     }
 
-    /// - Throws: ``HTTPError`` 503 where a filter fails: what nobody could decide about is neither shown nor said to be missing.
+    /// - Throws: ``HTTPError`` 503 where a filter fails: what nobody could decide about is neither shown nor said to be missing. A list goes on
+    ///   without it, and says so.
     private func judged(_ documents: [FoundDocument]) async throws -> [FoundDocument] {
         var documents = documents
         for filter in [call.peer.pushFilter, further].compactMap(\.self) {
@@ -249,7 +254,10 @@ struct DocumentReading: Sendable {
                         // What nobody named is not told of: with its id the client could change it.
                         if documents[index].asked.contains(revision.revision) { documents[index].missing.append(revision.revision) }
                         if revision.revision == documents[index].current { documents[index].current = nil }
-                    case .failed(let failure): throw Self.undecided(failure)
+                    case .failed(let failure):
+                        guard leavesOutFailures else { throw Self.undecided(failure) }
+                        documents[index].failure = failure
+                        documents[index].current = nil
                     }
                 }
                 if passed.isEmpty { documents[index].missing = documents[index].asked }
@@ -263,6 +271,11 @@ struct DocumentReading: Sendable {
 
     static func undecided(_ failure: PolicyFailure) -> HTTPError {
         HTTPError(503, "a document is held: \(failure.kind) of the plugin \(failure.plugin)", headers: ["Retry-After": "1"])
+    }
+
+    /// What an answer says that is not whole because a filter failed.
+    static func warning(_ failure: PolicyFailure) -> String {
+        "not all documents are here: \(failure.kind) of the plugin \(failure.plugin), which decides what may be read"
     }
 }
 

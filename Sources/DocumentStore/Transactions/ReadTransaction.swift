@@ -73,6 +73,17 @@ public class ReadTransaction {
         return try session.step(statement) ? RemoteID(statement.integer(0)) : nil
     }
 
+    /// By which remotes were named, as far as that begins so.
+    public final func remoteKeys(prefix: String) throws(StoreError) -> [String] {
+        let statement = try active().cached("SELECT key FROM remotes WHERE substr(key, 1, ?2) = ?1 ORDER BY key")
+        statement.bind(1, prefix)
+        statement.bind(2, Int64(prefix.unicodeScalars.count))
+        defer { statement.reset() }
+        var keys: [String] = []
+        while try session.step(statement) { keys.append(statement.text(0)) }
+        return keys
+    }
+
     /// What a remote was named by; nil for one that was never named.
     public final func remoteKey(_ remote: RemoteID) throws(StoreError) -> String? {
         let statement = try active().cached("SELECT key FROM remotes WHERE id = ?1")

@@ -4,7 +4,8 @@ import Encodings
 import Interfaces
 
 /// Documents that the peer no longer lets us have: purged here, when the replicator purges by itself. The pull filter may keep them;
-/// without its verdict a document stays. What stays is listed as orphaned, until the peer lets us have it again.
+/// without its verdict a document stays, and so does an edit that the peer has not got. What stays is listed as orphaned, until the peer lets us
+/// have it again.
 extension ReplicationSession {
     func takeAway(_ removals: [Removal], _ link: CollectionLink) {
         guard case .active(let active) = role, let remote = link.remote else {
@@ -14,21 +15,30 @@ extension ReplicationSession {
         // As in Couchbase Lite: a replicator of chosen documents purges none.
         let purges = active.replicator.autoPurge && link.pull.settings.documentIDs == nil
         let context = policyContext(collection.name, .pull)
+        // The store may not know yet what the peer acknowledged.
+        let acknowledged = removals.map { link.push?.acknowledged.version(of: $0.id) }
+        let pushes = active.replicator.type.pushes
         read { transaction in
-            try removals.map { removal in
-                try transaction.document(collection, removal.id).map {
-                    PolicyDocument(id: removal.id, revision: $0.revision, isDeleted: false, body: Array("{}".utf8), accessRemoved: true)
-                }
+            try zip(removals, acknowledged).map { removal, acknowledged -> (document: PolicyDocument?, isEdited: Bool) in
+                guard let found = try transaction.row(collection, removal.id, remote: remote) else { return (nil, false) }
+                let taken = try acknowledged.flatMap { try transaction.revision(named: $0, collection, removal.id) } ?? found.remoteRevision
+                return (
+                    PolicyDocument(id: removal.id, revision: found.revision, isDeleted: false, body: Array("{}".utf8), accessRemoved: true),
+                    pushes && !found.isDeleted && taken != found.revision
+                )
             }
-        } then: { session, documents in
+        } then: { session, found in
+            let (documents, edited) = (found.map(\.document), found.map(\.isEdited))
             session.ask { () async -> [TakenAway] in
                 let here = documents.compactMap { $0 }
                 let asked = purges && !here.isEmpty ? filter : nil
                 var verdicts = (await asked?.verdicts(here, context) ?? here.map { _ in .pass }).makeIterator()
-                return zip(removals, documents).map { removal, document in
+                return zip(zip(removals, documents), edited).map { each, isEdited in
+                    let (removal, document) = each
                     guard document != nil, let verdict = verdicts.next() else { return TakenAway(removal: removal, end: .absent) }
                     guard purges else { return TakenAway(removal: removal, end: .kept) }
                     switch verdict {
+                    case .pass where isEdited, .replace where isEdited: return TakenAway(removal: removal, end: .edited)
                     case .pass, .replace: return TakenAway(removal: removal, end: .purged)
                     case .reject: return TakenAway(removal: removal, end: .rejected(by: filter?.pluginName ?? ""))
                     case .failed(let failure): return TakenAway(removal: removal, end: .failed(failure))

@@ -131,7 +131,21 @@ extension ReplicationSession {
         link.judgedBy = filter.version
         let context = policyContext(link.collection.name, .push)
         let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
-        ask { await filter.verdicts(questions, context) } then: { $0.tell(slot, generation, push: .judged($1)) }
+        guard case .passive(let passive) = role else {
+            return ask { await filter.verdicts(questions, context) } then: { $0.tell(slot, generation, push: .judged($1)) }
+        }
+        let (kept, database, collection) = (passive.kept, database, link.collection)
+        // What it fails on stays open in the peer's checkpoint.
+        ask { () async -> Result<[FilterVerdict], any Error> in
+            do {
+                return .success(try await kept.verdicts(of: questions, filter, context, database, collection, listsFailures: false))
+            } catch { return .failure(error) }
+        } then: { session, result in
+            switch result {
+            case .success(let verdicts): session.tell(slot, generation, push: .judged(verdicts))
+            case .failure(let error): session.fail(error)
+            }
+        }
     }
 
     // MARK: - Pull

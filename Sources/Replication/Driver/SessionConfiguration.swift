@@ -12,6 +12,8 @@ public struct PassiveConfiguration: Sendable {
     public var isReadOnly: Bool
     /// What peers may pull.
     public var pushFilter: (any DocumentFilter)?
+    /// Shared by all peers of a listener: what the push filter kept from them.
+    public var kept: KeptFromPeers
     /// What peers may push.
     public var pullFilter: (any DocumentFilter)?
     /// Decides what a peer that only pushes brings into conflict; nil to refuse it. A peer that pulls as well is refused in
@@ -53,6 +55,7 @@ public struct PassiveConfiguration: Sendable {
         self.pullFilter = pullFilter
         self.limits = limits
         proofs = ProofAccounts(limits)
+        kept = KeptFromPeers(listener: listener)
     }
 }
 

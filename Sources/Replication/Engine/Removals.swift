@@ -17,6 +17,8 @@ struct TakenAway: Sendable {
         case absent
         /// The replicator does not purge by itself.
         case kept
+        /// An edit made here has not reached the peer, and would be lost.
+        case edited
         /// The pull filter wants it to stay.
         case rejected(by: String)
         /// The pull filter could not decide; the document stays.
@@ -27,6 +29,7 @@ struct TakenAway: Sendable {
     var end: End
 
     static let keptByFilter = "the pull filter keeps it"
+    static let keptForEdit = "an edit made here has not reached the remote, and would be lost; nightjar doc purge removes it"
 
     /// What the replicator's listeners hear. Where the pull filter keeps the document, that its removal was refused.
     func event(_ collection: CollectionName) -> DocumentEvent? {
@@ -34,6 +37,9 @@ struct TakenAway: Sendable {
         switch end {
         case .absent: return nil
         case .purged, .kept: event.isAccessRemoved = true
+        case .edited:
+            event.error = ReplicationError(
+                domain: .http, code: 409, message: "the remote took access away, and the document stays: an edit made here has not reached it")
         case .rejected(let plugin):
             event.error = ReplicationError(
                 domain: .http, code: 403, message: "the removal was rejected by the pull filter \(plugin): the document stays, without access")
@@ -50,6 +56,7 @@ struct TakenAway: Sendable {
         switch end {
         case .purged, .absent: return nil
         case .kept: row.error = "the replicator does not purge it (enable_auto_purge, document_ids)"
+        case .edited: row.error = Self.keptForEdit
         case .rejected(let plugin):
             (row.plugin, row.version) = (plugin, filter?.version ?? "")
             row.error = Self.keptByFilter

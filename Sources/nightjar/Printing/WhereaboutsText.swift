@@ -30,6 +30,7 @@ enum WhereaboutsText {
                 statement(peer, "\(string(peer, "address"))\(user): ", to: &lines)
             }
             for refusal in listener["refused_by_peers"]?.asArray ?? [] { statement(refusal, "\(string(refusal, "peer")): ", to: &lines) }
+            if let left = listener["left_out"], !left.isNull { statement(left, "peers of CouchDB's protocol: ", to: &lines) }
             if let pushed = listener["not_taken"], !pushed.isNull { statement(pushed, "", to: &lines) }
         }
         if replicators.isEmpty { lines.append("no replicator is configured") }

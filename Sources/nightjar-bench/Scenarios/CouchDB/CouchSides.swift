@@ -103,7 +103,7 @@ struct CouchPeer: Sendable {
         try request("PUT", "/\(database.name)/_security", "{\"admins\":{},\"members\":{}}", expecting: [200])
         let result: Result
         do { result = try await body(database) } catch {
-            try? request("DELETE", "/\(database.name)", expecting: [200, 202])
+            _ = try? request("DELETE", "/\(database.name)", expecting: [200, 202])
             throw error
         }
         try request("DELETE", "/\(database.name)", expecting: [200, 202])

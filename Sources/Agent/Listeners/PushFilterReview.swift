@@ -1,0 +1,122 @@
+import DocumentStore
+import Environment
+import Interfaces
+import Logging
+import Replication
+import Synchronization
+
+/// What the push filter of a listener kept from peers, and who looks after it in each database while the listener is open.
+final class PushFilterReviews: Sendable {
+    let kept: KeptFromPeers
+    private let running = Mutex<[PushFilterReview]>([])
+
+    init(listener: String, _ logger: Logger) {
+        kept = KeptFromPeers(listener: listener) {
+            logger.warning(
+                "document \($0.id) of \($0.collection) is left out of feeds, the push filter fails: \($0.failure.message)",
+                metadata: ["cause": "push plugin", "plugin": "\($0.failure.plugin)"])
+        }
+    }
+
+    func start(_ listener: PeerListener) {
+        let policies = listener.policies
+        let reviews = listener.settings.databases.compactMap { name in
+            listener.databases(name.value).map { database in
+                PushFilterReview(
+                    kept, database: database, filter: listener.passiveConfiguration(database, .anonymous, subprotocol: .generation3).pushFilter,
+                    servedBy: { policies.listenersOf(name.value) }, environment: listener.environment, logger: listener.logger)
+            }
+        }
+        running.withLock { $0 = reviews }
+        for review in reviews { listener.environment.task { await review.start() } }
+    }
+
+    func stop() async {
+        let reviews = running.withLock { running in
+            defer { running = [] }
+            return running
+        }
+        for review in reviews { await review.stop() }
+    }
+}
+
+/// Has the peers of a listener told again of what its push filter kept from them, when that filter is another one: at once while the agent runs,
+/// and else when the listener is opened.
+actor PushFilterReview {
+    private let kept: KeptFromPeers
+    private let database: Database
+    private let filter: (any DocumentFilter)?
+    /// Which listeners serve the database now.
+    private let servedBy: @Sendable () -> Set<String>
+    private let environment: Environment
+    private let logger: Logger
+    private var tasks: [Task<Void, Never>] = []
+    private var isStopped = false
+
+    init(
+        _ kept: KeptFromPeers, database: Database, filter: (any DocumentFilter)?, servedBy: @escaping @Sendable () -> Set<String>,
+        environment: Environment, logger: Logger
+    ) {
+        self.kept = kept
+        self.database = database
+        self.filter = filter
+        self.servedBy = servedBy
+        self.environment = environment
+        self.logger = logger
+    }
+
+    deinit { for task in tasks { task.cancel() } }
+
+    func start() {
+        guard tasks.isEmpty, !isStopped else { return }
+        // Before the first look: a change that comes meanwhile waits in its stream.
+        let changes = filter?.allVersionChanges() ?? []
+        tasks = [environment.task { [weak self] in await self?.insist(isStart: true) }]
+        for versions in changes {
+            tasks.append(
+                environment.task { [weak self] in
+                    // The same version comes again when an operator asks for it, or the filter answers again after it kept failing.
+                    for await _ in versions { await self?.insist(isStart: false) }
+                })
+        }
+    }
+
+    func stop() async {
+        isStopped = true
+        let running = tasks
+        tasks = []
+        for task in running { task.cancel() }
+        for task in running { await task.value }
+    }
+
+    /// `push_filter_review_wait`: seconds between attempts while the disk refuses them, at most; the first is 1.
+    private static let longestWait: UInt64 = 60
+
+    private func insist(isStart: Bool) async {
+        var seconds: UInt64 = 1
+        while await !review(isStart: isStart), !Task.isCancelled {
+            do { try await environment.time.sleep(nanoseconds: seconds * 1_000_000_000) } catch { return }
+            seconds = min(2 * seconds, Self.longestWait)
+        }
+    }
+
+    /// False where the store failed.
+    private func review(isStart: Bool) async -> Bool {
+        do {
+            var count = isStart ? try await KeptFromPeers.releaseRest(in: database, servedBy: servedBy()) : 0
+            count += try await kept.review(filter, in: database, isStart: isStart)
+            if count > 0 {
+                logger.notice(
+                    "documents that were kept from peers are looked at again: the push filter is another one, or is tried again",
+                    metadata: [
+                        "database": "\(database.name)", "documents": "\(count)", "plugin": "\(filter?.pluginName ?? "")", "version": "\(filter?.version ?? "")",
+                    ])
+            }
+        } catch StoreError.closed {
+        } catch {
+            logger.error("what the push filter kept from peers of database \(database.name) cannot be looked at: \(error)")
+            return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,260 @@
+import Documents
+import DocumentStore
+import Interfaces
+import Synchronization
+
+/// What the push filter of a listener has kept from its peers.
+///
+/// A feed that has passed a document does not come back to it, and a listener knows nothing of its peers but what they ask. So what the filter
+/// keeps back is put on a list before anybody is told of what lies behind it. When another version of the filter is in force, the documents on
+/// the list move to new sequences (see ``review(_:in:isStart:)``): each peer meets them in its turn, and takes what is new to it.
+///
+/// The list is of all peers together: a document is on it as soon as one of them was not given it. Who had it meanwhile answers that it has it.
+public final class KeptFromPeers: Sendable {
+    /// `held_documents_named`: documents that are named for the operator; those beyond are on the list only.
+    static let named = 1_000
+
+    private struct Place: Hashable {
+        var database: String
+        var collection: CollectionName
+        var id: DocumentID
+    }
+
+    private struct Held {
+        var failure: PolicyFailure
+        var revision: RevisionID
+        /// The filter may fail for one peer only.
+        var context: PolicyContext
+    }
+
+    let listener: String
+    private let onHeld: @Sendable (Standstill) -> Void
+    /// Those of the list that the filter failed on, since the listener was opened.
+    private let held = Mutex<[Place: Held]>([:])
+
+    /// - Parameter onHeld: told of each document that the filter newly fails on.
+    public init(listener: String, onHeld: @escaping @Sendable (Standstill) -> Void = { _ in }) {
+        self.listener = listener
+        self.onHeld = onHeld
+    }
+
+    /// No target of a replicator looks like that.
+    static func key(_ listener: String) -> String { keyPrefix + listener }
+    static let keyPrefix = "listener "
+
+    /// Documents that the filter failed on and that were left out of feeds, by database.
+    public var heldDocuments: [(database: String, standstill: Standstill)] {
+        held.withLock { $0.map { ($0.key, $0.value.failure) } }
+            .sorted { ($0.0.database, $0.0.collection, $0.0.id) < ($1.0.database, $1.0.collection, $1.0.id) }
+            .map { ($0.0.database, Standstill(collection: $0.0.collection, id: $0.0.id, failure: $0.1)) }
+    }
+
+    /// Why a document is left out of feeds.
+    public func failure(of id: DocumentID, in collection: CollectionName, database: String) -> PolicyFailure? {
+        held.withLock { $0[Place(database: database, collection: collection, id: id)]?.failure }
+    }
+
+    // MARK: - Asking
+
+    /// Asks a push filter about documents of a peer's feed. What it keeps back is on the list when this returns.
+    ///
+    /// - Parameter listsFailures: also what it fails on, for feeds that leave that out and go on.
+    /// - Throws: ``StoreError``.
+    package func verdicts(
+        of documents: [PolicyDocument], _ filter: any DocumentFilter, _ context: PolicyContext, _ database: Database, _ collection: Collection,
+        listsFailures: Bool
+    ) async throws -> [FilterVerdict] {
+        while true {
+            let version = filter.version
+            let verdicts = await filter.allVerdicts(documents, context)
+            forgetChanged(zip(documents, verdicts), database.name, collection.name)
+            let judgedBy = JudgedBy(plugin: filter.pluginName, version: version)
+            try await list(documents, verdicts, judgedBy, context, database, collection, listsFailures: listsFailures)
+            // A version that came into force meanwhile has looked through the list already, perhaps without these.
+            if filter.version == version { return verdicts }
+        }
+    }
+
+    private struct JudgedBy {
+        var plugin: String
+        var version: String
+    }
+
+    private struct Kept: Sendable {
+        var id: DocumentID
+        /// Of one that the filter failed on: a later revision is another matter.
+        var revision: RevisionID?
+        var failure: PolicyFailure?
+    }
+
+    private func list(
+        _ documents: [PolicyDocument], _ verdicts: [FilterVerdict], _ judgedBy: JudgedBy, _ context: PolicyContext, _ database: Database,
+        _ collection: Collection, listsFailures: Bool
+    ) async throws {
+        let kept = zip(documents, verdicts).compactMap { document, verdict -> Kept? in
+            switch verdict {
+            case .pass, .replace: nil
+            case .reject: Kept(id: document.id)
+            case .failed(let failure): listsFailures ? Kept(id: document.id, revision: document.revision, failure: failure) : nil
+            }
+        }
+        if kept.isEmpty { return }
+        let (key, plugin, version) = (Self.key(listener), judgedBy.plugin, judgedBy.version)
+        // Most of it is on the list already, from another peer, and to look costs less than to write.
+        let news = try await database.read { transaction -> [Kept] in
+            guard let remote = try transaction.existingRemote(for: key) else { return kept }
+            return try kept.filter { each in
+                guard let known = try transaction.exclusion(collection, remote: remote, direction: .push, id: each.id) else { return true }
+                // What another version kept back is about to be looked at for its sake, which must not be forgotten.
+                guard known.plugin == plugin, known.version == version else { return false }
+                return each.failure != nil && (known.kind != .held || known.revision != each.revision)
+            }
+        }
+        if !news.isEmpty {
+            try await database.write { transaction in
+                let remote = try transaction.remoteID(for: key)
+                try transaction.exclude(
+                    collection,
+                    news.map {
+                        Exclusion(
+                            remote: remote, direction: .push, kind: $0.failure == nil ? .rejected : .held, id: $0.id, revision: $0.revision,
+                            error: $0.failure?.message ?? "", plugin: plugin, version: version)
+                    })
+            }
+        }
+        for each in kept {
+            guard let failure = each.failure, let revision = each.revision else { continue }
+            let place = Place(database: database.name, collection: collection.name, id: each.id)
+            let isNew = held.withLock { held in
+                guard held[place] != nil || held.count < Self.named else { return false }
+                return held.updateValue(Held(failure: failure, revision: revision, context: context), forKey: place) == nil
+            }
+            if isNew { onHeld(Standstill(collection: collection.name, id: each.id, failure: failure)) }
+        }
+    }
+
+    /// Documents of which another revision could be judged.
+    private func forgetChanged(
+        _ judged: some Sequence<(PolicyDocument, FilterVerdict)>, _ database: String, _ collection: CollectionName
+    ) {
+        held.withLock { held in
+            if held.isEmpty { return }
+            for (document, verdict) in judged {
+                if case .failed = verdict { continue }
+                let place = Place(database: database, collection: collection, id: document.id)
+                if let known = held[place], known.revision != document.revision { held[place] = nil }
+            }
+        }
+    }
+
+    // MARK: - Looking through the list
+
+    private static let pageSize = 200
+
+    private struct Page: Sendable {
+        /// To be told of again.
+        var released: [DocumentID] = []
+        /// The version in force failed on them.
+        var asked: [PolicyDocument] = []
+        /// Documents that have changed since the filter failed on them: the later revision is judged in its turn.
+        var changed: [Exclusion] = []
+        var next: DocumentID?
+    }
+
+    /// Looks through the list: what another version kept back moves to a new sequence, and so does what the filter failed on and decides now.
+    ///
+    /// - Parameters:
+    ///   - filter: nil: there is none any more.
+    ///   - isStart: what the filter failed on is told of again in any case: for whom it failed is not known any more.
+    /// - Returns: how many documents peers are told of again.
+    /// - Throws: ``StoreError``.
+    @discardableResult
+    public func review(_ filter: (any DocumentFilter)?, in database: Database, isStart: Bool = false) async throws -> Int {
+        var count = 0
+        for collection in database.collections {
+            var after: DocumentID?
+            repeat {
+                let current = filter.map { JudgedBy(plugin: $0.pluginName, version: $0.version) }
+                var page = try await page(after: after, database, collection, current, isStart: isStart)
+                if let filter { page.released += await decided(page.asked, filter, database.name, collection.name) }
+                try await release(page, database, collection)
+                count += page.released.count
+                after = page.next
+            } while after != nil && !Task.isCancelled
+        }
+        return count
+    }
+
+    private func page(
+        after: DocumentID?, _ database: Database, _ collection: Collection, _ current: JudgedBy?, isStart: Bool
+    ) async throws -> Page {
+        let (key, plugin, version) = (Self.key(listener), current?.plugin, current?.version)
+        return try await database.read { transaction in
+            var page = Page()
+            guard let remote = try transaction.existingRemote(for: key) else { return page }
+            let rows = try transaction.exclusions(collection, remote: remote, direction: .push, after: after, limit: Self.pageSize)
+            page.next = rows.count < Self.pageSize ? nil : rows.last?.id
+            for row in rows {
+                guard row.plugin == plugin, row.version == version, !(isStart && row.kind == .held) else {
+                    page.released.append(row.id)
+                    continue
+                }
+                guard row.kind == .held else { continue }
+                if let found = try transaction.row(collection, row.id, withBody: true), found.revision == row.revision {
+                    page.asked.append(
+                        PolicyDocument(id: row.id, revision: found.revision, isDeleted: found.isDeleted, body: found.body ?? []))
+                } else {
+                    page.changed.append(row)
+                }
+            }
+            return page
+        }
+    }
+
+    /// Those that the filter does not fail on any more, for the peer for which it did.
+    private func decided(
+        _ documents: [PolicyDocument], _ filter: any DocumentFilter, _ database: String, _ collection: CollectionName
+    ) async -> [DocumentID] {
+        var decided: [DocumentID] = []
+        for document in documents {
+            let context = held.withLock { held in
+                (held[Place(database: database, collection: collection, id: document.id)]
+                    ?? held.first { $0.key.database == database && $0.key.collection == collection }?.value)?.context
+            }
+            if let context, case .failed? = await filter.allVerdicts([document], context).first { continue }
+            decided.append(document.id)
+        }
+        return decided
+    }
+
+    private func release(_ page: Page, _ database: Database, _ collection: Collection) async throws {
+        if page.released.isEmpty, page.changed.isEmpty { return }
+        let (key, released, changed) = (Self.key(listener), page.released, page.changed)
+        try await database.write { transaction in
+            guard let remote = try transaction.existingRemote(for: key) else { return }
+            for id in released { try transaction.touch(collection, id) }
+            // Unless the filter failed on the later revision meanwhile.
+            let settled = try changed.filter {
+                try transaction.exclusion(collection, remote: remote, direction: .push, id: $0.id)?.revision == $0.revision
+            }
+            try transaction.unexclude(collection, remote: remote, direction: .push, ids: released + settled.map(\.id))
+        }
+        held.withLock { held in
+            for id in released + changed.map(\.id) { held[Place(database: database.name, collection: collection.name, id: id)] = nil }
+        }
+    }
+
+    /// Has peers told again of what listeners kept back that are gone, or do not serve the database any more: their peers may come another way.
+    ///
+    /// - Returns: how many documents.
+    /// - Throws: ``StoreError``.
+    @discardableResult
+    public static func releaseRest(in database: Database, servedBy names: Set<String>) async throws -> Int {
+        var count = 0
+        for key in try await database.read({ try $0.remoteKeys(prefix: Self.keyPrefix) }) {
+            let name = String(key.dropFirst(Self.keyPrefix.count))
+            if !names.contains(name) { count += try await KeptFromPeers(listener: name).review(nil, in: database) }
+        }
+        return count
+    }
+}
