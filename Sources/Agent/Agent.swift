@@ -61,7 +61,7 @@ public actor Agent {
     private(set) var isStopping = false
     /// Held until the process ends or the agent is released: longer than the admin socket exists.
     private var folderLock: DataFolderLock?
-    private var keepers: [ConflictKeeper] = []
+    var keepers: [ConflictKeeper] = []
     private var pluginWatch: Task<Void, Never>?
     private var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
@@ -314,10 +314,7 @@ public actor Agent {
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
-                leavesConflicts: { [weak self] database in
-                    guard let self else { return }
-                    Task { await self.decideForReplicators(in: database) }
-                },
+                leavesConflicts: decidesForReplicators,
                 refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
                 usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"),
                 listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog,
@@ -381,11 +378,6 @@ public actor Agent {
     /// Tries pending conflicts again: a plugin changed, or the operator asked.
     public func retryConflicts() async {
         for keeper in keepers { await keeper.retry() }
-    }
-
-    /// A database that a replicator pulls into keeps no conflicts: what came beside goes by the replicator's rule.
-    private func decideForReplicators(in database: String) async {
-        for keeper in keepers where keeper.decidesForReplicator(in: database) { await keeper.retry() }
     }
 
     /// As the configuration in force shares them out.

@@ -89,6 +89,14 @@ extension Agent {
             logger: logs.logger(.replicator))
     }
 
+    /// A database that a replicator pulls into keeps no conflicts: what a client of CouchDB left there goes by the replicator's rule.
+    nonisolated var decidesForReplicators: @Sendable (String) -> Void {
+        { [weak self] database in
+            guard let self else { return }
+            Task { for keeper in await self.keepers where keeper.decidesForReplicator(in: database) { await keeper.retry() } }
+        }
+    }
+
     // MARK: - For listeners and saves
 
     nonisolated func conflictPolicy(_ database: String) -> ConflictPolicy { shared.withLock { $0.conflictPolicies[database] } ?? ConflictPolicy() }
