@@ -73,7 +73,9 @@ struct DeploymentTests {
         let folder = try TemporaryFolder()
         let outcome = try await Subprocess.run(
             "\(NightjarExecutable.package())/examples/signed-fleet/run", ["--once"],
-            environment: ["NIGHTJAR": try NightjarExecutable.path(), "WORK": folder.path("work"), "PATH": "/usr/bin:/bin"], folder: folder.path)
+            environment: ["NIGHTJAR": try NightjarExecutable.path(), "WORK": folder.path("work"), "PATH": "/usr/bin:/bin"], folder: folder.path,
+            // A dozen commands one after the other, and a machine may be busy.
+            within: .seconds(300))
         #expect(outcome.status == 0, "\(outcome)")
         #expect(outcome.output.contains("config:north:1 is published") && outcome.output.contains("the hot one has left"), "\(outcome)")
         for file in ["hot-only.lua", "hot-only.test.lua"] { try folder.copy("\(NightjarExecutable.package())/examples/signed-fleet/\(file)", to: "plugins/\(file)") }
