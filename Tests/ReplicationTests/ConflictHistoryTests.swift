@@ -253,6 +253,40 @@ struct ConflictHistoryTests {
         #expect(try await history(a).isEmpty)
     }
 
+    @Test func whenAnEditIsToGoIsSavedWithIt() async throws {
+        let a = try TestDatabase("a")
+        let collection = try a.collection()
+        func purgeTime() async throws -> Int64? { try await a.database.read { try $0.purgeTime(collection, doc("x")) } }
+        func save(_ decision: ConflictDecision, _ parent: RevisionID, _ time: Int64) async throws -> RevisionID {
+            try await saver(a, TestResolver { _ in decision }).save(
+                id: doc("x"), body: Array("{\"t\":\(time)}".utf8), deleted: false, parent: parent, expiry: DocumentExpiry(.int(time))).revision
+        }
+        let first = try await a.put("x", "{\"n\":1}")
+        let second = try await save(.local, first, 4_000_000_000)
+        #expect(try await purgeTime() == 4_000_000_000)
+        // One that loses says nothing of what is stored.
+        #expect(try await save(.local, first, 4_000_000_001) == second)
+        #expect(try await purgeTime() == 4_000_000_000)
+        #expect(try await save(.remote, first, 4_000_000_002).generation == 3)
+        #expect(try await purgeTime() == 4_000_000_002)
+    }
+
+    @Test func aResultThatNamesABlobThatIsNowhereIsAFailure() async throws {
+        let a = try TestDatabase("a")
+        let first = try await a.put("x", "{\"n\":1}")
+        try await a.put("x", "{\"n\":2}")
+        func save(_ digest: String) async throws {
+            let merged = "{\"b\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":5}}"
+            _ = try await saver(a, TestResolver { _ in .merged(Array(merged.utf8)) }).save(
+                id: doc("x"), body: Array("{\"n\":9}".utf8), deleted: false, parent: first)
+        }
+        let failure = await #expect(throws: PolicyFailure.self) { try await save("sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA=") }
+        #expect(failure?.message.contains("sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA=, which neither side has") == true)
+        #expect(try await a.body("x") == "{\"n\":2}")
+        try await save(try await a.blob(Array("hello".utf8)))
+        #expect(try await a.body("x") != "{\"n\":2}")
+    }
+
     // MARK: shadows
 
     @Test func aShadowOnlyWatches() async throws {
