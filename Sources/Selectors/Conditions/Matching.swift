@@ -40,7 +40,7 @@ extension Selector {
         guard run.spent > SelectorLimits.steps else {
             throw SelectorError(
                 "invalid_selector",
-                "the selector takes more than selector_request_steps = \(budget.limit) on all documents that the request looks at: make it simpler, or have an index narrow them down")
+                "the selector takes more than selector_request_steps = \(budget.limit) on the documents of one request: make it simpler, or make an index")
         }
         throw SelectorError(
             "invalid_selector", "the selector takes more than selector_steps = \(SelectorLimits.steps) on one document: make it simpler")
