@@ -205,7 +205,7 @@ let package = Package(
         .testTarget(
             name: "CouchDBServerTests",
             dependencies: [
-                "CouchDBServer", "Environment", "HTTPServer", .product(name: "NIOCore", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
+                "CouchDBServer", "Documents", "Environment", "HTTPServer", "Selectors", .product(name: "NIOCore", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

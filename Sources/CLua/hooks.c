@@ -174,11 +174,19 @@ static int resolve(lua_State *L) {
     give_text(L, c->base_revision, "base_rev");
     give_text(L, c->local_version, "local_version");
     give_text(L, c->remote_version, "remote_version");
+    // Kept, so that it is known again when it comes back.
+    int given = base + 1;
+    lua_pushvalue(L, -1);
+    lua_insert(L, given);
     lua_rawgeti(L, LUA_REGISTRYINDEX, call->context);
     lua_call(L, 2, LUA_MULTRET);
-    int results = lua_gettop(L) - base;
-    if (results > 1) lua_settop(L, base + 1);
-    call->decision = nj_read_resolution(L, S, base + 1, results, local, remote);
+    int results = lua_gettop(L) - given;
+    if (results > 1) lua_settop(L, given + 1);
+    if (results > 0 && lua_rawequal(L, given, given + 1)) {
+        S->is_result = true;
+        return nj_fail_result(L, "resolve returned the conflict itself; return conflict.local_doc, conflict.remote_doc, a new table or nightjar.delete");
+    }
+    call->decision = nj_read_resolution(L, S, given + 1, results, local, remote);
     return 0;
 }
 

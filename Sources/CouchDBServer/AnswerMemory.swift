@@ -17,8 +17,6 @@ package final class AnswerMemory: Sendable {
     }
 
     private struct State {
-        var readers = 0
-        var waiters: [CheckedContinuation<Void, Never>] = []
         /// Answers that their clients have not read.
         var held: [ObjectIdentifier: Held] = [:]
         /// Answers whose requests come to something.
@@ -28,6 +26,8 @@ package final class AnswerMemory: Sendable {
     private let budget: MemoryBudget
     private let time: any TimeSource
     private let state = Mutex(State())
+    private let readers = Turnstile(CouchLimits.readers)
+    private let matchers = Turnstile(CouchLimits.matchers)
 
     package init(_ budget: MemoryBudget, time: any TimeSource) { (self.budget, self.time) = (budget, time) }
 
@@ -56,7 +56,7 @@ package final class AnswerMemory: Sendable {
         /// - Throws: ``HTTPError`` 503 that names the limit where there is no room for `couchdb_answer_wait`; `CancellationError` when the client is gone.
         func reading<Value: Sendable>(_ bytes: Int, _ read: () async throws -> (Value, bytes: Int)) async throws -> Value {
             try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: true)
-            defer { memory.isRead() }
+            defer { memory.readers.leave() }
             let (value, count) = try await read()
             hold(count)
             return value
@@ -72,9 +72,17 @@ package final class AnswerMemory: Sendable {
                     413, "the request's values come to \(bytes) bytes in memory, more than half of limits.memory (\(memory.budget.limit) bytes): ask for fewer")
             }
             try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: false)
-            defer { memory.isRead() }
+            defer { memory.readers.leave() }
             holdQuestion(bytes)
             return try read()
+        }
+
+        /// Reads documents and matches them with a selector when the turn of this answer comes. Nothing is written to the client in it.
+        func matching<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
+            await memory.matchers.enter()
+            defer { memory.matchers.leave() }
+            try Task.checkCancellation()
+            return try await body()
         }
 
         /// From now on so many bytes are held of the request itself.
@@ -112,9 +120,9 @@ package final class AnswerMemory: Sendable {
     private func begin(_ bytes: Int, for answer: ObjectIdentifier, besideQuestions: Bool) async throws {
         let start = time.monotonicNanoseconds()
         while true {
-            await turn()
+            await readers.enter()
             if Task.isCancelled {
-                isRead()
+                readers.leave()
                 throw CancellationError()
             }
             // What the answer itself holds is no reason to wait.
@@ -122,7 +130,7 @@ package final class AnswerMemory: Sendable {
                 state.held.keys.allSatisfy { $0 == answer } && (besideQuestions || state.questions.allSatisfy { $0 == answer })
             }
             if isAlone || budget.hasRoom(for: bytes) { return }
-            isRead()
+            readers.leave()
             let waited = time.monotonicNanoseconds() - start
             guard waited < CouchLimits.answerWait * 1_000_000 else {
                 throw HTTPError(
@@ -131,30 +139,6 @@ package final class AnswerMemory: Sendable {
             if waited > CouchLimits.answerPatience * 1_000_000 { cutSlowest(but: answer) }
             try await time.sleep(nanoseconds: 50_000_000)
         }
-    }
-
-    /// Until fewer than `couchdb_readers` read.
-    private func turn() async {
-        await withCheckedContinuation { continuation in
-            let isFree = state.withLock { state in
-                guard state.readers >= CouchLimits.readers else {
-                    state.readers += 1
-                    return true
-                }
-                state.waiters.append(continuation)
-                return false
-            }
-            if isFree { continuation.resume() }
-        }
-    }
-
-    private func isRead() {
-        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            if !state.waiters.isEmpty { return state.waiters.removeFirst() }
-            state.readers -= 1
-            return nil
-        }
-        next?.resume()
     }
 
     private func note(_ answer: ObjectIdentifier, _ bytes: Int, question: Int, _ cut: @escaping @Sendable () -> Void) {

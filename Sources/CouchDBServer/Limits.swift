@@ -32,6 +32,13 @@ enum CouchLimits {
     static let shortest = 1000
     /// `couchdb_readers`: requests that read documents at once. What each of them reads beyond a page is not known before.
     static let readers = 2
+    /// `couchdb_matchers`: requests whose documents are matched with a selector at once. Each holds a page meanwhile, and a selector may take
+    /// long: others that only read are not to wait for it.
+    static let matchers = 2
+    /// Steps of a selector after which other requests that match get their turn; a query reads what is left of its page again.
+    static let matchingTurn = 4_000_000
+    /// Steps of a selector after which other work gets the thread.
+    static let matchingSteps = 50_000
     /// `couchdb_answer_wait`: milliseconds that a request waits for room in `limits.memory`; HTTP 503.
     static let answerWait: UInt64 = 30_000
     /// `couchdb_answer_patience`: milliseconds after which an answer may be cut for others that wait.

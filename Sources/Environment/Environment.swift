@@ -1,3 +1,5 @@
+import Synchronization
+
 /// What the agent takes from the world beside its inputs: time, chance, files, and places where work runs.
 ///
 /// It is passed down from the top (`nightjar run`, a test, the simulator), and nothing reaches around it: so a run in the
@@ -46,5 +48,29 @@ public struct Environment: Sendable {
 
     /// Starts a task that may keep its thread for milliseconds at a time, for a peer's sake. Swift's pool has other threads for a lower
     /// priority: what many peers have looked at there keeps nobody else waiting, such as the admin API or a stop.
-    public func lengthyTask(_ body: sending @escaping @isolated(any) () async -> Void) { task(priority: .utility, body) }
+    @discardableResult
+    public func lengthyTask(_ body: sending @escaping @isolated(any) () async -> Void) -> Task<Void, Never> { task(priority: .utility, body) }
+
+    /// The same where the result is waited for. The work keeps its low priority whoever waits, and is cancelled with the task that does.
+    package func lengthyWork<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
+        let work = Mutex<(task: Task<Void, Never>?, isCancelled: Bool)>((nil, false))
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Value, any Error>) in
+                let task = lengthyTask {
+                    do { continuation.resume(returning: try await body()) } catch { continuation.resume(throwing: error) }
+                }
+                let isCancelled = work.withLock { work in
+                    work.task = task
+                    return work.isCancelled
+                }
+                if isCancelled { task.cancel() }
+            }
+        } onCancel: {
+            let task = work.withLock { work in
+                work.isCancelled = true
+                return work.task
+            }
+            task?.cancel()
+        }
+    }
 }

@@ -6,6 +6,9 @@ package enum SelectorLimits {
     package static let conditions = 1_000
     /// `selector_steps`: conditions, elements of lists and states of regular expressions that are gone through for one document.
     package static let steps = 4_000_000
+    /// `selector_request_steps`: the same for all documents that one query looks at, or one page of a feed: what fifty of them may cost, or an
+    /// ordinary selector asked about millions.
+    package static let requestSteps = 200_000_000
     /// `selector_fields`: fields of a sort, of an index and of a projection.
     package static let fields = 64
     /// `index_fields`: fields of one index. Each adds up to `index_key_bytes` to every entry.

@@ -21,6 +21,22 @@ struct StopTests {
         #expect(try await agent.wait().status == 0)
     }
 
+    @Test("selectors that take long keep no other reader waiting, and no stop", arguments: ["_find", "_changes?filter=_selector"])
+    func selectors(path: String) async throws {
+        let agent = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
+        let couch = try CouchHTTP(agent)
+        let text = String(repeating: "x", count: 4_000)
+        let documents = (0..<300).map { "{\"_id\":\"d\($0)\",\"a\":\"\(text)\"}" }.joined(separator: ",")
+        try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(documents)]}", status: 201)
+        let question = "{\"selector\":{\"a\":{\"$regex\":\"(x+x+)+y(a?){100}(a{0,100})\"}}}"
+        try await withThrowingTaskGroup { group in
+            for _ in 1...8 { group.addTask { _ = try? await couch.send("POST", "/main/\(path)", question) } }
+            for _ in 1...10 { #expect(try await couch.problem("GET", "/main/none") == "404 not_found") }
+            #expect(try await agent.stop().status == 0)
+            group.cancelAll()
+        }
+    }
+
     @Test("an agent that cannot stop ends itself with status 75")
     func lastResort() async throws {
         let folder = try TemporaryFolder()

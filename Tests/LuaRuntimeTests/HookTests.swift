@@ -127,7 +127,7 @@ struct HookTests {
         ("local t = 'x' for i = 1, 30 do t = { t, t } end return { t = t }", "result nodes"),
         ("return { s = '\\xff' }", "UTF-8"), ("return { ['\\xff'] = 1 }", "UTF-8"), ("return { _deleted = true }", "nightjar.delete"),
         ("return { x = nightjar.delete }", "nightjar.delete"), ("return { x = nightjar.array{ x = 1 } }", "array with a string"),
-        ("return { x = math.huge }", "infinities"),
+        ("return { x = math.huge }", "infinities"), ("return conflict", "the conflict itself"),
     ])
     func badResolutions(_ body: String, _ part: String) throws {
         do {

@@ -210,49 +210,6 @@ struct ConflictHistoryTests {
         #expect(try await history(b).isEmpty)
     }
 
-    // MARK: saves
-
-    private func saver(_ a: TestDatabase, _ resolver: any ConflictResolver) throws -> SaveDecider {
-        SaveDecider(
-            ConflictDecider(
-                database: a.database, collection: try a.collection(), resolver: resolver,
-                context: PolicyContext(database: "a", collection: .default, direction: .pull, remote: "save")))
-    }
-
-    @Test func aSaveOfAnOlderRevisionIsDecided() async throws {
-        let a = try TestDatabase("a")
-        let first = try await a.put("x", "{\"n\":1}")
-        try await a.put("x", "{\"n\":2}")
-        let resolver = TestResolver { conflict in
-            #expect(text(conflict.local?.body) == "{\"n\":2}" && text(conflict.remote?.body) == "{\"n\":9}" && conflict.baseRevision == first)
-            return .merged(Array("{\"n\":11}".utf8))
-        }
-        let saved = try await saver(a, resolver).save(id: doc("x"), body: Array("{\"n\":9}".utf8), deleted: false, parent: first)
-        #expect(saved.revision.generation == 3)
-        #expect(try await a.body("x") == "{\"n\":11}")
-        let entry = try #require(try await history(a).first)
-        #expect(entry.place.kind == .save && entry.decision == .merged && entry.result.revision == saved.revision)
-        // Without a revision, or with an unknown one, it stays a conflict.
-        for parent in [nil, rev("1-abcd")] {
-            await #expect(throws: StoreError.self) {
-                try await saver(a, resolver).save(id: doc("x"), body: Array("{}".utf8), deleted: false, parent: parent)
-            }
-        }
-    }
-
-    @Test func aSaveWhoseResolverFailsChangesNothing() async throws {
-        let a = try TestDatabase("a")
-        let first = try await a.put("x", "{\"n\":1}")
-        try await a.put("x", "{\"n\":2}")
-        let failure = PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "p.lua:1: no")
-        await #expect(throws: failure) {
-            try await saver(a, TestResolver { _ in .failed(failure) }).save(
-                id: doc("x"), body: Array("{\"n\":9}".utf8), deleted: false, parent: first)
-        }
-        #expect(try await a.body("x") == "{\"n\":2}")
-        #expect(try await history(a).isEmpty)
-    }
-
     // MARK: shadows
 
     @Test func aShadowOnlyWatches() async throws {

@@ -81,6 +81,17 @@ struct SelectorTests {
         let document = try json("{\"l\":[\(items)]}")
         let cost = try #require(throws: SelectorError.self) { try costly.matches(document) }
         #expect(cost.reason.contains("selector_steps"))
+        // All documents of one request have a budget together.
+        let listed = try json("{\"l\":[\(Array(repeating: "1", count: 1_000).joined(separator: ","))]}")
+        var budget = SelectorBudget(1_000_000)
+        for _ in 1...3 { #expect(try !costly.matches(listed, &budget)) }
+        #expect(budget.spent > 900_000 && budget.spent < 1_000_000)
+        let over = try #require(throws: SelectorError.self) { try costly.matches(listed, &budget) }
+        #expect(over.reason.contains("selector_request_steps = 1000000"))
+        // What a regular expression goes through without taking a character is work as well.
+        var patterns = SelectorBudget()
+        #expect(try !selector("{\"a\":{\"$regex\":\"(|){100}y\"}}").matches(json("{\"a\":\"\(String(repeating: "z", count: 1_000))\"}"), &patterns))
+        #expect(patterns.spent > 100_000)
         // A long list is one condition, and found through quickly.
         #expect(try selector("{\"a\":{\"$in\":[\((0..<50_000).map(String.init).joined(separator: ","))]}}").matches(json("{\"a\":49999}")))
     }

@@ -151,10 +151,7 @@ public struct DocumentAccess: Sendable {
             // A tombstone has nothing that could expire.
             let expiry = isDeleted ? .never : expiry
             if let saves {
-                let saved = try await saves.save(id: id, body: body, deleted: isDeleted, parent: parent)
-                // Not in one step with the save, which a resolver may have decided: nothing was acknowledged yet.
-                if let expiry { try await database.write { [collection] in try $0.setExpiry(collection, id, expiry) } }
-                return saved
+                return try await saves.save(id: id, body: body, deleted: isDeleted, parent: parent, expiry: expiry)
             }
             return try await database.write { [collection] in
                 let saved = try $0.save(collection, id: id, body: body, deleted: isDeleted, parent: parent)

@@ -126,10 +126,9 @@ extension DocumentAccess {
             case .conflict(let why):
                 do {
                     if let saves, line.revision != nil {
-                        _ = try await saves.save(id: line.id, body: line.body, deleted: line.isDeleted, parent: line.revision)
-                        if let expiry = line.expiry, !line.isDeleted {
-                            try await database.write { [collection] in try $0.setExpiry(collection, line.id, expiry) }
-                        }
+                        _ = try await saves.save(
+                            id: line.id, body: line.body, deleted: line.isDeleted, parent: line.revision,
+                            expiry: line.isDeleted ? nil : line.expiry)
                         counts.saved += 1
                         continue
                     }

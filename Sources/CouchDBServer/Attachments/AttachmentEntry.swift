@@ -1,3 +1,4 @@
+import Digests
 import Documents
 import DocumentStore
 import Encodings
@@ -14,10 +15,18 @@ struct AttachmentEntry: Sendable {
 
     var blob: BlobDigest? { members["digest"]?.asString.flatMap { try? BlobDigest($0) } }
     var contentType: String { members["content_type"]?.asString ?? "application/octet-stream" }
-    var length: UInt64 { members["length"]?.asUInt64 ?? 0 }
+    /// Bytes, as the document says. Other writers than this agent may have put anything there, also another number than the blob has.
+    var length: UInt64? { members["length"]?.asUInt64 }
     var revisionPosition: UInt64 { members["revpos"]?.asUInt64 ?? 1 }
     /// What CouchDB's clients know it by.
-    var shownDigest: String { members[Self.md5Key]?.asString ?? members["digest"]?.asString ?? "" }
+    var shownDigest: String { md5 ?? blob?.text ?? members["digest"]?.asString ?? "" }
+    /// Nil for what has not the form of one: a peer may have written it.
+    private var md5: String? {
+        guard let text = members[Self.md5Key]?.asString, text.utf8.starts(with: "md5-".utf8), let bytes = Base64.decode(text.dropFirst(4)),
+            bytes.count == MD5.byteCount, text.utf8.elementsEqual("md5-\(Base64.encode(bytes))".utf8)
+        else { return nil }
+        return text
+    }
 
     /// A fresh one, whose bytes are stored.
     init(name: String, contentType: String, length: UInt64, digest: BlobDigest, md5: [UInt8], revisionPosition: UInt64) {
@@ -55,14 +64,16 @@ struct AttachmentEntry: Sendable {
     /// As a client sees it.
     ///
     /// - Parameter mark: `stub` or `follows`; nil where the bytes are in it.
-    func shown(generation: UInt64, _ mark: String?) -> JSONObject {
+    /// - Parameter size: of the blob; nil where there is none.
+    func shown(generation: UInt64, _ mark: String?, size: UInt64?) -> JSONObject {
         var shown = JSONObject([
             JSONObject.Member(key: "content_type", value: .string(contentType)),
             JSONObject.Member(key: "revpos", value: .int(members["revpos"]?.asUInt64 ?? generation)),
             JSONObject.Member(key: "digest", value: .string(shownDigest)),
         ])
         if let mark {
-            shown["length"] = .int(length)
+            // Without its bytes a number that may be right is all there is.
+            if let length = size ?? length { shown["length"] = .int(length) }
             shown[mark] = .bool(true)
         }
         if let encoding = members["encoding"] { shown["encoding"] = encoding }

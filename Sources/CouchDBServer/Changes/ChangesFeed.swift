@@ -2,6 +2,7 @@ import Documents
 import DocumentStore
 import HTTPServer
 import Interfaces
+import Selectors
 
 /// Answers `_changes`.
 enum ChangesFeed {
@@ -15,15 +16,21 @@ enum ChangesFeed {
             // What waits keeps no memory for packing.
             let isPacked = question.feed == .normal && call.acceptsGzip
             return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, gzip: isPacked) { writer in
-                try await list(call, reading, from: start, &writer)
+                do { try await list(call, reading, from: start, &writer) } catch let error as SelectorError {
+                    try await writer.write(inPlaceOfTheRest: error)
+                }
             }
         case .continuous:
             return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs) { writer in
-                try await stream(call, reading, from: start, &writer)
+                do { try await stream(call, reading, from: start, &writer) } catch let error as SelectorError {
+                    try await writer.write("{\(PieceWriter.members(error))}\n")
+                }
             }
         case .eventsource:
             return .pieces(type: "text/event-stream", headers: ["Cache-Control": "no-cache"], call.database.blobs) { writer in
-                try await stream(call, reading, from: start, &writer)
+                do { try await stream(call, reading, from: start, &writer) } catch let error as SelectorError {
+                    try await writer.write("event: error\ndata: {\(PieceWriter.members(error))}\n\n")
+                }
             }
         }
     }
@@ -127,7 +134,7 @@ enum ChangesFeed {
         try await writer.write(text.bytes)
         if question.includesDocuments {
             try await writer.write(",\"doc\":")
-            try await writer.write(DocumentText(row.document, question.form).pieces)
+            try await writer.write(DocumentText.of(row.document, question.form, writer.blobs).pieces)
         }
         try await writer.write("}")
     }

@@ -20,6 +20,8 @@ struct ChangesQuestion: Sendable {
     /// Design documents only, of which feeds have none.
     var isEmpty = false
     var filter: (any DocumentFilter)?
+    /// Of `filter=_selector`.
+    var selector: Selector?
     /// Milliseconds; nil: no signs of life, the feed ends after `timeout` instead.
     var heartbeat: Int?
     var timeout = CouchLimits.timeout
@@ -49,7 +51,7 @@ struct ChangesQuestion: Sendable {
         try takeTimes(query)
         try await takeFilter(query, body, call)
         // A selector is the tree that came; of a list of ids only the ids are kept, and a feed may last long.
-        if filter == nil { call.answer.holdQuestion((ids ?? []).reduce(0) { $0 + 2 * $1.text.utf8.count + 96 }) }
+        if filter == nil, selector == nil { call.answer.holdQuestion((ids ?? []).reduce(0) { $0 + 2 * $1.text.utf8.count + 96 }) }
     }
 
     /// Where a feed without end begins is the caller's to say; a sequence that this database has not reached is of another one, and
@@ -92,7 +94,7 @@ struct ChangesQuestion: Sendable {
         case "_selector":
             guard let selector = body["selector"] else { throw CouchError.badRequest("Selector must be specified in POST payload") }
             guard selector.asObject != nil else { throw CouchError.badRequest("Selector error: expected a JSON object") }
-            filter = SelectorFilter(selector: try Selector(selector))
+            self.selector = try Selector(selector)
         case "_view":
             guard let view = query.text("view") else { throw CouchError.badRequest("`view` filter parameter is not provided.") }
             let names = view.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1).map { String(Substring($0)) }

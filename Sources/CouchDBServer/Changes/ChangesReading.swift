@@ -3,6 +3,7 @@ import DocumentStore
 import HTTPServer
 import Interfaces
 import Replication
+import Selectors
 
 /// One row of a feed.
 struct ChangesRow: Sendable {
@@ -32,7 +33,7 @@ struct ChangesReading: Sendable {
     let call: CouchCall
     let question: ChangesQuestion
 
-    private var needsBodies: Bool { question.includesDocuments || question.filter != nil || call.peer.pushFilter != nil }
+    private var needsBodies: Bool { question.includesDocuments || question.filter != nil || question.selector != nil || call.peer.pushFilter != nil }
 
     /// Where the feed begins.
     func start() async throws -> ChannelPlace {
@@ -43,7 +44,23 @@ struct ChangesReading: Sendable {
         return max(since.sequence, since.event.map { $0 - 1 } ?? 0) > newest ? ChannelPlace() : since
     }
 
+    /// - Throws: ``SelectorError`` where a selector costs too much.
     func page(from place: ChannelPlace, limit: Int) async throws -> ChangesPage {
+        guard let selector = question.selector else { return try await judged(from: place, limit: limit) }
+        // The page before was taken by the client, and is not held while others have their turn.
+        call.answer.hold(0)
+        return try await call.answer.matching {
+            var page = try await judged(from: place, limit: limit)
+            let matched = try await SelectorMatching.each(page.rows, SelectorBudget(), turn: .max, call.host.environment) { row, budget in
+                try selector.means(row.document, &budget)
+            }
+            page.rows = zip(page.rows, matched.found).filter(\.1).map(\.0)
+            return page
+        }
+    }
+
+    /// What the filters let pass.
+    private func judged(from place: ChannelPlace, limit: Int) async throws -> ChangesPage {
         let (read, starts) = try await counted(from: place, limit: min(limit, CouchLimits.pageRows))
         var page = read
         var isKept = [Bool](repeating: true, count: page.rows.count)

@@ -3,6 +3,7 @@ import DocumentStore
 import Encodings
 import HTTPServer
 import NIOCore
+import Selectors
 
 /// Sends pieces of an answer at the client's pace, small ones gathered.
 struct PieceWriter {
@@ -40,6 +41,14 @@ struct PieceWriter {
             try await write(bytes[at..<end])
             at = end
         }
+    }
+
+    /// Ends a list, and the object that it is in, with an error where the answer has begun.
+    mutating func write(inPlaceOfTheRest error: SelectorError) async throws { try await write("\n],\n\(Self.members(error))}\n") }
+
+    /// What CouchDB says of an error.
+    static func members(_ error: SelectorError) -> String {
+        "\"error\":\(JSONValue.string(error.word).text),\"reason\":\(JSONValue.string(error.reason).text)"
     }
 
     /// Sends what is gathered.

@@ -38,9 +38,11 @@ enum Multipart {
         try await writer.write(text.pieces)
         for entry in text.following {
             guard let digest = entry.blob else { continue }
+            // What follows is the blob, whatever length the document claims.
+            let size = try await writer.blobs.perform { try $0.reader(digest).size }
             try await writer.write(
                 "\r\n--\(boundary)\r\nContent-Disposition: attachment; filename=\"\(fileName(entry.name))\"\r\n"
-                    + "Content-Type: \(fieldText(entry.contentType))\r\nContent-Length: \(entry.length)\r\n\r\n")
+                    + "Content-Type: \(fieldText(entry.contentType))\r\nContent-Length: \(size)\r\n\r\n")
             try await writer.write([.blob(digest)])
         }
         try await writer.write("\r\n--\(boundary)--")

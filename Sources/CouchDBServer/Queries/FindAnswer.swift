@@ -16,7 +16,8 @@ struct FindAnswer: Sendable {
         let question = try FindQuestion(try await call.jsonObject(CouchCall.findLimit))
         try await DocumentReading(call: call).prepare()
         let asked = Self(call: call, question: question, plan: try await FindPlan(question, call))
-        return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in try await asked.write(&writer) }
+        let beginning = try await asked.beginning()
+        return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in try await asked.write(beginning, &writer) }
     }
 
     private init(call: CouchCall, question: FindQuestion, plan: FindPlan) {
@@ -35,17 +36,36 @@ struct FindAnswer: Sendable {
         var keys = 0
         /// Why a document is left out.
         var failure: PolicyFailure?
+        /// Of a query by an index.
+        var budget = SelectorBudget()
     }
 
-    private func write(_ writer: inout PieceWriter) async throws {
+    /// The first pass of a query without an index. It looks at every document before anything is written, so that a selector that costs too much is
+    /// answered with a status.
+    private struct Beginning: Sendable {
+        var scan: FindScan
+        var found: (places: [IndexEntry], isWhole: Bool)
+    }
+
+    private func beginning() async throws -> Beginning? {
+        if case .index = plan.way { return nil }
+        guard question.limit > 0 else { return nil }
+        var scan = FindScan(call: call, question: question, ids: plan.ids)
+        let found = try await scan.next(after: question.bookmark?.last, limit: question.limit + question.skip)
+        return Beginning(scan: scan, found: found)
+    }
+
+    private func write(_ beginning: Beginning?, _ writer: inout PieceWriter) async throws {
         var output = Output(left: question.limit, skip: question.skip)
         try await writer.write("{\"docs\":[")
-        if output.left > 0 {
-            if case .index(let index, let range) = plan.way {
+        do {
+            if let beginning {
+                try await writeScanned(beginning, &output, &writer)
+            } else if output.left > 0, case .index(let index, let range) = plan.way {
                 try await write(index, range, &output, &writer)
-            } else {
-                try await writeScanned(&output, &writer)
             }
+        } catch let error as SelectorError {
+            return try await writer.write(inPlaceOfTheRest: error)
         }
         var text = JSONWriter()
         text.raw("\n],\n\"bookmark\":")
@@ -92,18 +112,18 @@ struct FindAnswer: Sendable {
             guard !entries.isEmpty else { return }
             var rest = entries[...]
             while !rest.isEmpty, output.left > 0 {
-                let page = try await DocumentReading(call: call, leavesOutFailures: true).page(
-                    rest.map { DocumentReading.Question(id: $0.id) }[...], withTrees: question.withConflicts)
-                for (document, entry) in zip(page, rest) where output.left > 0 {
-                    output.keys += 1
-                    output.failure = output.failure ?? document.failure
-                    guard let found = document.revisions.first, !found.isDeleted else { continue }
-                    output.examined += 1
+                let page = try await page(rest, &output.budget) { [selector = question.selector] found, entry, budget in
                     let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
                     // What changed since the entry was read has another entry now, or will have none.
-                    guard let read = fields.document(with: roots), index.definition.key(in: read) == entry.key, try question.selector.matches(read)
-                    else { continue }
-                    try await write(found, entry, &output, &writer)
+                    guard let read = fields.document(with: roots), index.definition.key(in: read) == entry.key else { return false }
+                    return try selector.matches(read, &budget)
+                }
+                for looked in page where output.left > 0 {
+                    output.keys += 1
+                    output.failure = output.failure ?? looked.failure
+                    guard let found = looked.found else { continue }
+                    output.examined += 1
+                    if looked.isMeant { try await write(found, looked.place, &output, &writer) }
                 }
                 rest = rest.dropFirst(page.count)
             }
@@ -114,34 +134,58 @@ struct FindAnswer: Sendable {
 
     // MARK: - By looking at documents
 
-    private func writeScanned(_ output: inout Output, _ writer: inout PieceWriter) async throws {
-        var scan = FindScan(call: call, question: question, ids: plan.ids)
-        var after = question.bookmark?.last
-        var isWhole = false
-        while !isWhole, output.left > 0 {
-            let found = try await scan.next(after: after, limit: output.left + output.skip)
-            isWhole = found.isWhole
-            after = found.places.last
+    private func writeScanned(_ beginning: Beginning, _ output: inout Output, _ writer: inout PieceWriter) async throws {
+        var (scan, found) = (beginning.scan, beginning.found)
+        while true {
             var rest = found.places.dropFirst(output.skip)
             output.skip -= min(output.skip, found.places.count)
             while !rest.isEmpty, output.left > 0 {
-                let page = try await DocumentReading(call: call, leavesOutFailures: true).page(
-                    rest.map { DocumentReading.Question(id: $0.id) }[...], withTrees: question.withConflicts)
-                for (document, place) in zip(page, rest) where output.left > 0 {
-                    output.failure = output.failure ?? document.failure
-                    // It may have changed meanwhile.
-                    guard let revision = document.revisions.first, !revision.isDeleted, try matches(revision) else { continue }
-                    try await write(revision, place, &output, &writer)
+                // They may have changed meanwhile.
+                let page = try await page(rest, &scan.budget) { [selector = question.selector] found, _, budget in try selector.means(found, &budget) }
+                for looked in page where output.left > 0 {
+                    output.failure = output.failure ?? looked.failure
+                    if looked.isMeant, let found = looked.found { try await write(found, looked.place, &output, &writer) }
                 }
                 rest = rest.dropFirst(page.count)
             }
+            if found.isWhole || output.left == 0 { break }
+            found = try await scan.next(after: found.places.last, limit: output.left + output.skip)
         }
         (output.examined, output.keys, output.failure) = (scan.examined, 0, output.failure ?? scan.failure)
     }
 
-    private func matches(_ found: FoundRevision) throws -> Bool {
-        let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
-        return try fields.document(with: question.selector.roots).map { try question.selector.matches($0) } ?? false
+    // MARK: - Pages
+
+    /// A document that was looked at again before it is written.
+    private struct Looked: Sendable {
+        var place: IndexEntry
+        /// Nil where there is none any more for the client.
+        var found: FoundRevision?
+        /// Why it is left out.
+        var failure: PolicyFailure?
+        var isMeant = false
+    }
+
+    /// The documents at the first of these places, at least of one.
+    private func page(
+        _ places: ArraySlice<IndexEntry>, _ budget: inout SelectorBudget,
+        _ isMeant: @escaping @Sendable (FoundRevision, IndexEntry, inout SelectorBudget) throws -> Bool
+    ) async throws -> [Looked] {
+        let spent = budget
+        let (page, left) = try await call.answer.matching {
+            let page = try await DocumentReading(call: call, leavesOutFailures: true).page(
+                places.map { DocumentReading.Question(id: $0.id) }[...], withTrees: question.withConflicts)
+            let read = zip(page, places).map { document, place in
+                Looked(place: place, found: document.revisions.first.flatMap { $0.isDeleted ? nil : $0 }, failure: document.failure)
+            }
+            return try await SelectorMatching.each(read, spent, call.host.environment) { looked, budget in
+                var looked = looked
+                if let found = looked.found { looked.isMeant = try isMeant(found, looked.place, &budget) }
+                return looked
+            }
+        }
+        budget = left
+        return page
     }
 
     // MARK: - Documents
@@ -154,7 +198,7 @@ struct FindAnswer: Sendable {
         try await writer.write(output.count == 0 ? "\n" : ",\n")
         var form = DocumentForm()
         form.withConflicts = question.withConflicts
-        let text = DocumentText(found, form)
+        let text = try await DocumentText.of(found, form, call.database.blobs)
         if let fields = question.fields {
             // Stored bodies were checked; what is damaged nevertheless has no fields.
             let whole = (try? JSONValue(stored: text.bytes)) ?? [:]

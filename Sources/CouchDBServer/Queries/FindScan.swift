@@ -7,7 +7,7 @@ import Selectors
 
 /// Looks at all documents of a collection, or at some, and finds the first of those that a selector means, in the order of their ids or of a
 /// sort. The store has no such order: each pass keeps as many places as may be held, and another pass finds the next.
-struct FindScan {
+struct FindScan: Sendable {
     private let call: CouchCall
     private let question: FindQuestion
     private let ids: [DocumentID]?
@@ -16,6 +16,8 @@ struct FindScan {
     private(set) var examined = 0
     /// Why a document is left out.
     private(set) var failure: PolicyFailure?
+    /// Of the whole query.
+    var budget = SelectorBudget()
 
     init(call: CouchCall, question: FindQuestion, ids: [DocumentID]?) {
         (self.call, self.question, self.ids) = (call, question, ids)
@@ -27,9 +29,15 @@ struct FindScan {
         var kept = FirstPlaces(isDescending: question.sort.isDescending, after: after, room: min(limit, CouchLimits.sortRows))
         var since: SequenceNumber = 0
         while true {
-            let page = try await page(since: since, kept)
-            for candidate in try await judged(page.candidates) { kept.add(candidate) }
+            let (scan, place, bound) = (self, since, kept)
+            let page = try await call.answer.matching {
+                // The page before is not held while others have their turn.
+                try await scan.page(since: place, bound)
+            }
+            for candidate in page.passed { kept.add(candidate) }
             examined += page.examined
+            budget = page.budget
+            failure = failure ?? page.failure
             // What is held is the agent's own, not owed by the client.
             call.answer.hold(kept.bytes, isOwed: false)
             guard let last = page.last else { break }
@@ -44,73 +52,97 @@ struct FindScan {
     }
 
     private struct Page: Sendable {
-        var candidates: [Candidate] = []
+        var passed: [FirstPlaces.Place] = []
         var examined = 0
         /// Nil behind the last.
         var last: SequenceNumber?
+        var budget: SelectorBudget
+        /// Why a document is left out.
+        var failure: PolicyFailure?
     }
 
     /// Documents whose bodies come from a filter are asked for their fields when they have come.
     private var isChanged: Bool { call.peer.pushFilter?.changesBodies ?? false }
 
     private func page(since: SequenceNumber, _ kept: FirstPlaces) async throws -> Page {
+        let (documents, last) = try await read(since: since, kept)
+        var page = Page(last: last, budget: budget)
+        guard !isChanged else {
+            page.examined = documents.count
+            let passed = try await judged(documents.map { Candidate(found: $0, place: IndexEntry(key: [], id: $0.id)) }, &page.failure)
+            // It was judged, and is matched to its end.
+            let matched = try await matched(passed.map(\.found), kept, turn: .max)
+            page.passed = matched.found.compactMap { $0.map { .init(entry: $0.place, sequence: $0.found.sequence) } }
+            page.budget = matched.budget
+            return page
+        }
+        let matched = try await matched(documents, kept, turn: CouchLimits.matchingTurn)
+        (page.examined, page.budget) = (matched.found.count, matched.budget)
+        if matched.found.count < documents.count { page.last = documents[matched.found.count - 1].sequence }
+        let candidates = matched.found.compactMap(\.self)
+        call.answer.hold(kept.bytes + 2 * candidates.reduce(0) { $0 + $1.found.body.count }, isOwed: false)
+        page.passed = try await judged(candidates, &page.failure).map { .init(entry: $0.place, sequence: $0.found.sequence) }
+        return page
+    }
+
+    /// Those that the client's channels hold. They are matched later: a selector would keep the database's readers for as long as it takes.
+    private func read(since: SequenceNumber, _ kept: FirstPlaces) async throws -> (documents: [FoundRevision], last: SequenceNumber?) {
         let (collection, peer, ids) = (call.collection, call.peer.channelPeer, ids)
-        let (needsBodies, isChanged, bound) = (call.peer.pushFilter != nil, isChanged, kept)
-        let reading = (question, roots)
-        return try await call.answer.reading(2 * CouchLimits.pageBytes) {
-            let page = try await call.database.read { transaction in
+        var held = 0
+        let read = try await call.answer.reading(2 * CouchLimits.pageBytes) {
+            let read = try await call.database.read { transaction in
                 let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
                 let rows = try transaction.changes(
                     collection, since: since, limit: CouchLimits.pageRows, includeBodies: true, ids: ids)
-                var page = Page()
+                var documents: [FoundRevision] = []
                 for row in rows where !row.isDeleted {
                     if let access, try !transaction.isVisible(collection, row.id, row.revision, to: access) { continue }
-                    page.examined += 1
-                    var found = FoundRevision(row, tree: nil)
-                    if isChanged {
-                        page.candidates.append(Candidate(found: found, place: IndexEntry(key: [], id: row.id)))
-                    } else if let place = try Self.place(of: found, reading.0, reading.1), bound.mayTake(place) {
-                        if !needsBodies { found.body = [] }
-                        page.candidates.append(Candidate(found: found, place: place))
-                    }
+                    documents.append(FoundRevision(row, tree: nil))
                 }
-                page.last = rows.last?.sequence
-                return page
+                return (documents: documents, last: rows.last?.sequence)
             }
-            return (page, kept.bytes + 2 * page.candidates.reduce(0) { $0 + $1.found.body.count })
+            held = kept.bytes + 2 * read.documents.reduce(0) { $0 + $1.body.count }
+            return (read, held)
+        }
+        // The client can do nothing about it.
+        call.answer.hold(held, isOwed: false)
+        return read
+    }
+
+    /// Of each document that is meant its place; nil for others. One without a field of the sort is not part of the answer, as with an index.
+    private func matched(
+        _ documents: [FoundRevision], _ kept: FirstPlaces, turn: Int
+    ) async throws -> (found: [Candidate?], budget: SelectorBudget) {
+        let (question, roots, needsBodies) = (question, roots, call.peer.pushFilter != nil)
+        return try await SelectorMatching.each(documents, budget, turn: turn, call.host.environment) { found, budget in
+            let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
+            guard let document = fields.document(with: roots), try question.selector.matches(document, &budget),
+                let key = CollationKey.of(question.sort.paths, in: document)
+            else { return nil }
+            var candidate = Candidate(found: found, place: IndexEntry(key: key, id: found.id))
+            guard kept.mayTake(candidate.place) else { return nil }
+            if !needsBodies { candidate.found.body = [] }
+            return candidate
         }
     }
 
-    /// Where a document stands that is meant; nil for others. One without a field of the sort is not part of the answer, as with an index.
-    private static func place(of found: FoundRevision, _ question: FindQuestion, _ roots: [String]) throws -> IndexEntry? {
-        let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
-        guard let document = fields.document(with: roots), try question.selector.matches(document),
-            let key = CollationKey.of(question.sort.paths, in: document)
-        else { return nil }
-        return IndexEntry(key: key, id: found.id)
-    }
-
-    private mutating func judged(_ candidates: [Candidate]) async throws -> [FirstPlaces.Place] {
-        func kept(_ candidate: Candidate) -> FirstPlaces.Place { .init(entry: candidate.place, sequence: candidate.found.sequence) }
-        guard let filter = call.peer.pushFilter else { return candidates.map(kept) }
+    /// Those that the listener's filter lets pass, as it does.
+    private func judged(_ candidates: [Candidate], _ failure: inout PolicyFailure?) async throws -> [Candidate] {
+        guard let filter = call.peer.pushFilter else { return candidates }
         let questions = candidates.map {
             PolicyDocument(id: $0.found.id, revision: $0.found.revision, isDeleted: false, body: $0.found.body)
         }
-        var passed: [FirstPlaces.Place] = []
-        for (candidate, verdict) in zip(candidates, await filter.allVerdicts(questions, call.context(.push))) {
+        var passed: [Candidate] = []
+        for (var candidate, verdict) in zip(candidates, await filter.allVerdicts(questions, call.context(.push))) {
             switch verdict {
             case .reject: continue
-            case .failed(let failure): self.failure = self.failure ?? failure
-            case .pass, .replace:
-                guard isChanged else {
-                    passed.append(kept(candidate))
-                    continue
-                }
-                var found = candidate.found
-                if case .replace(let body) = verdict { found.body = body }
-                guard let place = try Self.place(of: found, question, roots) else { continue }
-                passed.append(.init(entry: place, sequence: found.sequence))
+            case .failed(let why):
+                failure = failure ?? why
+                continue
+            case .pass: break
+            case .replace(let body): candidate.found.body = body
             }
+            passed.append(candidate)
         }
         return passed
     }

@@ -77,7 +77,7 @@ enum BulkGet {
         for found in document.revisions {
             try await writer.write(isFirstRevision ? "{\"ok\":" : ",{\"ok\":")
             isFirstRevision = false
-            try await writer.write(DocumentText(found, form).pieces)
+            try await writer.write(DocumentText.of(found, form, writer.blobs).pieces)
             try await writer.write("}")
         }
         var missing = document.missing.map(\.text)

@@ -55,7 +55,7 @@ enum DocumentRoutes {
         if call.holds(tag) { return HTTPResponse(status: 304, headers: headers) }
         let isMultipart = form.attachments != .stubs && Multipart.isAccepted(call.request, "multipart/related")
         if isMultipart { form.attachments = .follow }
-        let text = DocumentText(found, form)
+        let text = try await DocumentText.of(found, form, call.database.blobs)
         if isMultipart, !text.following.isEmpty {
             return Multipart.related(text, boundary: Hex.encode(call.host.environment.random.bytes(16)), call, headers: headers)
         }

@@ -36,7 +36,22 @@ struct DocumentText {
     private(set) var following: [AttachmentEntry] = []
     private var text = JSONWriter()
 
-    init(_ found: FoundRevision, _ form: DocumentForm) {
+    /// The sizes of its blobs that are here.
+    private let sizes: [BlobDigest: UInt64]
+
+    /// With the lengths of attachments that their blobs have, whatever the document says.
+    static func of(_ found: FoundRevision, _ form: DocumentForm, _ blobs: BlobStore) async throws -> DocumentText {
+        guard found.hasBlobs else { return DocumentText(found, form, [:]) }
+        let named = AttachmentEntry.all(of: found).compactMap(\.blob)
+        guard !named.isEmpty else { return DocumentText(found, form, [:]) }
+        let sizes = try await blobs.perform { blobs in
+            Dictionary(named.compactMap { digest in blobs.size(digest).map { (digest, $0) } }) { size, _ in size }
+        }
+        return DocumentText(found, form, sizes)
+    }
+
+    private init(_ found: FoundRevision, _ form: DocumentForm, _ sizes: [BlobDigest: UInt64]) {
+        self.sizes = sizes
         text.raw("{\"_id\":")
         text.string(found.id.text)
         text.raw(",\"_rev\":\"")
@@ -98,17 +113,18 @@ struct DocumentText {
             if index > 0 { text.raw(",") }
             text.string(entry.name)
             text.raw(":")
+            let size = entry.blob.flatMap { sizes[$0] }
             guard form.attachments.carries, let digest = entry.blob, entry.revisionPosition > known else {
-                text.value(.object(entry.shown(generation: found.revision.generation, "stub")))
+                text.value(.object(entry.shown(generation: found.revision.generation, "stub", size: size)))
                 continue
             }
             switch form.attachments {
             case .follow:
-                text.value(.object(entry.shown(generation: found.revision.generation, "follows")))
+                text.value(.object(entry.shown(generation: found.revision.generation, "follows", size: size)))
                 following.append(entry)
             default:
                 var shown = JSONWriter()
-                shown.value(.object(entry.shown(generation: found.revision.generation, nil)))
+                shown.value(.object(entry.shown(generation: found.revision.generation, nil, size: size)))
                 text.append(shown.bytes.dropLast())
                 text.raw(",\"data\":\"")
                 flush()

@@ -27,7 +27,7 @@ enum OpenRevisions {
         if case .leaves = wanted, document.revisions.isEmpty { throw CouchError.missing() }
         let missingRevisions = document.missing.map(\.text) + elsewhere
         guard isMultipart(call.request) else {
-            let texts = document.revisions.map { DocumentText($0, form) }
+            let texts = try await texts(of: document, form, call)
             return .pieces(call.database.blobs, keeping: call.answer) { writer in
                 try await writer.write("[")
                 var isFirst = true
@@ -46,7 +46,7 @@ enum OpenRevisions {
         }
         // In parts, attachments come along unless the client holds them.
         form.attachments = .follow
-        let texts = document.revisions.map { DocumentText($0, form) }
+        let texts = try await texts(of: document, form, call)
         let (outer, inner) = (boundary(call), boundary(call))
         return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs, keeping: call.answer) { writer in
             for text in texts {
@@ -64,6 +64,12 @@ enum OpenRevisions {
             }
             try await writer.write("--\(outer)--")
         }
+    }
+
+    private static func texts(of document: FoundDocument, _ form: DocumentForm, _ call: CouchCall) async throws -> [DocumentText] {
+        var texts: [DocumentText] = []
+        for revision in document.revisions { texts.append(try await .of(revision, form, call.database.blobs)) }
+        return texts
     }
 
     private static func boundary(_ call: CouchCall) -> String { Hex.encode(call.host.environment.random.bytes(16)) }

@@ -137,10 +137,30 @@ public struct ConflictDecider: Sendable {
             if case .failed(let failure) = decision { return .failure(failure) }
             return .failure(failure("the resolver gave no answer"))
         }
+        if case .merged(let body) = resolution {
+            do {
+                if let missing = try await missingBlob(in: body, conflict) {
+                    return .failure(failure("the resolver's answer for \(conflict.id) names the blob \(missing), which neither side has and which is not here"))
+                }
+            } catch {
+                return .failure(failure("the blobs that the resolver's answer for \(conflict.id) names cannot be looked for: \(error)"))
+            }
+        }
         return .success(
             Answer(
                 conflict: conflict, decision: decision, resolution: resolution, plugin: resolver?.pluginName ?? "", version: version,
                 microseconds: microseconds))
+    }
+
+    /// One that a merged body names and that is nowhere: its document could be sent to nobody. What a side names already is no matter of the resolver.
+    private func missingBlob(in body: [UInt8], _ conflict: Conflict) async throws -> BlobDigest? {
+        let named = ((try? BlobReferences.find(in: body)) ?? []).map(\.digest)
+        guard !named.isEmpty else { return nil }
+        let sides = [conflict.local.body, conflict.remote.body, conflict.base?.body ?? []]
+        let known = Set(sides.flatMap { ((try? BlobReferences.find(in: $0)) ?? []).map(\.digest) })
+        let others = named.filter { !known.contains($0) }
+        guard !others.isEmpty else { return nil }
+        return try await database.blobs.perform { blobs in others.first { !blobs.contains($0) } }
     }
 
     private func decision(_ conflict: Conflict) async -> ConflictDecision {

@@ -13,16 +13,20 @@ public struct SaveDecider: Sendable {
     /// - Parameter decider: its context names neither a replicator nor a listener.
     public init(_ decider: ConflictDecider) { self.decider = decider }
 
+    /// - Parameter expiry: what the edit says of `_exp`. It is set in the transaction that saves: a moment later somebody else may have edited the
+    ///   document, and be told to keep it. An edit that loses to the stored document says nothing of it.
     /// - Throws: `StoreError` as `WriteTransaction.save` does, or ``PolicyFailure``.
-    public func save(id: DocumentID, body: [UInt8], deleted: Bool, parent: RevisionID?) async throws -> SavedRevision {
+    public func save(id: DocumentID, body: [UInt8], deleted: Bool, parent: RevisionID?, expiry: DocumentExpiry? = nil) async throws -> SavedRevision {
         let collection = decider.collection
         for _ in 1...max(1, decider.attempts) {
             do {
                 return try await decider.database.write {
-                    try $0.save(collection, id: id, body: body, deleted: deleted, parent: parent)
+                    let saved = try $0.save(collection, id: id, body: body, deleted: deleted, parent: parent)
+                    if let expiry { try $0.setExpiry(collection, id, expiry) }
+                    return saved
                 }
             } catch let error as StoreError {
-                guard case .conflict = error, let parent, let saved = try await decide(id, body, deleted, parent) else { throw error }
+                guard case .conflict = error, let parent, let saved = try await decide(id, body, deleted, parent, expiry) else { throw error }
                 if case .saved(let revision) = saved { return revision }
             }
         }
@@ -36,7 +40,7 @@ public struct SaveDecider: Sendable {
     }
 
     /// Nil where there is nothing to be decided.
-    private func decide(_ id: DocumentID, _ body: [UInt8], _ deleted: Bool, _ parent: RevisionID) async throws -> Step? {
+    private func decide(_ id: DocumentID, _ body: [UInt8], _ deleted: Bool, _ parent: RevisionID, _ expiry: DocumentExpiry?) async throws -> Step? {
         let collection = decider.collection
         let found = try await decider.database.read {
             try $0.saveConflict(collection, id: id, body: body.isEmpty ? Array("{}".utf8) : body, deleted: deleted, parent: parent)
@@ -47,6 +51,7 @@ public struct SaveDecider: Sendable {
         do {
             let (saved, number) = try await decider.database.write { transaction in
                 let saved = try transaction.resolveSave(collection, conflict, answer.resolution)
+                if let expiry, answer.resolution != .localWins { try transaction.setExpiry(collection, id, expiry) }
                 return (saved, try decider.record(answer, saved.revision, transaction))
             }
             decider.tell(answer, saved.revision, number)

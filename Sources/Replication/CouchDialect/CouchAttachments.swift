@@ -35,6 +35,7 @@ extension CouchDialect {
             guard var entry = document.attachments[index].value.asObject else { continue }
             let name = document.attachments[index].key
             let known = AttachmentName(id: document.id, name: name, digest: entry["digest"]?.asString ?? "")
+            let md5 = Self.md5(entry).map { "md5-" + Base64.encode($0) }
             var reference = state.withLock { $0.attachments[known] }
             if reference == nil, let old = here?[name]?.asObject, Self.isSame(old, entry), let text = old["digest"]?.asString,
                 let digest = try? BlobDigest(text)
@@ -49,6 +50,8 @@ extension CouchDialect {
                 state.attachments[known] = blob
             }
             (entry["digest"], entry["length"], entry["stub"], entry["data"]) = (.string(blob.digest.text), .int(blob.length ?? 0), true, .none)
+            // By the digest that its clients know: a revision has the same body here as there, where that is kept beside ours.
+            entry["md5"] = md5.map { .string($0) }
             (entry["encoding"], entry["encoded_length"], entry["follows"]) = (.none, .none, .none)
             document.attachments[index].value = .object(entry)
         }

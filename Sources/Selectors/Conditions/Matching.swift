@@ -3,25 +3,47 @@ import Documents
 /// What asking one document costs: lists in it times conditions could be a lot.
 struct MatchRun {
     private(set) var isOver = false
-    private var left = SelectorLimits.steps
+    private(set) var spent = 0
+    private let limit: Int
+
+    init(limit: Int = SelectorLimits.steps) { self.limit = limit }
 
     /// When it is over, answers do not count any more.
     mutating func take(_ steps: Int) {
-        left -= steps
-        if left < 0 { isOver = true }
+        spent += steps
+        if spent > limit { isOver = true }
     }
+}
+
+/// What asking many documents may cost, for one request of a client.
+package struct SelectorBudget: Sendable {
+    package let limit: Int
+    /// Steps so far.
+    package fileprivate(set) var spent = 0
+
+    package init(_ limit: Int = SelectorLimits.requestSteps) { self.limit = limit }
 }
 
 extension Selector {
     /// - Throws: ``SelectorError`` where the document would cost more than `selector_steps`.
     package func matches(_ document: JSONValue) throws(SelectorError) -> Bool {
-        var run = MatchRun()
+        var budget = SelectorBudget()
+        return try matches(document, &budget)
+    }
+
+    /// - Throws: ``SelectorError`` where the document would cost more than `selector_steps`, or more than the budget has left.
+    package func matches(_ document: JSONValue, _ budget: inout SelectorBudget) throws(SelectorError) -> Bool {
+        var run = MatchRun(limit: min(SelectorLimits.steps, budget.limit - budget.spent))
         let isMeant = condition.matches(document, &run)
-        guard !run.isOver else {
+        budget.spent += run.spent
+        guard run.isOver else { return isMeant }
+        guard run.spent > SelectorLimits.steps else {
             throw SelectorError(
-                "invalid_selector", "the selector takes more than selector_steps = \(SelectorLimits.steps) on one document: make it simpler")
+                "invalid_selector",
+                "the selector takes more than selector_request_steps = \(budget.limit) on the documents of one request: make it simpler, or make an index")
         }
-        return isMeant
+        throw SelectorError(
+            "invalid_selector", "the selector takes more than selector_steps = \(SelectorLimits.steps) on one document: make it simpler")
     }
 }
 

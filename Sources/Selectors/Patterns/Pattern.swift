@@ -70,6 +70,8 @@ struct PatternRun {
     /// Where what was alive goes to; becomes alive in `settle`.
     private var targets: [Int] = []
     private var stack: [Int] = []
+    /// States that became alive here, also those that take no character: each of them is work.
+    private var entered = 0
     private(set) var hasMatched = false
 
     init(_ program: [PatternStep]) {
@@ -83,6 +85,7 @@ struct PatternRun {
         while let state = stack.popLast() {
             guard !isAlive[state] else { continue }
             isAlive[state] = true
+            entered += 1
             switch program[state] {
             case .match: hasMatched = true
             case .jump(let target): stack.append(target)
@@ -97,7 +100,8 @@ struct PatternRun {
 
     /// - Returns: what that took.
     mutating func take(_ scalar: UInt32) -> Int {
-        let steps = 1 + alive.count
+        let steps = 1 + entered
+        entered = 0
         targets.removeAll(keepingCapacity: true)
         for state in alive {
             if case .take(let set) = program[state], set.contains(scalar) { targets.append(state + 1) }

@@ -26,6 +26,9 @@ extension Explanation {
         Explanation(
             "selector_steps", "A selector takes more than 4,000,000 steps for one document: a long list times many conditions.",
             "Use fewer conditions on the elements of lists ($elemMatch, $allMatch), or a Lua filter."),
+        Explanation(
+            "selector_request_steps", "A selector takes more than 200,000,000 steps for the documents that one query, or one page of a feed, looks at.",
+            "Make an index that narrows them down (_index), or use simpler conditions and regular expressions."),
         Explanation("couchdb_login_bytes", "A login is larger than any name and password.", "Look at what the client sends to _session."),
         Explanation("max_session_request", "A login is larger than any name and password.", "Look at what the client sends to _session."),
         Explanation("max_candidate_bytes", "The resolver to rehearse is larger than 1 MiB.", "Rehearse the resolver's own file only."),

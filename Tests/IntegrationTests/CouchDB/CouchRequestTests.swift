@@ -56,6 +56,28 @@ struct CouchRequestTests {
         #expect(packed.header("Content-Encoding") == "gzip" && packed.body.starts(with: [0x1F, 0x8B]))
     }
 
+    @Test("what a peer claims of an attachment beside its digest is shown only where it can be so")
+    func claims() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let peer = try await Peer.connect(sharedAgent())
+        let digest = "sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00="
+        for (index, (claim, shown)) in [
+            (#""length":5,"md5":"md5-\"x""#, digest), (#""length":-5,"md5":"md5-AAAA""#, digest), (#""length":1e300,"md5":7"#, digest),
+            (#""length":4,"md5":"md5-XUFAKrxLKna5cZ2REBfFkg==""#, "md5-XUFAKrxLKna5cZ2REBfFkg=="),
+        ].enumerated() {
+            let id = "claim\(index)"
+            try await peer.push(id, blob: "hello", more: #""_attachments":{"a":{"digest":"\#(digest)","stub":true,"revpos":1,\#(claim)}},"#)
+            let entry = try await couch.ok("GET", "/main/\(id)")["_attachments"]?["a"]
+            #expect(entry?["digest"]?.asString == shown && entry?["length"]?.asInt64 == 5, "\(claim): \(entry?.text ?? "")")
+            let bytes = try await couch.send("GET", "/main/\(id)/a")
+            #expect(bytes.text == "hello" && bytes.header("ETag") == "\"\(shown.drop { $0 != "-" }.dropFirst())\"", "\(claim): \(bytes)")
+            #expect(bytes.header("Content-MD5") == (shown == digest ? nil : "XUFAKrxLKna5cZ2REBfFkg=="), "\(claim): \(bytes)")
+            let parts = try await couch.probe.get("/main/\(id)?attachments=true", headers: [("Accept", "multipart/related")])
+            #expect(parts.text.contains("Content-Length: 5\r\n\r\nhello") && !parts.text.contains("Content-Length: 0"), "\(claim): \(parts)")
+        }
+        try await peer.close()
+    }
+
     @Test("attachments: ranges, tags, names with every character, and what is cut short")
     func attachments() async throws {
         let couch = try CouchHTTP(sharedAgent())

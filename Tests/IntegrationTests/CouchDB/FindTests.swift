@@ -184,6 +184,29 @@ struct FindTests {
         #expect(try await couch.problem("GET", "/fourth/_find").hasPrefix("405"))
     }
 
+    @Test("what a selector costs on many documents is bounded, and said in words")
+    func budget() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let list = Array(repeating: "1", count: 4_000).joined(separator: ",")
+        // Each of them costs less than one document may.
+        try await fill(couch, "fourth", 60) { _ in "\"l\":[\(list)]" }
+        let question = "{\"selector\":{\"l\":{\"$all\":[\((1...990).map { "\(-$0)" }.joined(separator: ","))]}}}"
+        #expect(try await couch.send("POST", "/fourth/_find", question.replacing("{\"l\":", with: "{\"_id\":\"d001\",\"l\":")).status == 200)
+        let found = try await couch.send("POST", "/fourth/_find", question)
+        #expect(found.status == 400 && found.text.contains("selector_request_steps = 200000000"), "\(found)")
+        // A feed has begun by then, and ends.
+        let feed = try await couch.ok("POST", "/fourth/_changes?filter=_selector", question)
+        #expect(feed["reason"]?.asString?.contains("selector_request_steps") == true && feed["last_seq"] == nil, "\(feed)")
+        let lines = try await couch.send("POST", "/fourth/_changes?filter=_selector&feed=continuous", question)
+        #expect(lines.text.hasPrefix("{\"error\":") && lines.text.contains("selector_request_steps"), "\(lines)")
+        let events = try await couch.send("POST", "/fourth/_changes?filter=_selector&feed=eventsource", question)
+        #expect(events.text.hasPrefix("event: error\ndata: {\"error\":"), "\(events)")
+        // By an index as well.
+        try await couch.ok("POST", "/fourth/_index", "{\"index\":{\"fields\":[\"l\"]},\"ddoc\":\"lists\"}")
+        let indexed = try await couch.ok("POST", "/fourth/_find", question.replacing("{\"$all\":", with: "{\"$gt\":null,\"$all\":"))
+        #expect(indexed["reason"]?.asString?.contains("selector_request_steps") == true, "\(indexed)")
+    }
+
     @Test("filter=_selector narrows a feed")
     func changes() async throws {
         let couch = try CouchHTTP(sharedAgent())

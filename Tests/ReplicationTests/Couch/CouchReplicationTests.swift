@@ -152,6 +152,8 @@ struct CouchReplicationTests {
             let stored = try await a.database.blobs.perform { try $0.read(named) }
             #expect(stored == small)
             #expect(note["_attachments"]?["big"]?["digest"]?.asString == digest)
+            // By this the other side's clients know it: a revision has one body, wherever it is.
+            #expect(note["_attachments"]?["a/b é.txt"]?["md5"]?.asString == "md5-XUFAKrxLKna5cZ2REBfFkg==")
             #expect(server.attachment("blob_/pic", of: "inline") == large)
             // An edit without a change of the attachments fetches none of them again, and carries them all back.
             let before = server.count("GET /doc")
