@@ -47,7 +47,8 @@ import Testing
     func others() async throws {
         let environment = Environment(time: SystemTime(), random: SystemRandom(), taskExecutor: OneThread())
         let (selector, document) = (selector, document)
-        let (count, countThen) = (Atomic(0), Atomic(0))
+        let count = Atomic(0)
+        let countThen = Atomic(0)
         _ = try await SelectorMatching.each(Array(1...10), SelectorBudget(), turn: .max, environment) { number, budget in
             if number == 1 { environment.task { countThen.store(count.load(ordering: .relaxed), ordering: .relaxed) } }
             count.add(1, ordering: .relaxed)
