@@ -28,6 +28,15 @@ import Testing
         }
     }
 
+    private final class Counter: Sendable {
+        let number = Mutex(0)
+        var current: Int { number.withLock { $0 } }
+    }
+
+    private final class Asking: Sendable {
+        let task = Mutex<Task<Void, any Error>?>(nil)
+    }
+
     @Test("a turn ends behind the document that is one too many, and the next goes on with what is spent")
     func turns() async throws {
         let (selector, document) = (selector, document)
@@ -49,21 +58,20 @@ import Testing
         let (selector, document) = (selector, document)
         let (count, countThen) = (Counter(), Counter())
         _ = try await SelectorMatching.each(Array(1...10), SelectorBudget(), turn: .max, environment) { number, budget in
-            if number == 1 { environment.task { countThen.value.store(count.value.load(ordering: .relaxed), ordering: .relaxed) } }
-            count.value.add(1, ordering: .relaxed)
+            if number == 1 { environment.task { countThen.number.withLock { $0 = count.current } } }
+            count.number.withLock { $0 += 1 }
             return try selector.matches(document, &budget)
         }
-        #expect(countThen.value.load(ordering: .relaxed) == 1)
+        #expect(countThen.current == 1)
     }
 
     @Test("it ends with the request that asks")
     func cancelling() async throws {
-        let asking = Asking()
-        let count = Counter()
+        let (asking, count) = (Asking(), Counter())
         let task = asking.task.withLock { asked in
             let task = Task {
                 _ = try await SelectorMatching.each(Array(1...10), SelectorBudget(), .system) { number, _ in
-                    count.value.add(1, ordering: .relaxed)
+                    count.number.withLock { $0 += 1 }
                     if number == 2 { asking.task.withLock { $0?.cancel() } }
                 }
             }
@@ -71,14 +79,6 @@ import Testing
             return task
         }
         await #expect(throws: CancellationError.self) { try await task.value }
-        #expect(count.value.load(ordering: .relaxed) == 2)
+        #expect(count.current == 2)
     }
-}
-
-private final class Counter: Sendable {
-    let value = Atomic(0)
-}
-
-private final class Asking: Sendable {
-    let task = Mutex<Task<Void, any Error>?>(nil)
 }
