@@ -62,8 +62,8 @@ public actor Agent {
     /// Held until the process ends or the agent is released: longer than the admin socket exists.
     private var folderLock: DataFolderLock?
     var keepers: [ConflictKeeper] = []
-    private var pluginWatch: Task<Void, Never>?
-    private var pluginStates: PluginStateFiles?
+    var pluginWatch: Task<Void, Never>?
+    var pluginStates: PluginStateFiles?
     private var maintenance: Task<Void, Never>?
     private var securityWatch: Task<Void, Never>?
     private var logWatch: Task<Void, Never>?
@@ -280,19 +280,6 @@ public actor Agent {
                 }
             }
         }
-    }
-
-    /// Undoes ``startPlugins(_:)`` where nothing uses them yet.
-    func stopPlugins() async {
-        let host = shared.withLock { shared in
-            defer { shared.plugins = nil }
-            return shared.plugins
-        }
-        host?.beginShutdown()
-        pluginWatch?.cancel()
-        await host?.shutdown()
-        pluginStates?.flush()
-        (pluginWatch, pluginStates) = (nil, nil)
     }
 
     func policies() -> PolicySource {

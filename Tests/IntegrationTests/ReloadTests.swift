@@ -162,8 +162,10 @@ struct ReloadTests {
 
     @Test("a plugins folder that is named for the first time is in use after a reload, and a reload that fails leaves none behind")
     func firstPlugins() async throws {
-        let agent = try await agent(Configuration.hub())
-        let wanted = text(filter: "push_filter: gate", database: "{ conflict_resolver: gate }")
+        let agent = try await AgentProcess.start(Configuration.hub())
+        try agent.folder.write("scripts/gate.lua", "return { push_filter = function() return true end, resolve = function(c) return c.local_doc end }")
+        // A folder "plugins" beside the configuration is the default.
+        let wanted = text(filter: "push_filter: gate", database: "{ conflict_resolver: gate }").replacing("plugins: plugins", with: "plugins: scripts")
         let taken = try TakenPort()
         let failed = try await agent.reload(
             wanted + "  - { name: more, databases: [ main ], interface: 127.0.0.1, port: \(taken.port), disable_tls: true }\n")
@@ -176,8 +178,8 @@ struct ReloadTests {
         try await agent.save("doc", "{\"_rev\":\"\(rev)\",\"n\":2}")
         #expect(try await agent.put("main", "doc", "{\"_rev\":\"\(rev)\",\"n\":3}").status < 300)
         // A saved file comes into force as ever.
-        try agent.folder.write("plugins/gate.lua", "return { push_filter = function() return false end, resolve = function(c) return c.local_doc end }")
         let version = try await agent.plugin("gate")["version"]
+        try agent.folder.write("scripts/gate.lua", "return { push_filter = function() return false end, resolve = function(c) return c.local_doc end }")
         try await eventually("the new version serves") { try await agent.plugin("gate")["version"] != version }
         #expect(try await agent.stop().status == 0)
     }

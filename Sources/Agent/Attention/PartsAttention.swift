@@ -130,7 +130,7 @@ extension Agent {
 
     /// Peers that a limit keeps out, and which.
     private static func refusedConnections(of listener: PeerListener, _ subject: String) -> [Attention] {
-        let found = listener.refusedConnections
+        let found = listener.refusedConnections.current(now: listener.time.wallSeconds())
         return Set(found.map(\.key.limit)).sorted().compactMap { limit in
             let these = found.filter { $0.key.limit == limit }
             guard let first = these.first else { return nil }

@@ -36,7 +36,6 @@ public final class PeerListener: ListenerDelegate {
         var generation = 0
         var watch: Task<Void, Never>?
         var refused = RefusedByPeers()
-        var refusedConnections = RefusedConnections()
     }
 
     /// What an accepted request carries from the decision to the session.
@@ -69,6 +68,7 @@ public final class PeerListener: ListenerDelegate {
     let waiting = WaitingDocuments(notesPolicies: true)
     /// What the push filter kept from peers, and who looks after it.
     let reviews: PushFilterReviews
+    let refusedConnections = RefusedConnections()
     /// CouchDB's API, where the settings have it.
     let couch = Mutex<CouchServer?>(nil)
     private let state = Mutex(State())
@@ -116,10 +116,7 @@ public final class PeerListener: ListenerDelegate {
         configuration.heartbeat = .seconds(Int64(settings.heartbeat))
         configuration.secureLayer = security?.layer
         startCouch()
-        configuration.refused = { [weak self, environment] limit, address in
-            let now = environment.time.wallSeconds()
-            self?.state.withLock { $0.refusedConnections.note(limit, from: address, now: now) }
-        }
+        configuration.refused = { [refusedConnections, time] in refusedConnections.note($0, from: $1, now: time.wallSeconds()) }
         configuration.newCorrelationID = { [random = environment.random] in CorrelationID.make(random) }
         let bound = try await WebSocketListener.bind(configuration, delegate: self, group: group, logger: logger)
         socket.withLock { $0 = bound }
@@ -175,8 +172,7 @@ public final class PeerListener: ListenerDelegate {
         }
         await reviews.stop()
         await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
-        let bytes = endpoint.withLock { $0 }
-        await bytes?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
+        await endpoint.withLock { $0 }?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
         let sessions = state.withLock { $0.connections.values.map(\.session) }
         for session in sessions { await session.stop(code: code) }
         endpoint.withLock { $0 = nil }
@@ -215,12 +211,6 @@ public final class PeerListener: ListenerDelegate {
 
     /// Documents that peers could not take.
     var refusedByPeers: RefusedByPeers { state.withLock { $0.refused } }
-
-    /// Connections that a limit has kept out lately.
-    var refusedConnections: [(key: RefusedConnections.Key, refusals: RefusedConnections.Refusals)] {
-        let now = environment.time.wallSeconds()
-        return state.withLock { $0.refusedConnections.current(now: now) }
-    }
 
     private func note(_ events: [DocumentEvent], from peer: String, database: String) {
         let now = environment.time.wallSeconds()

@@ -1,7 +1,8 @@
 import HTTPServer
+import Synchronization
 
 /// Connections that a listener has refused because of a limit, until none has been for a while.
-struct RefusedConnections: Sendable {
+final class RefusedConnections: Sendable {
     struct Key: Hashable, Sendable {
         /// The setting's name.
         var limit: String
@@ -21,20 +22,25 @@ struct RefusedConnections: Sendable {
     /// `refused_connections_time`: seconds without a refusal after which it is over. Above the longest wait between two attempts of a peer.
     private static let seconds: Int64 = 600
 
-    private var refusals: [Key: Refusals] = [:]
+    private let refusals = Mutex<[Key: Refusals]>([:])
 
-    mutating func note(_ limit: NamedLimit, from address: String, now: Int64) {
+    func note(_ limit: NamedLimit, from address: String, now: Int64) {
         let key = Key(limit: limit.name, address: address)
-        if refusals[key] == nil, refusals.count >= Self.addresses, let oldest = refusals.min(by: { $0.value.last < $1.value.last }) {
-            refusals[oldest.key] = nil
+        refusals.withLock { refusals in
+            if refusals[key] == nil, refusals.count >= Self.addresses, let oldest = refusals.min(by: { $0.value.last < $1.value.last }) {
+                refusals[oldest.key] = nil
+            }
+            refusals[key, default: Refusals(allowed: limit.value, since: now, last: now)].count += 1
+            refusals[key]?.last = now
         }
-        refusals[key, default: Refusals(allowed: limit.value, since: now, last: now)].count += 1
-        refusals[key]?.last = now
     }
 
     /// Those that still matter, the address with most first.
-    mutating func current(now: Int64) -> [(key: Key, refusals: Refusals)] {
-        refusals = refusals.filter { $0.value.last > now - Self.seconds }
-        return refusals.sorted { ($1.value.count, $0.key.address) < ($0.value.count, $1.key.address) }.map { (key: $0.key, refusals: $0.value) }
+    func current(now: Int64) -> [(key: Key, refusals: Refusals)] {
+        let current = refusals.withLock { refusals in
+            refusals = refusals.filter { $0.value.last > now - Self.seconds }
+            return refusals
+        }
+        return current.sorted { ($1.value.count, $0.key.address) < ($0.value.count, $1.key.address) }.map { (key: $0.key, refusals: $0.value) }
     }
 }

@@ -3,6 +3,19 @@ import Replication
 
 /// Parts that are taken out, or replaced by others.
 extension Agent {
+    /// Undoes ``startPlugins(_:)`` where nothing uses them yet.
+    func stopPlugins() async {
+        let host = shared.withLock { shared in
+            defer { shared.plugins = nil }
+            return shared.plugins
+        }
+        host?.beginShutdown()
+        pluginWatch?.cancel()
+        await host?.shutdown()
+        pluginStates?.flush()
+        (pluginWatch, pluginStates) = (nil, nil)
+    }
+
     func stopReplicators(_ names: Set<String>) async -> [String] {
         let gone = shared.withLock { state in
             let gone = state.replicators.filter { names.contains($0.configuration.name) }

@@ -23,6 +23,11 @@ final class ConnectionTable: Sendable {
             since = Atomic(max(1, channel.eventLoop.now.uptimeNanoseconds))
         }
 
+        /// What its first request is answered if it is refused.
+        var problem: (status: Int, reason: String)? {
+            refusal.map { (503, "\(origin) holds as many connections as \($0.name) (\($0.value)) allows one address") }
+        }
+
         func waits() { since.store(max(1, channel.eventLoop.now.uptimeNanoseconds), ordering: .relaxed) }
         func isBusy() { since.store(0, ordering: .relaxed) }
 

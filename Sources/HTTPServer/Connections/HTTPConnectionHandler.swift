@@ -141,11 +141,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         isFirstRequest = false
         stopTimer()
         entry.isBusy()
-        if let limit = entry.refusal {
-            let reason = "\(info.origin) holds as many connections as \(limit.name) (\(limit.value)) allows one address"
-            return refuse(503, reason, isHead: head.method == .HEAD)
-        }
-        if let problem = HeaderRules.problem(head) { return refuse(400, problem) }
+        if let problem = entry.problem ?? HeaderRules.problem(head).map({ (400, $0) }) { return refuse(problem.status, problem.reason, isHead: head.method == .HEAD) }
         let exchange = Exchange(head, handler: self)
         phase = .exchange(exchange)
         let bound = NIOLoopBound(exchange, eventLoop: context.eventLoop)
