@@ -393,8 +393,7 @@ public final class PeerListener: ListenerDelegate {
         let counts = connection.session.counters.snapshot
         state.withLock { $0.deltas = $0.deltas + counts.deltas }
         logger.info(
-            "peer gone\(end.error.map { ": \($0)" } ?? "")",
-            metadata: [
+            "peer gone\(end.error.map { ": \($0)" } ?? "")", metadata: [
                 "peer": "\(connection.peer.address)", "correlation": "\(connection.peer.correlationID ?? "")", "pulled_by_peer": .stringConvertible(counts.pushed), "pushed_by_peer": .stringConvertible(counts.pulled),
             ])
     }

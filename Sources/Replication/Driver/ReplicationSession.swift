@@ -377,11 +377,8 @@ public actor ReplicationSession: MessageReceiver {
         dialect.end()
         files.end()
         counters.blobs.endAll()
-        if limits.has(.keptShare), let share {
-            _ = Unmanaged.passRetained(share)
-        } else {
-            share?.end(leaving: (passiveRequests.bytes + links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5)
-        }
+        let left = (passiveRequests.bytes + links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5
+        if limits.has(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }
         share = nil
         for link in links {
             counters.add(link.counts - link.countsSeen)
