@@ -91,6 +91,14 @@ import TestRandomness
         #expect(right.edited(try version(40, 3)).relation(to: stronger) == .conflicting)
     }
 
+    @Test("to a peer that allows each author once goes the latest version of each, wherever it stands")
+    func authorsOnce() throws {
+        let (ann, bob) = (Self.ann, Self.bob)
+        // A side of a merge, and what went into the other side.
+        let history = try VectorHistory("9@\(ann)", history: "8@\(ann),3@\(bob);5@\(bob),2@Revision+Tree+Encoding,7@Revision+Tree+Encoding")
+        #expect(history.vector.withAuthorsOnce.description == "9@\(ann),8@\(ann);5@\(bob),7@Revision+Tree+Encoding" || history.vector.withAuthorsOnce.description == "9@\(ann),8@\(ann);7@Revision+Tree+Encoding,5@\(bob)")
+    }
+
     @Test("vectors are bounded, and the latest versions stay")
     func bounds() throws {
         var vector = VersionVector(try version(1, 0))

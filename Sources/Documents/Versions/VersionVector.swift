@@ -103,12 +103,15 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
 
     // MARK: Text
 
-    /// As peers take it that allow each author once: of what stands for revisions of trees the greatest is left.
+    /// As peers take it that allow each author once behind the current version: the latest version of each is left, and of what stands for revisions
+    /// of trees the greatest.
     public var withAuthorsOnce: VersionVector {
-        guard let greatest = others.filter({ $0.source == .revisionTree }).max() else { return self }
+        let all = others
+        guard all.count > 1 else { return self }
+        func isOnly(_ version: VectorVersion) -> Bool { !all.contains { $0.source == version.source && $0 > version } }
         var vector = self
-        vector.merged.removeAll { $0.source == .revisionTree && $0 != greatest }
-        vector.older.removeAll { $0.source == .revisionTree && $0 != greatest }
+        vector.merged.removeAll { !isOnly($0) }
+        vector.older.removeAll { !isOnly($0) }
         return vector
     }
 

@@ -208,7 +208,9 @@ extension ReplicationSession {
                 id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision, isRestartedByConflicts: couch != nil)
         }
         link.source.trustsBehind = agreed.trustsKnownRevisions ? 0 : newest
-        link.marks.areBelieved = agreed.trustsKnownRevisions || !isKnown
+        // Where neither side has a checkpoint, nothing says that the peer lost one: the notes are of a replicator with other settings.
+        let isFirst = start.agreement == nil && start.own == nil && start.peer == nil
+        link.marks.areBelieved = agreed.trustsKnownRevisions || !isKnown || isFirst
         if configuration.type.pulls {
             link.pull.subscribe(since: agreed.remote)
             touch(link)
