@@ -209,8 +209,8 @@ extension ReplicationSession {
         }
         link.source.trustsBehind = agreed.trustsKnownRevisions ? 0 : newest
         // Where neither side has a checkpoint, nothing says that the peer lost one: the notes are of a replicator with other settings.
-        let isFirst = start.agreement == nil && start.own == nil && start.peer == nil
-        link.marks.areBelieved = agreed.trustsKnownRevisions || !isKnown || isFirst
+        let isNew = start.agreement == nil && start.own == nil && start.peer == nil
+        link.marks.areBelieved = agreed.trustsKnownRevisions || !isKnown || isNew
         if configuration.type.pulls {
             link.pull.subscribe(since: agreed.remote)
             touch(link)
