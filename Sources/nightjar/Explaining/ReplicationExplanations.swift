@@ -16,6 +16,7 @@ extension Explanation {
         Explanation("http/412", "The peer has not what the change builds upon.", "It is sent whole the next time."),
         Explanation("http/413", "A document or blob is larger than the peer, or this agent, takes.", "Raise limits: { max_blob_bytes }, or make the document smaller."),
         Explanation("http/415", "The server does not take this type of body.", "Check target: it is another kind of server."),
+        Explanation("http/417", "The peer was asked for what it cannot promise: all documents of a request or none (all_or_nothing).", "Leave all_or_nothing out of the request; each document has its own answer."),
         Explanation("http/422", "A delta or a history does not fit what is there.", "The document is sent whole the next time."),
         Explanation("http/429", "The peer asks for patience: too many requests or wrong logins.", "Wait; where a password is wrong, mend it first."),
         Explanation("http/4xx", "The peer refuses the request.", "The message has its words. Look at target and the authenticator."),
