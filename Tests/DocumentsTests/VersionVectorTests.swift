@@ -95,8 +95,8 @@ import TestRandomness
     func authorsOnce() throws {
         let (ann, bob) = (Self.ann, Self.bob)
         // A side of a merge, and what went into the other side.
-        let history = try VectorHistory("9@\(ann)", history: "8@\(ann),3@\(bob);5@\(bob),2@Revision+Tree+Encoding,7@Revision+Tree+Encoding")
-        #expect(history.vector.withAuthorsOnce.description == "9@\(ann),8@\(ann);5@\(bob),7@Revision+Tree+Encoding" || history.vector.withAuthorsOnce.description == "9@\(ann),8@\(ann);7@Revision+Tree+Encoding,5@\(bob)")
+        let history = try VectorHistory("9@\(ann)", history: "3@\(bob);5@\(bob),2@Revision+Tree+Encoding,7@Revision+Tree+Encoding")
+        #expect(history.vector.withAuthorsOnce.description == "9@\(ann);7@Revision+Tree+Encoding,5@\(bob)", "\(history.vector.withAuthorsOnce)")
     }
 
     @Test("vectors are bounded, and the latest versions stay")
