@@ -27,6 +27,17 @@ struct LogFoldingTests {
         #expect(try await hub.stop().status == 0)
     }
 
+    @Test("what a plugin logs of a document stays in its line, keys as well")
+    func forgery() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/loud.lua", "return { pull_filter = function(doc) nightjar.log.warn('odd reading', doc.tags) return true end }")
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true\n    pull_filter: loud", plugins: true), in: folder)
+        try await CouchHTTP(hub).ok("PUT", "/main/a", #"{"tags":{"x\n2026-01-01T00:00:00Z error forged: \u001b[31m":"v","a=b c":"w"}}"#, status: 201)
+        let end = try await hub.stop()
+        #expect(end.status == 0 && end.errors.contains("odd reading"), "\(end)")
+        #expect(!end.errors.contains("\n2026-01-01") && !end.errors.contains("\u{1b}") && end.errors.contains("\"a=b c\"=w"), "\(end.errors)")
+    }
+
     @Test("one bad filter")
     func filter() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())

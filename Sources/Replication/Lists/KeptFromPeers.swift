@@ -193,8 +193,15 @@ public final class KeptFromPeers: Sendable {
             var page = Page()
             guard let remote = try transaction.existingRemote(for: key) else { return page }
             let rows = try transaction.exclusions(collection, remote: remote, direction: .push, after: after, limit: Self.pageSize)
+            var last = after
             page.next = rows.count < Self.pageSize ? nil : rows.last?.id
+            var bytes = 0
             for row in rows {
+                if bytes >= StoreLimits.maxBodyBytesPerRead {
+                    page.next = last
+                    break
+                }
+                last = row.id
                 guard row.plugin == plugin, row.version == version, !(isStart && row.kind == .held) else {
                     page.released.append(row.id)
                     continue
@@ -203,6 +210,7 @@ public final class KeptFromPeers: Sendable {
                 if let found = try transaction.row(collection, row.id, withBody: true), found.revision == row.revision {
                     page.asked.append(
                         PolicyDocument(id: row.id, revision: found.revision, isDeleted: found.isDeleted, body: found.body ?? []))
+                    bytes += found.body?.count ?? 0
                 } else {
                     page.changed.append(row)
                 }

@@ -33,7 +33,7 @@ extension PeerWriting {
         }
         // Those that pass stay conflicts.
         steps = await filter(steps, &outcomes)
-        _ = try await judge(steps, &outcomes, showsPresent: false)
+        _ = try await judge(steps, nil, &outcomes, showsPresent: false)
     }
 
     /// Those of the documents that the peer may not see.

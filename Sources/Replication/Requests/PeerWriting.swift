@@ -112,11 +112,12 @@ package struct PeerWriting: Sendable {
             steps = try await keepBlobs(steps, &outcomes)
             let checked = steps
             steps = await filter(steps, &outcomes)
-            steps = try await judge(steps, &outcomes)
+            let sender = try await sender(of: steps)
+            steps = try await judge(steps, sender, &outcomes)
             try await hideRefusals(checked, &outcomes)
             if steps.isEmpty { break }
             open = []
-            for (step, outcome) in zip(steps, try await write(steps)) {
+            for (step, outcome) in zip(steps, try await write(steps, sender)) {
                 switch outcome {
                 case .moved where attempt < peer.limits.resolveAttempts: open.append(step.index)
                 case .moved: outcomes[step.index] = .refused(Self.tooManyChanges)
@@ -244,12 +245,12 @@ package struct PeerWriting: Sendable {
     }
 
     /// - Parameter showsPresent: whether the sync function is shown what is here of the document.
-    func judge(_ steps: [Step], _ outcomes: inout [Outcome], showsPresent: Bool = true) async throws -> [Step] {
+    func judge(_ steps: [Step], _ sender: SenderView?, _ outcomes: inout [Outcome], showsPresent: Bool = true) async throws -> [Step] {
         guard let function = peer.syncFunction, !steps.isEmpty else { return steps }
         let asking = SyncAsking(
             database: peer.database, collection: collection, function: function, principal: peer.principal,
             peer: ChannelPeer(user: peer.principal.name, listener: peer.listener),
-            context: peer.policyContext(collection.name, .pull, remote: remote), setsAccess: false, sender: try await sender(of: steps),
+            context: peer.policyContext(collection.name, .pull, remote: remote), setsAccess: false, sender: sender,
             showsPresent: showsPresent)
         let judgements = try await asking.judge(steps.map(\.revision)).get()
         var accepted: [Step] = []
@@ -273,11 +274,11 @@ package struct PeerWriting: Sendable {
         ReplicationError(domain: .http, code: 503, message: "the document is held: \(failure.kind)")
     }
 
-    private func write(_ steps: [Step]) async throws -> [StoreOutcome] {
+    private func write(_ steps: [Step], _ sender: SenderView?) async throws -> [StoreOutcome] {
         // With a resolver what is here stays the readable side until it has decided; else the deterministic winner is read.
         var storing = RevisionStoring(
             collection: collection, remote: nil, conflicts: peer.resolver == nil ? .store : .storePushed, settlesHeld: false, keepsLeaves: true)
-        storing.sender = try await sender(of: steps)
+        storing.sender = sender
         let collection = collection
         return try await peer.database.write { [storing] transaction in
             transaction.keepsSmallBases = true

@@ -1,0 +1,43 @@
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+import Replication
+import Testing
+
+/// What a peer writes in requests, between its login and the store.
+@Suite("Writes of CouchDB's clients", .timeLimit(.minutes(5)))
+struct PeerWritingTests {
+    private func writing(_ database: TestDatabase, isAdmitted: @escaping @Sendable () -> Bool = { true }) throws -> PeerWriting {
+        let peer = PassiveConfiguration(listener: "hub", database: database.database, principal: Principal(name: "bob"))
+        return PeerWriting(peer, try database.collection(), access: PeerAccess(), remote: "peer", environment: .system, isAdmitted: isAdmitted)
+    }
+
+    private func write(_ id: String, _ body: String) -> PeerWriting.Write {
+        PeerWriting.Write(id: doc(id), revision: .edit(of: nil), isDeleted: false, body: Array(body.utf8))
+    }
+
+    @Test("a blob that was collected since the client saw it is not named by what is stored")
+    func collectedBlobs() async throws {
+        let database = try TestDatabase("hub")
+        let here = try await database.blob([1, 2, 3])
+        func naming(_ digest: String) -> String { #"{"f":{"@type":"blob","digest":"\#(digest)"}}"# }
+        let gone = BlobDigest.of([4, 5, 6]).text
+        let outcomes = try await writing(database).store([write("a", naming(here)), write("b", naming(gone))])
+        guard case .stored? = outcomes.first, case .refused(let error)? = outcomes.last else {
+            Issue.record("\(outcomes)")
+            return
+        }
+        #expect(error.code == 412 && error.message.contains(gone))
+        #expect(try await database.get("b") == nil)
+    }
+
+    @Test("who is not let in any more when the request has come in full writes nothing")
+    func endedLogin() async throws {
+        let database = try TestDatabase("hub")
+        let writing = try writing(database) { false }
+        let error = await #expect(throws: ReplicationError.self) { try await writing.store([write("a", "{}")]) }
+        #expect(error?.code == 401)
+        #expect(try await database.get("a") == nil)
+    }
+}
