@@ -33,10 +33,14 @@ final class ClientConnection: Sendable {
         }
     }
 
-    /// Whether all of a request went out.
+    /// How much of a request went out.
     private final class Sent: Sendable {
         private let isDone = Atomic(false)
+        private let lastBegan = Atomic(false)
         var all: Bool { isDone.load(ordering: .acquiring) }
+        /// The last part was given to the channel, which may have written it: an answer can be here before its writer goes on.
+        var maybeAll: Bool { lastBegan.load(ordering: .acquiring) }
+        func noteLast() { lastBegan.store(true, ordering: .releasing) }
         func note() { isDone.store(true, ordering: .releasing) }
     }
 
@@ -126,7 +130,8 @@ final class ClientConnection: Sendable {
                 let result = try await handle(HTTPClient.ResponseHead(status: Int(answer.status.code), headers: list), rest)
                 if let error = failure.error { throw error }
                 // One that answered before it had the request may still be reading that, or not at all.
-                let isReusable = rest.isComplete && answer.isKeepAlive && sent.all && !Task.isCancelled
+                let isComplete = rest.isComplete && answer.isKeepAlive && !Task.isCancelled
+                let isReusable = if isComplete { try await isAllOut(sent) } else { false }
                 if isReusable { try await tasks.waitForAll() } else { tasks.cancelAll() }
                 return (result, isReusable && failure.error == nil)
             }
@@ -140,6 +145,13 @@ final class ClientConnection: Sendable {
             default: throw error
             }
         }
+    }
+
+    private func isAllOut(_ sent: Sent) async throws -> Bool {
+        guard !sent.all else { return true }
+        guard sent.maybeAll else { return false }
+        let patience = patience
+        return try await channel.eventLoop.submit { !patience.value.isWriting }.get()
     }
 
     /// A connection that waited was ended, or answered what nobody had asked. Anything else, such as an answer that cannot be read, is an
@@ -164,12 +176,15 @@ final class ClientConnection: Sendable {
     private func send(_ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, _ failure: Failure, _ sent: Sent) async {
         do {
             let writer = HTTPClient.BodyWriter(outbound: outbound)
+            if case .none = body { sent.noteLast() }
             try await writer.send(.head(head))
             // What is written before TLS is ready gathers in memory, without the channel noticing.
             if case .none = body {} else { try await untilReady() }
             switch body {
             case .none: break
-            case .buffer(let buffer): try await writer.write(buffer)
+            case .buffer(let buffer):
+                sent.noteLast()
+                try await writer.write(buffer)
             case .stream(_, let produce): try await produce(writer)
             }
             sent.note()

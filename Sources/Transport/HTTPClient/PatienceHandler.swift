@@ -42,6 +42,9 @@ final class PatienceHandler: ChannelDuplexHandler {
         (timer, limit, pace, willClose) = (nil, nil, nil, { _ in })
     }
 
+    /// Something was given to the connection that the system has not taken yet.
+    var isWriting: Bool { writes > 0 }
+
     private var waits: Bool { isReading || writes > 0 }
 
     private func deadline(_ limit: TimeAmount) -> NIODeadline {
