@@ -1,5 +1,6 @@
 import AgentConfiguration
 import DocumentStore
+import Encodings
 import Interfaces
 import LuaRuntime
 import PluginHost
@@ -108,7 +109,7 @@ extension PluginReference {
     /// Of a file of users that is not there yet, also what makes it.
     func words(_ error: PluginError) -> String {
         guard plugin.value == "password-file", case .parameters(_, _, let problems, _) = error,
-            problems.contains(where: { $0.parameter == "file" && $0.message.contains(": looked in ") })
+            problems.contains(where: { $0.parameter == "file" && $0.message.holds(": looked in ") })
         else { return "\(error)" }
         return "\(error); nightjar user add NAME makes it, with the same --config"
     }

@@ -31,7 +31,7 @@ struct DirectReplication: Sendable {
                 // Before a folder is made for what cannot be reached.
                 do { _ = try EndpointURL(text) } catch let error as ReplicationError {
                     throw AgentError(
-                        .invalid, error.message.replacing("but into the authenticator", with: "but into --user and --password (or NIGHTJAR_PASSWORD)"))
+                        .invalid, error.message.with("the authenticator", replacedBy: "--user and --password (or NIGHTJAR_PASSWORD)"))
                 } catch { throw AgentError(.invalid, "\(text): \(error)") }
                 self = .url(text)
             case "exec", "unix", "serial": self = .url(text)
