@@ -16,8 +16,8 @@ import Transport
 
 /// The agent: databases, plugins, listeners and replicators of one configuration, started in order, stopped in reverse, and
 /// changed while they run.
-public actor Agent {
-    public nonisolated let logs: LogSink
+package actor Agent {
+    package nonisolated let logs: LogSink
     nonisolated let group: MultiThreadedEventLoopGroup
     nonisolated let startedAt: Int64
     nonisolated let environment: Environment
@@ -98,7 +98,7 @@ public actor Agent {
     nonisolated let memory: MemoryBudget
 
     /// - Parameter environment: where time and randomness come from, and where jobs run.
-    public init(settings: AgentSettings, logs: LogSink, environment: Environment) {
+    package init(settings: AgentSettings, logs: LogSink, environment: Environment) {
         self.environment = environment
         nextStart = NextStart(environment: environment)
         uptimeStart = environment.time.monotonicNanoseconds()
@@ -120,7 +120,7 @@ public actor Agent {
     // MARK: - Start and stop
 
     /// Opens, loads, binds and starts everything. What was started before an error is stopped again.
-    public func start() async throws {
+    package func start() async throws {
         do {
             let settings = shared.withLock { $0.settings }
             let obstacles = ConfigurationCheck.obstacles(settings, environment)
@@ -169,7 +169,7 @@ public actor Agent {
     func goesOn() throws(StartAbandoned) { if isStopping { throw StartAbandoned() } }
 
     /// Stops everything within about five seconds: peers are asked to come back later (4001), databases are closed.
-    public func stop() async {
+    package func stop() async {
         isStopping = true
         stopProgress.begin("conflicts that are still to be decided")
         let state = shared.withLock { state in
@@ -221,7 +221,7 @@ public actor Agent {
     }
 
     /// Ends the event loops; the last call, after everything that uses them has stopped.
-    public nonisolated func shutDownEventLoops() async {
+    package nonisolated func shutDownEventLoops() async {
         stopProgress.begin("event loops")
         try? await group.shutdownGracefully()
     }
@@ -363,7 +363,7 @@ public actor Agent {
     }
 
     /// Tries pending conflicts again: a plugin changed, or the operator asked.
-    public func retryConflicts() async {
+    package func retryConflicts() async {
         for keeper in keepers { await keeper.retry() }
     }
 
@@ -375,20 +375,20 @@ public actor Agent {
     /// Since the start.
     nonisolated var uptimeNanoseconds: UInt64 { environment.time.monotonicNanoseconds() - uptimeStart }
 
-    public nonisolated func database(_ name: String) -> Database? { shared.withLock { $0.databases[name] } }
-    public nonisolated var databases: [Database] {
+    package nonisolated func database(_ name: String) -> Database? { shared.withLock { $0.databases[name] } }
+    package nonisolated var databases: [Database] {
         shared.withLock { state in state.settings.databases.compactMap { state.databases[$0.name.value] } }
     }
-    public nonisolated var listeners: [PeerListener] { shared.withLock { $0.listeners } }
-    public nonisolated var replicators: [Replicator] { shared.withLock { $0.replicators } }
-    public nonisolated var plugins: PluginHost? { shared.withLock { $0.plugins } }
+    package nonisolated var listeners: [PeerListener] { shared.withLock { $0.listeners } }
+    package nonisolated var replicators: [Replicator] { shared.withLock { $0.replicators } }
+    package nonisolated var plugins: PluginHost? { shared.withLock { $0.plugins } }
     nonisolated var fleet: FleetService? { shared.withLock { $0.fleet } }
     nonisolated var fleetStore: FleetStore? { shared.withLock { $0.fleetStore } }
     nonisolated var waitingForStart: [String] { shared.withLock { $0.waitingForStart } }
-    public nonisolated var settings: AgentSettings { shared.withLock { $0.settings } }
-    public nonisolated var isReady: Bool { shared.withLock { $0.isReady } }
+    package nonisolated var settings: AgentSettings { shared.withLock { $0.settings } }
+    package nonisolated var isReady: Bool { shared.withLock { $0.isReady } }
 
-    public nonisolated func replicator(_ name: String) throws(AgentError) -> Replicator {
+    package nonisolated func replicator(_ name: String) throws(AgentError) -> Replicator {
         guard let found = replicators.first(where: { $0.configuration.name.utf8.elementsEqual(name.utf8) }) else {
             let names = replicators.map(\.configuration.name)
             throw AgentError(

@@ -1,6 +1,6 @@
 /// Why the agent cannot do what it was asked to, in words for the operator.
-public struct AgentError: Error, Sendable, CustomStringConvertible {
-    public enum Kind: Sendable {
+package struct AgentError: Error, Sendable, CustomStringConvertible {
+    package enum Kind: Sendable {
         /// The configuration is wrong (exit status 78).
         case configuration
         /// What was named does not exist.
@@ -21,15 +21,15 @@ public struct AgentError: Error, Sendable, CustomStringConvertible {
         case failed
     }
 
-    public var kind: Kind
-    public var message: String
+    package var kind: Kind
+    package var message: String
 
-    public init(_ kind: Kind, _ message: String) {
+    package init(_ kind: Kind, _ message: String) {
         self.kind = kind
         self.message = message
     }
 
-    public var description: String { message }
+    package var description: String { message }
 }
 
 /// A stop was asked for while the agent started.

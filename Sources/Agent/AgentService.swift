@@ -6,7 +6,7 @@ import ServiceLifecycle
 import Synchronization
 
 /// Runs an agent until it is told to stop: SIGTERM and SIGINT stop it in order, SIGHUP reads the configuration again.
-public struct AgentService: Sendable {
+package struct AgentService: Sendable {
     let agent: Agent
     let logs: LogSink
     let signals: ProcessSignals
@@ -38,7 +38,7 @@ public struct AgentService: Sendable {
     }
 
     /// Returns after an orderly stop.
-    public func run() async throws {
+    package func run() async throws {
         do {
             try await serve()
         } catch {

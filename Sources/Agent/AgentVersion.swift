@@ -1,4 +1,4 @@
 /// The version that status and the User-Agent header show.
-public enum AgentVersion {
-    public static let number = "0.1.0"
+package enum AgentVersion {
+    package static let number = "0.1.0"
 }

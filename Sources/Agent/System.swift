@@ -3,11 +3,11 @@ import Environment
 import Glibc
 
 /// Facts of the machine and the process.
-public enum System {
-    public static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
+package enum System {
+    package static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
     /// Keeps what the allocator holds beyond what is in use small: what peers send makes threads of every kind allocate by turns.
-    public static func boundAllocator() {
+    package static func boundAllocator() {
         returnLargeBlocks()
         // By default eight for each processor, and each keeps holes of its own. Two are as many as there are threads at work on a gateway's
         // processors most of the time.
@@ -25,7 +25,7 @@ public enum System {
     static func returnFreeMemory() { _ = malloc_trim(0) }
 
     /// Resident memory of this process in bytes; 0 where the system does not say.
-    public static var residentBytes: Int {
+    package static var residentBytes: Int {
         guard let file = fopen("/proc/self/statm", "r") else { return 0 }
         defer { fclose(file) }
         var total = 0

@@ -1,7 +1,7 @@
 /// What is valid and hardly what its author meant. It keeps nothing from running: `check` and the log of `run` tell it.
 extension AgentSettings {
     /// - Parameter plugins: the names of those that the folder holds; nil: not known.
-    public func advice(plugins: Set<String>?) -> [ConfigurationProblem] {
+    package func advice(plugins: Set<String>?) -> [ConfigurationProblem] {
         var advice: [ConfigurationProblem] = []
         if databases.isEmpty, listeners.isEmpty, replicators.isEmpty, !namesDatabases {
             advice.append(
@@ -40,7 +40,7 @@ extension AgentSettings {
     }
 
     /// Why this may not take the place of a configuration with databases: it has none and does not say so; nil: it may.
-    public func lostDatabases(from old: AgentSettings) -> ConfigurationProblem? {
+    package func lostDatabases(from old: AgentSettings) -> ConfigurationProblem? {
         guard databases.isEmpty, !old.databases.isEmpty, !namesDatabases else { return nil }
         return ConfigurationProblem(
             file: file ?? "", line: 0, column: 0,

@@ -2,38 +2,38 @@ import Encodings
 
 /// A piece of YAML whose meaning somebody else knows: the params of a plugin. Every node keeps its position.
 /// Equality ignores positions, quoting and the order of keys.
-public struct ConfigurationNode: Sendable {
-    public enum Content: Sendable {
+package struct ConfigurationNode: Sendable {
+    package enum Content: Sendable {
         case scalar(Scalar)
         case sequence([ConfigurationNode])
         /// In the order of the file; keys are unique.
         case mapping([Entry])
     }
 
-    public struct Entry: Sendable {
-        public var key: String
-        public var keyPosition: SourcePosition
-        public var value: ConfigurationNode
+    package struct Entry: Sendable {
+        package var key: String
+        package var keyPosition: SourcePosition
+        package var value: ConfigurationNode
     }
 
-    public enum Style: Sendable { case plain, singleQuoted, doubleQuoted, literal, folded }
+    package enum Style: Sendable { case plain, singleQuoted, doubleQuoted, literal, folded }
 
     /// A single value as it was written.
-    public struct Scalar: Sendable {
+    package struct Scalar: Sendable {
         /// The text after `${…}` was expanded.
-        public internal(set) var text: String
-        public internal(set) var style: Style
+        package internal(set) var text: String
+        package internal(set) var style: Style
         /// The text as in the file, where expansion changed it: the one to show, for the other may be a secret.
-        public internal(set) var source: String?
+        package internal(set) var source: String?
         /// Expansion failed and the problem is already reported.
         var isUnresolved = false
 
         /// The text comes, at least in part, from `${…}`.
-        public var isExpanded: Bool { source != nil }
+        package var isExpanded: Bool { source != nil }
     }
 
-    public var content: Content
-    public var position: SourcePosition
+    package var content: Content
+    package var position: SourcePosition
 
     init(_ content: Content, at position: SourcePosition) {
         self.content = content
@@ -41,28 +41,28 @@ public struct ConfigurationNode: Sendable {
     }
 
     /// The entries, if this is a mapping.
-    public var entries: [Entry]? {
+    package var entries: [Entry]? {
         if case .mapping(let entries) = content { entries } else { nil }
     }
 
     /// The elements, if this is a list.
-    public var elements: [ConfigurationNode]? {
+    package var elements: [ConfigurationNode]? {
         if case .sequence(let elements) = content { elements } else { nil }
     }
 
     /// The scalar, if this is one.
-    public var scalar: Scalar? {
+    package var scalar: Scalar? {
         if case .scalar(let scalar) = content { scalar } else { nil }
     }
 
     /// The value under a key, if this is a mapping that has it.
-    public subscript(key: String) -> ConfigurationNode? {
+    package subscript(key: String) -> ConfigurationNode? {
         entries?.first { $0.key.utf8.elementsEqual(key.utf8) }?.value
     }
 }
 
 extension ConfigurationNode: Equatable {
-    public static func == (left: Self, right: Self) -> Bool {
+    package static func == (left: Self, right: Self) -> Bool {
         switch (left.content, right.content) {
         case (.scalar(let one), .scalar(let other)):
             return one.value == other.value
@@ -81,13 +81,13 @@ extension ConfigurationNode: Equatable {
 
 extension ConfigurationNode.Scalar: CustomStringConvertible, CustomReflectable {
     /// The text as in the file: what `${…}` expands to may be a secret.
-    public var description: String { source ?? text }
-    public var customMirror: Mirror { Mirror(self, children: ["text": description]) }
+    package var description: String { source ?? text }
+    package var customMirror: Mirror { Mirror(self, children: ["text": description]) }
 }
 
 extension ConfigurationNode: CustomStringConvertible {
     /// The node in YAML's flow style, with `${…}` left as written.
-    public var description: String {
+    package var description: String {
         switch content {
         case .scalar(let scalar):
             return scalar.style == .plain ? scalar.description : JSONString.quoted(scalar.description)

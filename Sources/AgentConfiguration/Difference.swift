@@ -1,41 +1,41 @@
 /// What a reload has to touch.
-public struct SettingsDifference: Sendable, Equatable {
+package struct SettingsDifference: Sendable, Equatable {
     /// A section that is there in both configurations, with other settings.
-    public struct Change: Sendable, Equatable {
-        public var name: String
+    package struct Change: Sendable, Equatable {
+        package var name: String
         /// The keys whose values differ, in the order of the reference.
-        public var keys: [String]
+        package var keys: [String]
 
-        public init(name: String, keys: [String]) {
+        package init(name: String, keys: [String]) {
             self.name = name
             self.keys = keys
         }
     }
 
     /// Named sections of one kind.
-    public struct Changes: Sendable, Equatable {
-        public var added: [String] = []
-        public var removed: [String] = []
-        public var changed: [Change] = []
+    package struct Changes: Sendable, Equatable {
+        package var added: [String] = []
+        package var removed: [String] = []
+        package var changed: [Change] = []
 
-        public init() {}
+        package init() {}
 
-        public var isEmpty: Bool { added.isEmpty && removed.isEmpty && changed.isEmpty }
+        package var isEmpty: Bool { added.isEmpty && removed.isEmpty && changed.isEmpty }
     }
 
     /// Sections that exist once.
-    public enum GlobalSection: String, Sendable, CaseIterable { case data, plugins, admin, log, limits, disk, fleet }
+    package enum GlobalSection: String, Sendable, CaseIterable { case data, plugins, admin, log, limits, disk, fleet }
 
-    public var databases = Changes()
-    public var listeners = Changes()
-    public var replicators = Changes()
+    package var databases = Changes()
+    package var listeners = Changes()
+    package var replicators = Changes()
     /// By plugin name.
-    public var pluginLimits = Changes()
-    public var global: Set<GlobalSection> = []
+    package var pluginLimits = Changes()
+    package var global: Set<GlobalSection> = []
 
-    public init() {}
+    package init() {}
 
-    public var isEmpty: Bool {
+    package var isEmpty: Bool {
         databases.isEmpty && listeners.isEmpty && replicators.isEmpty && pluginLimits.isEmpty && global.isEmpty
     }
 }
@@ -43,7 +43,7 @@ public struct SettingsDifference: Sendable, Equatable {
 extension AgentSettings {
     /// What is different here from an older configuration. Values count, not how or where they are written: moving,
     /// reformatting or writing out a default changes nothing; a changed file behind `${file:…}` changes what uses it.
-    public func difference(from old: AgentSettings) -> SettingsDifference {
+    package func difference(from old: AgentSettings) -> SettingsDifference {
         var difference = SettingsDifference()
         difference.databases = Self.changes(databases, old.databases, \.name.value)
         difference.listeners = Self.changes(listeners, old.listeners, \.name.value)

@@ -1,9 +1,9 @@
 import Encodings
 
 /// The JSON Schema of a configuration, made from the tables by which it is read.
-public enum ConfigurationSchema {
+package enum ConfigurationSchema {
     /// `nightjar config schema`: JSON Schema draft 7, which the YAML plugins of editors understand.
-    public static func json() -> String {
+    package static func json() -> String {
         var definitions: [(String, JSON)] = [
             ("expansion", .object([
                 ("type", .string("string")), ("pattern", .string("\\$\\{.+\\}")),
@@ -22,17 +22,17 @@ public enum ConfigurationSchema {
     }
 
     /// A key of the configuration, for reference pages.
-    public struct KeyDescription: Sendable, Equatable {
+    package struct KeyDescription: Sendable, Equatable {
         /// `replicators[].collections.NAME.push_filter`
-        public var path: String
-        public var documentation: String
-        public var isRequired: Bool
+        package var path: String
+        package var documentation: String
+        package var isRequired: Bool
         /// As JSON; nil where absence has no value to show.
-        public var defaultJSON: String?
+        package var defaultJSON: String?
     }
 
     /// Every key that a configuration may have, depth first in the order of the tables.
-    public static func keys() -> [KeyDescription] {
+    package static func keys() -> [KeyDescription] {
         var keys: [KeyDescription] = []
         collect(.section(AgentSettings.shape), "", &keys)
         return keys

@@ -1,12 +1,12 @@
 extension AgentSettings {
     /// What command line options put in the place of the file's values. Relative paths are relative to the current folder.
-    public struct Overrides: Sendable, Equatable {
+    package struct Overrides: Sendable, Equatable {
         /// `--data`
-        public var data: String?
+        package var data: String?
         /// `--plugins`
-        public var plugins: String?
+        package var plugins: String?
 
-        public init(data: String? = nil, plugins: String? = nil) {
+        package init(data: String? = nil, plugins: String? = nil) {
             self.data = data
             self.plugins = plugins
         }
@@ -15,7 +15,7 @@ extension AgentSettings {
     /// Reads a configuration file.
     /// - Parameter environment: what `${NAME}` looks up; nil: the process's environment.
     /// - Throws: everything that is wrong with it, in the order of the file.
-    public static func load(
+    package static func load(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
         try load(path, overrides, environment, only: nil)
@@ -24,7 +24,7 @@ extension AgentSettings {
     /// Reads as much of a configuration file as is right: for `check`, which names everything at once.
     /// - Parameter environment: what `${NAME}` looks up; nil: the process's environment.
     /// - Returns: what could be read (nil: nothing), and what is wrong (nil: nothing).
-    public static func examine(
+    package static func examine(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
         do throws(ConfigurationProblems) {
@@ -35,7 +35,7 @@ extension AgentSettings {
     /// Reads only what finds a running agent and its data folder: `data`. The agent has the rest, and secrets that whoever asks it need
     /// not have; and a file that is being edited must not keep its operator from asking.
     /// - Throws: what is wrong with it, or with the file as YAML.
-    public static func location(
+    package static func location(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
         try load(path, overrides, environment, only: ["data"])
@@ -43,7 +43,7 @@ extension AgentSettings {
 
     /// Reads only what tells of the listeners and of where the agent is: its operator's user need not have the replicators' secrets.
     /// - Throws: what is wrong with it, or with the file as YAML.
-    public static func listeners(
+    package static func listeners(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
         try load(path, overrides, environment, only: ["data", "plugins", "databases", "listeners"])
@@ -51,7 +51,7 @@ extension AgentSettings {
 
     /// Reads only what tells of the fleet: whoever publishes need not have the secrets of the rest.
     /// - Throws: what is wrong with it, or with the file as YAML.
-    public static func fleet(
+    package static func fleet(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
         try load(path, overrides, environment, only: ["data", "databases", "fleet"])
@@ -77,7 +77,7 @@ extension AgentSettings {
     /// - Parameters:
     ///   - file: its name in problems.
     ///   - folder: absolute; relative paths resolve against it.
-    public static func parse(
+    package static func parse(
         _ bytes: [UInt8], file: String, folder: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
         try parse(bytes, file, folder, overrides, environment, only: nil)
@@ -117,7 +117,7 @@ extension AgentSettings {
     /// What `nightjar run` uses without a configuration file: data in `./nightjar-data`, plugins in `./plugins` if there is
     /// such a folder, the database `main`, and a listener on 127.0.0.1:4984. That one speaks plain HTTP: it cannot be
     /// reached from outside, and no client would trust a certificate made up for it.
-    public static func embeddedDefault(data: String? = nil, plugins: String? = nil) -> AgentSettings {
+    package static func embeddedDefault(data: String? = nil, plugins: String? = nil) -> AgentSettings {
         var settings = AgentSettings()
         var database = DatabaseSettings()
         database.name = Located("main")

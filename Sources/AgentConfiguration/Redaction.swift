@@ -1,14 +1,14 @@
 import Encodings
 
 /// The text of a configuration with nothing in it that must stay here: for a bundle that goes to somebody else.
-public struct RedactedConfiguration: Sendable {
+package struct RedactedConfiguration: Sendable {
     /// YAML of what the file says. Values of keys that hold secrets, of plugins' parameters and of unknown keys are removed; comments too.
-    public var text = ""
+    package var text = ""
     /// What was removed, as far as it could be recognised elsewhere: texts to take out of whatever goes along.
-    public var secrets: [String] = []
+    package var secrets: [String] = []
 
     /// Of no file.
-    public init() {}
+    package init() {}
 
     private init(text: String, secrets: [String]) {
         self.text = text
@@ -16,13 +16,13 @@ public struct RedactedConfiguration: Sendable {
     }
 
     /// In the place of a value.
-    public static let mark = "(removed)"
+    package static let mark = "(removed)"
     /// A shorter one would be found in words that mean nothing.
     private static let shortestSecret = 5
 
     /// - Parameter environment: what `${NAME}` looks up; nil: the process's environment.
     /// - Throws: what keeps the file from being read as YAML.
-    public static func read(path: String, environment: [String: String]? = nil) throws(ConfigurationProblems) -> RedactedConfiguration {
+    package static func read(path: String, environment: [String: String]? = nil) throws(ConfigurationProblems) -> RedactedConfiguration {
         let bytes: [UInt8]
         do { bytes = try SmallFile.read(path, limit: Limits.fileBytes, regularOnly: false) } catch {
             throw ConfigurationProblems([
@@ -33,7 +33,7 @@ public struct RedactedConfiguration: Sendable {
     }
 
     /// The same of a file that is in memory.
-    public static func read(
+    package static func read(
         _ bytes: [UInt8], file: String, folder: String, environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> RedactedConfiguration {
         var problems = ProblemList(file: file)
@@ -53,7 +53,7 @@ public struct RedactedConfiguration: Sendable {
     }
 
     /// Takes the secrets out of a text.
-    public func scrub(_ text: String) -> String {
+    package func scrub(_ text: String) -> String {
         secrets.reduce(text) { text, secret in text.with(secret, replacedBy: Self.mark) }
     }
 

@@ -2,9 +2,9 @@ import Encodings
 
 /// A text that must not reach a log, a status or an error: passwords, tokens, header values.
 /// Printing, interpolating or dumping it shows only that it is there.
-public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// The text itself. Named so that every use stands out in a review.
-    public let revealed: String
+    package let revealed: String
 
     /// As written, where it refers to a file or a credential: those may change while the agent runs.
     private let reference: Reference?
@@ -15,7 +15,7 @@ public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConver
         var folder: String
     }
 
-    public init(_ text: String) { (revealed, reference) = (text, nil) }
+    package init(_ text: String) { (revealed, reference) = (text, nil) }
 
     /// - Parameter source: the text before `${…}` was expanded.
     init(_ text: String, source: String?, folder: String) {
@@ -24,10 +24,10 @@ public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConver
     }
 
     /// It comes from a file.
-    public var mayChange: Bool { reference != nil }
+    package var mayChange: Bool { reference != nil }
 
     /// The secret as its files say now; as they said when the configuration was read, where they cannot be read now or say nothing.
-    public var current: Secret {
+    package var current: Secret {
         guard let reference else { return self }
         var node = ConfigurationNode(
             .scalar(ConfigurationNode.Scalar(text: reference.text, style: .doubleQuoted)), at: SourcePosition(file: "", line: 0, column: 0))
@@ -38,14 +38,14 @@ public struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConver
         return Secret(scalar.text, source: reference.text, folder: reference.folder)
     }
 
-    public var description: String { "(secret)" }
-    public var debugDescription: String { description }
-    public var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+    package var description: String { "(secret)" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }
 
 extension Secret: Equatable {
     /// The same text from another place is another secret: it changes when that place does.
-    public static func == (left: Self, right: Self) -> Bool {
+    package static func == (left: Self, right: Self) -> Bool {
         left.revealed.utf8.elementsEqual(right.revealed.utf8) && left.reference == right.reference
     }
 }

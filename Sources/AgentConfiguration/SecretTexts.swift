@@ -1,6 +1,6 @@
 extension AgentSettings {
     /// Every secret that the configuration holds, to be taken out of what leaves the house.
-    public var secretTexts: [String] {
+    package var secretTexts: [String] {
         var secrets: [Secret?] = [admin?.token?.value] + (admin?.tokens.map(\.token.value) ?? [])
         for listener in listeners {
             if case .files(_, _, let passphrase)? = listener.identity { secrets.append(passphrase) }

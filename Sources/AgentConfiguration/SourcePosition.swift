@@ -1,38 +1,38 @@
 /// A place in a configuration file. Lines and columns count from 1, columns in characters (Unicode scalars).
-public struct SourcePosition: Sendable, Hashable, CustomStringConvertible {
+package struct SourcePosition: Sendable, Hashable, CustomStringConvertible {
     /// The file as the operator named it.
-    public var file: String
+    package var file: String
     /// 0: not a place in a file (a default, a command line option, or a file that cannot be read).
-    public var line: Int
-    public var column: Int
+    package var line: Int
+    package var column: Int
 
-    public init(file: String, line: Int, column: Int) {
+    package init(file: String, line: Int, column: Int) {
         self.file = file
         self.line = line
         self.column = column
     }
 
     /// Where a value stands that no file contains: a default.
-    public static let none = SourcePosition(file: "", line: 0, column: 0)
+    package static let none = SourcePosition(file: "", line: 0, column: 0)
 
     /// `file:line:column`, or only the file.
-    public var description: String { line == 0 ? file : "\(file):\(line):\(column)" }
+    package var description: String { line == 0 ? file : "\(file):\(line):\(column)" }
 }
 
 /// A value and where it was written, for checks that only a later part can make (is there such a plugin, such a key?).
 /// Two are equal when their values are: moving a line is not a change. Strings are compared by their bytes.
-public struct Located<Value: Sendable>: Sendable {
-    public var value: Value
-    public var position: SourcePosition
+package struct Located<Value: Sendable>: Sendable {
+    package var value: Value
+    package var position: SourcePosition
 
-    public init(_ value: Value, at position: SourcePosition = .none) {
+    package init(_ value: Value, at position: SourcePosition = .none) {
         self.value = value
         self.position = position
     }
 }
 
 extension Located: Equatable where Value: Equatable {
-    public static func == (left: Self, right: Self) -> Bool {
+    package static func == (left: Self, right: Self) -> Bool {
         // String's own == holds different byte sequences for equal (Unicode normalisation); ids and paths are bytes.
         if let leftText = left.value as? String, let rightText = right.value as? String {
             return leftText.utf8.elementsEqual(rightText.utf8)
@@ -42,5 +42,5 @@ extension Located: Equatable where Value: Equatable {
 }
 
 extension Located: CustomStringConvertible {
-    public var description: String { "\(value)" }
+    package var description: String { "\(value)" }
 }

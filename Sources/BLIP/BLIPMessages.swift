@@ -1,31 +1,31 @@
-public import NIOCore
+import NIOCore
 
 /// Body of a message: bytes, usually JSON or a blob.
-public typealias BLIPMessageBody = ByteBuffer
+package typealias BLIPMessageBody = ByteBuffer
 
 /// Bits 3 to 6 of a frame's flags.
-public struct BLIPFlags: OptionSet, Sendable {
-    public let rawValue: UInt8
-    public init(rawValue: UInt8) { self.rawValue = rawValue }
-    public static let compressed = BLIPFlags(rawValue: 0x08)
-    public static let urgent = BLIPFlags(rawValue: 0x10)
-    public static let noReply = BLIPFlags(rawValue: 0x20)
+package struct BLIPFlags: OptionSet, Sendable {
+    package let rawValue: UInt8
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+    package static let compressed = BLIPFlags(rawValue: 0x08)
+    package static let urgent = BLIPFlags(rawValue: 0x10)
+    package static let noReply = BLIPFlags(rawValue: 0x20)
     static let moreComing = BLIPFlags(rawValue: 0x40)
 }
 
 /// A request to send.
-public struct OutgoingRequest: Sendable {
+package struct OutgoingRequest: Sendable {
     /// Name of the request, sent as property `Profile` unless empty. Ends at its first NUL, if any.
-    public var profile: String
+    package var profile: String
     /// The other properties; a `Profile` among them is not sent.
-    public var properties: BLIPProperties
-    public var body: ByteBuffer
-    public var isCompressed: Bool
+    package var properties: BLIPProperties
+    package var body: ByteBuffer
+    package var isCompressed: Bool
     /// May overtake normal messages.
-    public var isUrgent: Bool
-    public var isNoReply: Bool
+    package var isUrgent: Bool
+    package var isNoReply: Bool
 
-    public init(
+    package init(
         profile: String, properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(),
         isCompressed: Bool = false, isUrgent: Bool = false, isNoReply: Bool = false
     ) {
@@ -39,26 +39,26 @@ public struct OutgoingRequest: Sendable {
 }
 
 /// A complete request of the peer.
-public struct IncomingRequest: Sendable {
+package struct IncomingRequest: Sendable {
     /// To be given to `BLIPConnection.reply(to:)`.
-    public var number: UInt64
+    package var number: UInt64
     /// Property `Profile`; empty if the request has none (answer `BLIP`/404).
-    public var profile: String
+    package var profile: String
     /// The properties without `Profile`.
-    public var properties: BLIPProperties
-    public var body: ByteBuffer
+    package var properties: BLIPProperties
+    package var body: ByteBuffer
     /// Must not be answered; the machine ignores replies to it.
-    public var isNoReply: Bool
-    public var isUrgent: Bool
+    package var isNoReply: Bool
+    package var isUrgent: Bool
     /// Whether its first frame was compressed.
-    public var isCompressed: Bool
+    package var isCompressed: Bool
     /// Whether the request exceeded `BLIPLimits.maximumMessage(of:)` and its body was dropped: `body` is empty then. An owner
     /// must look here before it takes an empty body for what the peer meant; the answer is `HTTP`/413.
-    public var isTruncated: Bool
+    package var isTruncated: Bool
     /// Length of all that the peer sent, in bytes, uncompressed, properties included: what the limits count.
-    public var totalBytes: Int
+    package var totalBytes: Int
 
-    public init(
+    package init(
         number: UInt64, profile: String, properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(),
         isNoReply: Bool = false, isUrgent: Bool = false, isCompressed: Bool = false, isTruncated: Bool = false, totalBytes: Int = 0
     ) {
@@ -75,20 +75,20 @@ public struct IncomingRequest: Sendable {
 }
 
 /// A reply to send. It takes its urgency from the request.
-public struct OutgoingReply: Sendable {
-    public var properties: BLIPProperties
-    public var body: ByteBuffer
-    public var isCompressed: Bool
+package struct OutgoingReply: Sendable {
+    package var properties: BLIPProperties
+    package var body: ByteBuffer
+    package var isCompressed: Bool
     /// Makes it an error reply: `properties` are then preceded by the error's, and the body is its message.
-    public var error: BLIPErrorReply?
+    package var error: BLIPErrorReply?
 
-    public init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), isCompressed: Bool = false) {
+    package init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), isCompressed: Bool = false) {
         self.properties = properties
         self.body = body
         self.isCompressed = isCompressed
     }
 
-    public init(error: BLIPErrorReply) {
+    package init(error: BLIPErrorReply) {
         self.properties = [:]
         self.body = ByteBuffer()
         self.isCompressed = false
@@ -97,32 +97,32 @@ public struct OutgoingReply: Sendable {
 }
 
 /// An error reply. Domain `HTTP` is the one every client survives; LiteCore takes code 0 for a success.
-public struct BLIPErrorReply: Error, Sendable, Equatable, CustomStringConvertible {
+package struct BLIPErrorReply: Error, Sendable, Equatable, CustomStringConvertible {
     /// `HTTP`, `BLIP`, `LiteCore` …
-    public var domain: String
-    public var code: Int
-    public var message: String
+    package var domain: String
+    package var code: Int
+    package var message: String
 
-    public init(domain: String, code: Int, message: String = "") {
+    package init(domain: String, code: Int, message: String = "") {
         self.domain = domain
         self.code = code
         self.message = message
     }
 
     /// The answer to an unknown profile, in the exact words LiteCore looks for.
-    public static let noHandler = BLIPErrorReply(domain: "BLIP", code: 404, message: "no handler for message")
+    package static let noHandler = BLIPErrorReply(domain: "BLIP", code: 404, message: "no handler for message")
 
-    public var description: String { message.isEmpty ? "\(domain)/\(code)" : "\(domain)/\(code) \(message)" }
+    package var description: String { message.isEmpty ? "\(domain)/\(code)" : "\(domain)/\(code) \(message)" }
 }
 
 /// A complete reply of the peer.
-public struct IncomingReply: Sendable {
-    public var properties: BLIPProperties
-    public var body: ByteBuffer
+package struct IncomingReply: Sendable {
+    package var properties: BLIPProperties
+    package var body: ByteBuffer
     /// Set if it is an error reply. A missing domain reads as `BLIP`, a missing or malformed code as 0.
-    public var error: BLIPErrorReply?
+    package var error: BLIPErrorReply?
 
-    public init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), error: BLIPErrorReply? = nil) {
+    package init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), error: BLIPErrorReply? = nil) {
         self.properties = properties
         self.body = body
         self.error = error
@@ -131,18 +131,18 @@ public struct IncomingReply: Sendable {
 
 /// Stands for a request that was sent and awaits its reply. (Request numbers are no use here: a request gets its number
 /// only when its first frame is produced.)
-public struct RequestToken: Hashable, Sendable {
+package struct RequestToken: Hashable, Sendable {
     let serial: UInt64
 }
 
 /// Stands for a reply of ours that is sent as it is supplied.
-public struct StreamID: Hashable, Sendable {
+package struct StreamID: Hashable, Sendable {
     /// Of the request that it answers.
     let number: UInt64
 }
 
 /// What the connection has to say to its owner.
-public enum BLIPEvent: Sendable {
+package enum BLIPEvent: Sendable {
     /// A request of the peer is complete.
     case request(IncomingRequest)
     /// The reply to a request of ours is complete.

@@ -1,22 +1,22 @@
 import Glibc
-public import NIOCore
+import NIOCore
 
 /// Properties of a message: ordered pairs of strings.
 ///
 /// They are kept as the bytes that travel (`key NUL value NUL …`), so receiving allocates nothing and sending copies once.
 /// Keys are compared as bytes; of equal keys the first counts.
-public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiteral {
+package struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     /// Longest block that ``append(_:_:)`` builds: LiteCore's bound of 102,400, less room for the profile.
-    public static let maximumBytes = 102_400 - 256
+    package static let maximumBytes = 102_400 - 256
 
     /// Always a whole number of pairs.
     var block: ByteBuffer
 
-    public init() {
+    package init() {
         block = ByteBuffer()
     }
 
-    public init(dictionaryLiteral elements: (String, String)...) {
+    package init(dictionaryLiteral elements: (String, String)...) {
         self.init()
         for (key, value) in elements { append(key, value) }
     }
@@ -26,14 +26,14 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
         self.block = block
     }
 
-    public var isEmpty: Bool { block.readableBytes == 0 }
+    package var isEmpty: Bool { block.readableBytes == 0 }
 
     /// Length on the wire, in bytes.
-    public var byteCount: Int { block.readableBytes }
+    package var byteCount: Int { block.readableBytes }
 
     /// The value of `key`. Malformed UTF-8 from a peer is repaired; ``bytes(of:)`` gives it as it came.
     /// Setting replaces in place, `nil` removes; a value that ``append(_:_:)`` would refuse removes as well.
-    public subscript(_ key: String) -> String? {
+    package subscript(_ key: String) -> String? {
         get {
             withBytes(of: key) { String(decoding: $0, as: UTF8.self) }
         }
@@ -59,7 +59,7 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
     /// Adds a pair at the end. Refused (false) are a key that is there already, a NUL in key or value, and growth beyond
     /// ``maximumBytes``: real peers drop the whole block or the connection for those.
     @discardableResult
-    public mutating func append(_ key: String, _ value: String) -> Bool {
+    package mutating func append(_ key: String, _ value: String) -> Bool {
         var key = key
         var value = value
         return key.withUTF8 { key in
@@ -84,19 +84,19 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
     }
 
     /// The value's bytes as they came, sharing memory with the message.
-    public func bytes(of key: String) -> ByteBuffer? {
+    package func bytes(of key: String) -> ByteBuffer? {
         guard let range = find(key) else { return nil }
         return block.slice(range.lowerBound, range.count)
     }
 
     /// Lends the value's bytes.
-    public func withBytes<R>(of key: String, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
+    package func withBytes<R>(of key: String, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         guard let range = find(key) else { return nil }
         return try block.withUnsafeReadableBytes { try body(UnsafeRawBufferPointer(rebasing: $0[range])) }
     }
 
     /// All pairs in order, duplicates included.
-    public var pairs: [(key: String, value: String)] {
+    package var pairs: [(key: String, value: String)] {
         block.withUnsafeReadableBytes { bytes in
             var result: [(key: String, value: String)] = []
             var position = 0

@@ -1,5 +1,5 @@
 /// Why the local network cannot be asked, or told, about services.
-public enum DiscoveryError: Error, Sendable, Equatable, CustomStringConvertible {
+package enum DiscoveryError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Nothing answers at the system bus.
     case noBus(path: String, reason: String)
     /// The bus has nobody called `org.freedesktop.Avahi`, and starts none.
@@ -14,7 +14,7 @@ public enum DiscoveryError: Error, Sendable, Equatable, CustomStringConvertible 
     /// Nobody on the local network has that name.
     case notFound(String)
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .noBus(let path, let reason): "the system bus at \(path) does not answer: \(reason)"
         case .noAvahi: "avahi-daemon does not run"
@@ -28,7 +28,7 @@ public enum DiscoveryError: Error, Sendable, Equatable, CustomStringConvertible 
     }
 
     /// What to do.
-    public var remedy: String {
+    package var remedy: String {
         switch self {
         case .noBus, .closed, .malformed: "have the system bus run: apt install dbus avahi-daemon, systemctl start dbus avahi-daemon"
         case .noAvahi: "apt install avahi-daemon; systemctl enable --now avahi-daemon"

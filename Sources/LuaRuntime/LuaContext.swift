@@ -1,26 +1,26 @@
 /// The part of `ctx` that stays the same for one use of a plugin. Given to `makeUse`, which builds the read-only
 /// table once; a call then only sets what differs (`LuaCallContext`).
-public struct LuaContext: Sendable, Equatable {
+package struct LuaContext: Sendable, Equatable {
     /// An object; the checked parameters of this use.
-    public var params: LuaValue
-    public var database: String?
-    public var scope: String?
-    public var collection: String?
+    package var params: LuaValue
+    package var database: String?
+    package var scope: String?
+    package var collection: String?
     /// "push" or "pull".
-    public var direction: String?
-    public var replicator: String?
-    public var listener: String?
+    package var direction: String?
+    package var replicator: String?
+    package var listener: String?
     /// URL or peer address.
-    public var remote: String?
+    package var remote: String?
     /// Authenticated name.
-    public var user: String?
+    package var user: String?
     /// What is spoken with the peer, for instance "CBMobile_4".
-    public var subprotocol: String?
-    public var plugin: String
+    package var subprotocol: String?
+    package var plugin: String
     /// Short content hash.
-    public var version: String
+    package var version: String
 
-    public init(
+    package init(
         params: LuaValue = .object([]), database: String? = nil, scope: String? = nil, collection: String? = nil,
         direction: String? = nil, replicator: String? = nil, listener: String? = nil, remote: String? = nil,
         user: String? = nil, subprotocol: String? = nil, plugin: String, version: String
@@ -41,16 +41,16 @@ public struct LuaContext: Sendable, Equatable {
 }
 
 /// The flags of one call: `ctx.flags.deleted`, `ctx.flags.access_removed`.
-public struct LuaFlags: OptionSet, Sendable {
-    public let rawValue: UInt32
-    public init(rawValue: UInt32) { self.rawValue = rawValue }
+package struct LuaFlags: OptionSet, Sendable {
+    package let rawValue: UInt32
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    public static let deleted = LuaFlags(rawValue: 1)
-    public static let accessRemoved = LuaFlags(rawValue: 2)
+    package static let deleted = LuaFlags(rawValue: 1)
+    package static let accessRemoved = LuaFlags(rawValue: 2)
 }
 
 /// A prepared `ctx`, valid for the state that made it (another state refuses it) until it is released.
-public struct LuaUse: Sendable, Equatable {
+package struct LuaUse: Sendable, Equatable {
     let reference: Int32
     let stateSerial: UInt64
 }

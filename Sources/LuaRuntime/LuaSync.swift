@@ -1,16 +1,16 @@
 import CLua
 
 /// Who writes the document that `sync` looks at; what `require_user` and its like ask for.
-public struct LuaCaller: Sendable, Equatable {
+package struct LuaCaller: Sendable, Equatable {
     /// Nil for a peer that nobody authenticated.
-    public var name: String?
-    public var roles: [String]
+    package var name: String?
+    package var roles: [String]
     /// Channels the peer may pull, by name; `*` among them stands for itself only, as in Sync Gateway.
-    public var channels: [String]
+    package var channels: [String]
     /// The agent itself: every `require_…` passes.
-    public var isAdmin: Bool
+    package var isAdmin: Bool
 
-    public init(name: String? = nil, roles: [String] = [], channels: [String] = [], isAdmin: Bool = false) {
+    package init(name: String? = nil, roles: [String] = [], channels: [String] = [], isAdmin: Bool = false) {
         self.name = name
         self.roles = roles
         self.channels = channels
@@ -26,21 +26,21 @@ public struct LuaCaller: Sendable, Equatable {
 }
 
 /// What `sync` assigned to a revision.
-public struct LuaAssignment: Sendable, Equatable {
+package struct LuaAssignment: Sendable, Equatable {
     /// In the order of the calls, each once.
-    public var channels: [String] = []
+    package var channels: [String] = []
     /// Channels by user; a user that begins with `role:` is a role.
-    public var access: [String: [String]] = [:]
+    package var access: [String: [String]] = [:]
     /// Roles by user, without `role:` in front.
-    public var roles: [String: [String]] = [:]
+    package var roles: [String: [String]] = [:]
     /// Seconds since 1970, UTC.
-    public var expiry: Int64?
+    package var expiry: Int64?
 
-    public init() {}
+    package init() {}
 }
 
 /// How `sync` ended.
-public enum LuaSyncOutcome: Sendable, Equatable {
+package enum LuaSyncOutcome: Sendable, Equatable {
     case accepted(LuaAssignment)
     /// The write must not be stored; one line for the peer.
     case rejected(reason: String)
@@ -48,12 +48,12 @@ public enum LuaSyncOutcome: Sendable, Equatable {
 
 extension LuaPluginState {
     /// Channels and grants that one call may assign (`sync_entries`).
-    public static let syncEntries = Int(NJ_MAX_SYNC_ENTRIES)
+    package static let syncEntries = Int(NJ_MAX_SYNC_ENTRIES)
 
     /// Asks `sync`.
     ///
     /// - Parameter old: the revision that is replaced; nil where there is none or it is a deletion.
-    public func callSync(
+    package func callSync(
         document: borrowing LuaDocument, old: LuaDocument?, caller: LuaCaller, use: LuaUse, limits: LuaCallLimits = .resolver
     ) throws(LuaFailure) -> LuaSyncOutcome {
         var verdict: Int32 = 0

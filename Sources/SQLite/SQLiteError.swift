@@ -1,29 +1,29 @@
 import CSQLite
 
 /// A failure reported by SQLite.
-public struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
+package struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Primary result code (`SQLITE_FULL`, …).
-    public var code: Int32
+    package var code: Int32
     /// Extended result code, which says more about input/output errors and constraints.
-    public var extendedCode: Int32
+    package var extendedCode: Int32
     /// SQLite's own words.
-    public var message: String
+    package var message: String
     /// The statement, or what was being done.
-    public var sql: String
+    package var sql: String
 
-    public init(code: Int32, extendedCode: Int32, message: String, sql: String) {
+    package init(code: Int32, extendedCode: Int32, message: String, sql: String) {
         self.code = code
         self.extendedCode = extendedCode
         self.message = message
         self.sql = sql
     }
 
-    public enum Kind: Sendable {
+    package enum Kind: Sendable {
         case full, inputOutput, corrupt, notADatabase, constraint, busy, cannotOpen, readOnly, tooBig, interrupted, other
     }
 
     /// The classes a caller tells apart.
-    public var kind: Kind {
+    package var kind: Kind {
         switch code {
         case SQLITE_FULL: .full
         // The memory that connections share could not grow: it is a file beside the database's, and there is no other reason.
@@ -41,5 +41,5 @@ public struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    public var description: String { "SQLite error \(extendedCode): \(message) (\(sql))" }
+    package var description: String { "SQLite error \(extendedCode): \(message) (\(sql))" }
 }

@@ -2,12 +2,12 @@ import Documents
 import Glibc
 
 /// An agent that runs as a process of its own: `nightjar run`.
-public struct AgentProcess: Sendable {
-    public let process: Subprocess
+package struct AgentProcess: Sendable {
+    package let process: Subprocess
     /// Where its configuration is, and its data below `data`, unless the configuration says otherwise.
-    public let folder: TemporaryFolder
+    package let folder: TemporaryFolder
     /// Its one `ready` line.
-    public let ready: String
+    package let ready: String
 
     /// Starts an agent and waits until it is ready.
     ///
@@ -17,7 +17,7 @@ public struct AgentProcess: Sendable {
     ///   - folder: kept by the agent; give the same one to run an agent on the data of one before.
     ///   - descriptors: what `ulimit` is told first, such as `-n 128`.
     ///   - arguments: behind `run --config FILE`.
-    public static func start(
+    package static func start(
         _ configuration: String?, in folder: TemporaryFolder? = nil, arguments: [String] = [], environment: [String: String] = [:],
         descriptors: String? = nil
     ) async throws -> AgentProcess {
@@ -37,10 +37,10 @@ public struct AgentProcess: Sendable {
     }
 
     /// The path of its configuration.
-    public var configuration: String { folder.path("nightjar.yaml") }
+    package var configuration: String { folder.path("nightjar.yaml") }
 
     /// The bound addresses of its ready line: each `name=host:port`.
-    public var addresses: [(name: String, address: String)] {
+    package var addresses: [(name: String, address: String)] {
         ready.split(separator: " ").compactMap { word in
             let parts = word.split(separator: "=", maxSplits: 1)
             return parts.count == 2 ? (String(parts[0]), String(parts[1])) : nil
@@ -48,7 +48,7 @@ public struct AgentProcess: Sendable {
     }
 
     /// The TCP port of a listener, or of `admin`.
-    public func port(_ name: String) throws -> Int {
+    package func port(_ name: String) throws -> Int {
         for (found, address) in addresses where found == name && !address.hasPrefix("unix:") {
             if let port = address.split(separator: ":").last.flatMap({ Int($0) }) { return port }
         }
@@ -56,24 +56,24 @@ public struct AgentProcess: Sendable {
     }
 
     /// The admin API over the local socket.
-    public var admin: HTTPProbe {
+    package var admin: HTTPProbe {
         let path = addresses.first { $0.name == "admin" && $0.address.hasPrefix("unix:") }.map { String($0.address.dropFirst(5)) }
         return .unix(path ?? folder.path("data/admin.sock"))
     }
 
     /// `GET /api/status`.
-    public func status() async throws -> JSONValue { try await admin.get("/api/status").json }
+    package func status() async throws -> JSONValue { try await admin.get("/api/status").json }
 
     /// One replicator of the status.
-    public func replicator(_ name: String) async throws -> JSONValue {
+    package func replicator(_ name: String) async throws -> JSONValue {
         try named(name, in: "replicators", of: try await status())
     }
 
     /// One plugin of the status.
-    public func plugin(_ name: String) async throws -> JSONValue { try named(name, in: "plugins", of: try await status()) }
+    package func plugin(_ name: String) async throws -> JSONValue { try named(name, in: "plugins", of: try await status()) }
 
     /// How many live documents a collection has.
-    public func documents(_ database: String, collection: String = "_default._default") async throws -> Int64 {
+    package func documents(_ database: String, collection: String = "_default._default") async throws -> Int64 {
         let found = try named(database, in: "databases", of: try await status())
         for entry in found["collections"]?.asArray ?? [] where entry["name"]?.asString == collection {
             if let count = entry["documents"]?.asInt64 { return count }
@@ -89,19 +89,19 @@ public struct AgentProcess: Sendable {
     }
 
     /// Runs another command on this agent: with its `--config` at the end.
-    public func command(_ arguments: String..., input: Subprocess.Input = .none) async throws -> Subprocess.Outcome {
+    package func command(_ arguments: String..., input: Subprocess.Input = .none) async throws -> Subprocess.Outcome {
         try await Subprocess.run(
             try NightjarExecutable.path(), arguments + ["--config", configuration], folder: folder.path, input: input)
     }
 
     /// Saves a document.
     @discardableResult
-    public func put(_ database: String, _ id: String, _ json: String) async throws -> HTTPProbe.Answer {
+    package func put(_ database: String, _ id: String, _ json: String) async throws -> HTTPProbe.Answer {
         try await admin.request("PUT", "/api/databases/\(database)/documents/\(id)", body: Array(json.utf8))
     }
 
     /// Reads a document; status 404 when there is none.
-    public func get(_ database: String, _ id: String) async throws -> HTTPProbe.Answer {
+    package func get(_ database: String, _ id: String) async throws -> HTTPProbe.Answer {
         try await admin.get("/api/databases/\(database)/documents/\(id)")
     }
 
@@ -109,7 +109,7 @@ public struct AgentProcess: Sendable {
     ///
     /// - Throws: ``SupportError`` with what the agent said where it could not stop in time.
     @discardableResult
-    public func stop() async throws -> Subprocess.Outcome {
+    package func stop() async throws -> Subprocess.Outcome {
         process.send(SIGTERM)
         let outcome = try await process.wait()
         // It ended itself: what held it up is in the last line.

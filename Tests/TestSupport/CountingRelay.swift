@@ -2,15 +2,15 @@ import Glibc
 import Synchronization
 
 /// Stands between an agent and a listener, and counts what crosses it. For one connection after another, for as long as it exists.
-public final class CountingRelay: Sendable {
-    public let port: Int
+package final class CountingRelay: Sendable {
+    package let port: Int
     private let count = Atomic(0)
     private let listener: Int32
 
     /// Bytes so far, both ways.
-    public var bytes: Int { count.load(ordering: .relaxed) }
+    package var bytes: Int { count.load(ordering: .relaxed) }
 
-    public init(to target: Int) throws {
+    package init(to target: Int) throws {
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         var address = Self.address(0)
         var size = socklen_t(MemoryLayout<sockaddr_in>.size)

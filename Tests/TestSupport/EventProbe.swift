@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 
 /// Listens to an agent's event stream, `GET /api/events`, until it is let go.
-public final class EventProbe: Sendable {
+package final class EventProbe: Sendable {
     private final class Heard: Sendable {
         let text = Mutex("")
         let isOver = Mutex(false)
@@ -13,7 +13,7 @@ public final class EventProbe: Sendable {
     /// Returns when the stream has begun: it tells the status of replicators first, so the agent needs one.
     ///
     /// - Parameter query: of the request, with its question mark.
-    public init(_ agent: AgentProcess, query: String = "") async throws {
+    package init(_ agent: AgentProcess, query: String = "") async throws {
         let address = agent.admin.address
         let heard = heard
         Task.detached {
@@ -33,10 +33,10 @@ public final class EventProbe: Sendable {
     deinit { heard.isOver.withLock { $0 = true } }
 
     /// Everything heard so far.
-    public var text: String { heard.text.withLock { $0 } }
+    package var text: String { heard.text.withLock { $0 } }
 
     /// Waits until what was heard holds something.
-    public func wait(_ what: String, _ holds: @escaping @Sendable (String) -> Bool) async throws {
+    package func wait(_ what: String, _ holds: @escaping @Sendable (String) -> Bool) async throws {
         do {
             try await eventually(what) { holds(self.text) }
         } catch {

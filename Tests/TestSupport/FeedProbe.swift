@@ -1,5 +1,5 @@
 /// Many connections on which one request each was sent whose answer has no end: lines come, and the server may take its time between them.
-public final class FeedProbe: Sendable {
+package final class FeedProbe: Sendable {
     private struct Connection: ~Copyable, Sendable {
         let socket: Socket
     }
@@ -17,14 +17,14 @@ public final class FeedProbe: Sendable {
 
     private init(_ feeds: [Feed]) { self.feeds = feeds }
 
-    public static func open(_ count: Int, of target: String, at probe: HTTPProbe) async throws -> FeedProbe {
+    package static func open(_ count: Int, of target: String, at probe: HTTPProbe) async throws -> FeedProbe {
         let address = probe.address
         let request = Array("GET \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
         return try await offThread { FeedProbe(try (0..<count).map { _ in try Feed(address, sending: request) }) }
     }
 
     /// Reads on until a text has come so often on each connection, from now on.
-    public func wait(for text: String, times: Int = 1) async throws {
+    package func wait(for text: String, times: Int = 1) async throws {
         let (feeds, wanted) = (feeds, Array(text.utf8))
         let deadline = ContinuousClock.now + patience
         try await offThread {

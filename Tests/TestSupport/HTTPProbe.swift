@@ -2,29 +2,29 @@ import Documents
 import Glibc
 
 /// A small HTTP client, one connection a request, that shares no code with what it tests.
-public struct HTTPProbe: Sendable {
-    public struct Answer: Sendable, CustomStringConvertible {
-        public var status: Int
+package struct HTTPProbe: Sendable {
+    package struct Answer: Sendable, CustomStringConvertible {
+        package var status: Int
         /// Names in lower case, in the order received.
-        public var headers: [(name: String, value: String)]
-        public var body: [UInt8]
+        package var headers: [(name: String, value: String)]
+        package var body: [UInt8]
 
-        public func header(_ name: String) -> String? { headers.first { $0.name == name.lowercased() }?.value }
-        public var text: String { String(decoding: body, as: UTF8.self) }
+        package func header(_ name: String) -> String? { headers.first { $0.name == name.lowercased() }?.value }
+        package var text: String { String(decoding: body, as: UTF8.self) }
         /// The body as JSON; throws if it is none.
-        public var json: JSONValue { get throws { try JSONValue(parsing: body) } }
-        public var description: String { "HTTP \(status): \(text)" }
+        package var json: JSONValue { get throws { try JSONValue(parsing: body) } }
+        package var description: String { "HTTP \(status): \(text)" }
     }
 
     let address: Socket.Address
 
-    public static func unix(_ path: String) -> HTTPProbe { HTTPProbe(address: .unix(path)) }
-    public static func tcp(_ host: String = "127.0.0.1", port: Int) -> HTTPProbe { HTTPProbe(address: .tcp(host: host, port: port)) }
+    package static func unix(_ path: String) -> HTTPProbe { HTTPProbe(address: .unix(path)) }
+    package static func tcp(_ host: String = "127.0.0.1", port: Int) -> HTTPProbe { HTTPProbe(address: .tcp(host: host, port: port)) }
 
     /// Sends a request and reads the whole answer.
     ///
     /// - Parameter target: the path and query as they go on the wire.
-    public func request(
+    package func request(
         _ method: String, _ target: String, headers: [(String, String)] = [], body: [UInt8]? = nil
     ) async throws -> Answer {
         var head = "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -33,22 +33,22 @@ public struct HTTPProbe: Sendable {
         return try Self.parse(try await raw(Array((head + "\r\n").utf8) + (body ?? [])), hasBody: method != "HEAD")
     }
 
-    public func get(_ target: String, headers: [(String, String)] = []) async throws -> Answer {
+    package func get(_ target: String, headers: [(String, String)] = []) async throws -> Answer {
         try await request("GET", target, headers: headers)
     }
 
-    public func post(_ target: String, _ body: String = "", headers: [(String, String)] = []) async throws -> Answer {
+    package func post(_ target: String, _ body: String = "", headers: [(String, String)] = []) async throws -> Answer {
         try await request("POST", target, headers: headers, body: Array(body.utf8))
     }
 
     /// Sends the beginning of a request and leaves the connection open, until the answer is let go. What the server closes is no error.
-    public func begin(_ bytes: [UInt8]) async throws -> HeldConnection {
+    package func begin(_ bytes: [UInt8]) async throws -> HeldConnection {
         let address = address
         return try await offThread { HeldConnection(try Socket(address), sending: bytes) }
     }
 
     /// Connects and sends without waiting, as far as the server takes it.
-    public func pour(_ bytes: [UInt8]) async throws -> Outflow {
+    package func pour(_ bytes: [UInt8]) async throws -> Outflow {
         let address = address
         return try await offThread {
             let connection = HeldConnection(try Socket(address), sending: [])
@@ -57,7 +57,7 @@ public struct HTTPProbe: Sendable {
     }
 
     /// Sends bytes as they are and gives everything that comes until the peer closes: for malformed requests.
-    public func raw(_ bytes: [UInt8]) async throws -> [UInt8] {
+    package func raw(_ bytes: [UInt8]) async throws -> [UInt8] {
         let address = address
         return try await offThread {
             let socket = try Socket(address)
@@ -75,7 +75,7 @@ public struct HTTPProbe: Sendable {
     /// Reads one answer.
     ///
     /// - Parameter hasBody: false for the answer to HEAD, which says the length of a body that does not come.
-    public static func parse(_ bytes: [UInt8], hasBody: Bool = true) throws -> Answer {
+    package static func parse(_ bytes: [UInt8], hasBody: Bool = true) throws -> Answer {
         guard let end = bytes.headEnd else { throw SupportError("no HTTP answer: \(String(decoding: bytes.prefix(500), as: UTF8.self))") }
         var lines = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
         let words = lines.removeFirst().split(separator: " ", maxSplits: 2)

@@ -1,36 +1,36 @@
 /// BLIP frames made by hand from the specification, right and wrong ones.
-public struct HandmadeFrames {
+package struct HandmadeFrames {
     private var checksum: UInt32 = 0
     private var number: UInt64 = 0
 
-    public init() {}
+    package init() {}
 
     /// The next request in one frame.
     ///
     /// - Parameter properties: the bytes of the block as they go on the wire.
-    public mutating func request(properties: [UInt8], body: [UInt8] = []) -> [UInt8] {
+    package mutating func request(properties: [UInt8], body: [UInt8] = []) -> [UInt8] {
         message(Self.varint(UInt64(properties.count)) + properties + body)
     }
 
     /// The next request, its payload given as it is.
-    public mutating func message(_ payload: [UInt8], flags: UInt8 = 0) -> [UInt8] {
+    package mutating func message(_ payload: [UInt8], flags: UInt8 = 0) -> [UInt8] {
         number += 1
         return frame(number, flags, payload)
     }
 
     /// A frame with the checksum that belongs to it.
-    public mutating func frame(_ number: UInt64, _ flags: UInt8, _ payload: [UInt8]) -> [UInt8] {
+    package mutating func frame(_ number: UInt64, _ flags: UInt8, _ payload: [UInt8]) -> [UInt8] {
         checksum = Self.checksum(checksum, payload)
         return Self.varint(number) + [flags] + payload + Self.bigEndian(checksum)
     }
 
-    public static func properties(_ pairs: (String, String)...) -> [UInt8] {
+    package static func properties(_ pairs: (String, String)...) -> [UInt8] {
         pairs.flatMap { Array($0.utf8) + [0] + Array($1.utf8) + [0] }
     }
 
-    public static func bigEndian(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
+    package static func bigEndian(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
 
-    public static func varint(_ value: UInt64) -> [UInt8] {
+    package static func varint(_ value: UInt64) -> [UInt8] {
         var rest = value
         var bytes: [UInt8] = []
         while rest >= 0x80 {
@@ -41,7 +41,7 @@ public struct HandmadeFrames {
     }
 
     /// CRC-32 of IEEE 802.3, going on from `value`.
-    public static func checksum(_ value: UInt32, _ bytes: [UInt8]) -> UInt32 {
+    package static func checksum(_ value: UInt32, _ bytes: [UInt8]) -> UInt32 {
         var crc = ~value
         bytes.withUnsafeBufferPointer { bytes in
             table.withUnsafeBufferPointer { table in
@@ -56,7 +56,7 @@ public struct HandmadeFrames {
     }
 
     /// A reply that came in one plain frame: its type, its properties as text with `|` for NUL, its body.
-    public static func reply(_ frame: [UInt8]) -> (type: UInt8, properties: String, body: String)? {
+    package static func reply(_ frame: [UInt8]) -> (type: UInt8, properties: String, body: String)? {
         guard frame.count >= 7, frame[0] < 0x80 else { return nil }
         let payload = frame[2..<(frame.count - 4)]
         var length = 0

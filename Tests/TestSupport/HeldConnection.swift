@@ -1,5 +1,5 @@
 /// A connection that stays open for as long as this exists, whatever the server does.
-public final class HeldConnection: Sendable {
+package final class HeldConnection: Sendable {
     private let socket: Socket
     var descriptor: Int32 { socket.descriptor }
 

@@ -2,15 +2,15 @@ import Glibc
 
 /// A machine of its own as far as network, host name and `/run` go: namespaces of Linux, with a system bus and, once it is started, Avahi.
 /// Two of them hang on one cable. They end with the test.
-public final class LinkedMachine: Sendable {
-    public let name: String
-    public let address: String
+package final class LinkedMachine: Sendable {
+    package let name: String
+    package let address: String
     /// Holds the namespaces.
     private let holder: Subprocess
     private let folder: TemporaryFolder
 
     /// Whether this machine and user may have such ones, and the programs are there.
-    public static func isPossible() async -> Bool {
+    package static func isPossible() async -> Bool {
         guard geteuid() == 0, ["/usr/sbin/avahi-daemon", "/usr/bin/dbus-daemon", "/usr/bin/nsenter"].allSatisfy(TemporaryFolder.canRun) else { return false }
         let outcome = try? await Subprocess.run(
             "/usr/bin/unshare", ["-n", "-m", "-u", "sh", "-c", "mount -t tmpfs tmpfs /run && ip link add test0 type veth peer name test1"])
@@ -18,7 +18,7 @@ public final class LinkedMachine: Sendable {
     }
 
     /// Two machines on one cable.
-    public static func pair(_ first: String, _ second: String) async throws -> (LinkedMachine, LinkedMachine) {
+    package static func pair(_ first: String, _ second: String) async throws -> (LinkedMachine, LinkedMachine) {
         let one = try await LinkedMachine(first, address: "10.99.0.1")
         let other = try await LinkedMachine(second, address: "10.99.0.2")
         try await one.link(to: other)
@@ -60,7 +60,7 @@ public final class LinkedMachine: Sendable {
     private func arguments(_ command: [String]) -> [String] { ["-t", "\(holder.pid)", "-n", "-m", "-u", "--"] + command }
 
     /// Starts its Avahi, which runs for as long as somebody holds what is returned.
-    public func startAvahi() async throws -> Subprocess {
+    package func startAvahi() async throws -> Subprocess {
         let configuration = try folder.write(
             "avahi.conf",
             """
@@ -79,7 +79,7 @@ public final class LinkedMachine: Sendable {
     }
 
     /// Starts an agent on it.
-    public func start(_ configuration: String) async throws -> AgentProcess {
+    package func start(_ configuration: String) async throws -> AgentProcess {
         let folder = try TemporaryFolder()
         let file = try folder.write("nightjar.yaml", configuration)
         let process = try Subprocess("/usr/bin/nsenter", arguments([try NightjarExecutable.path(), "run", "--config", file]), folder: folder.path)
@@ -87,7 +87,7 @@ public final class LinkedMachine: Sendable {
     }
 
     /// Runs a command of nightjar on it.
-    public func nightjar(_ arguments: String...) async throws -> Subprocess.Outcome {
+    package func nightjar(_ arguments: String...) async throws -> Subprocess.Outcome {
         try await Subprocess.run("/usr/bin/nsenter", self.arguments([try NightjarExecutable.path()] + arguments))
     }
 }

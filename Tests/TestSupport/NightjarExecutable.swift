@@ -1,11 +1,11 @@
 import Glibc
 
 /// The product under test.
-public enum NightjarExecutable {
+package enum NightjarExecutable {
     /// The executable beside the test bundle, or what `NIGHTJAR_EXECUTABLE` names.
     ///
     /// - Throws: ``SupportError`` if it has not been built.
-    public static func path() throws -> String {
+    package static func path() throws -> String {
         if let named = getenv("NIGHTJAR_EXECUTABLE") { return String(cString: named) }
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let length = readlink("/proc/self/exe", &buffer, buffer.count - 1)
@@ -26,14 +26,14 @@ public enum NightjarExecutable {
     }
 
     /// Runs a command to its end.
-    public static func run(
+    package static func run(
         _ arguments: String..., environment: [String: String] = [:], folder: String? = nil, input: Subprocess.Input = .none
     ) async throws -> Subprocess.Outcome {
         try await Subprocess.run(try path(), arguments, environment: environment, folder: folder, input: input)
     }
 
     /// The root of the package, found from where this file was compiled; for shipped plugins and examples.
-    public static func package(_ file: String = #filePath) -> String {
+    package static func package(_ file: String = #filePath) -> String {
         let parts = file.split(separator: "/", omittingEmptySubsequences: false)
         return parts.prefix(upTo: parts.lastIndex(of: "Tests") ?? parts.startIndex).joined(separator: "/")
     }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Bytes on their way to a server that may not want them: sent on a thread of their own, as far as the server takes them.
 /// The connection stays open for as long as this exists.
-public final class Outflow: Sendable {
+package final class Outflow: Sendable {
     private final class Shared: Sendable {
         let sent = Atomic(0)
         let isAtRest = Atomic(false)
@@ -23,10 +23,10 @@ public final class Outflow: Sendable {
     deinit { shared.isOver.store(true, ordering: .relaxed) }
 
     /// Bytes that the system took.
-    public var sent: Int { shared.sent.load(ordering: .relaxed) }
+    package var sent: Int { shared.sent.load(ordering: .relaxed) }
 
     /// Everything was sent, the server closed, or it has taken nothing for a while.
-    public var isAtRest: Bool { shared.isAtRest.load(ordering: .relaxed) }
+    package var isAtRest: Bool { shared.isAtRest.load(ordering: .relaxed) }
 
     private static func send(_ bytes: [UInt8], _ descriptor: Int32, _ shared: Shared) {
         bytes.withUnsafeBytes { buffer in

@@ -5,23 +5,23 @@ import Encodings
 import NIOCore
 
 /// The connection ended while a peer waited for an answer.
-public struct PeerClosed: Error, CustomStringConvertible {
+package struct PeerClosed: Error, CustomStringConvertible {
     /// Of the CLOSE frame; nil when there was none.
-    public var code: UInt16?
-    public var reason: String
-    public var description: String { "closed with \(code.map { "\($0)" } ?? "no code") \(reason)" }
+    package var code: UInt16?
+    package var reason: String
+    package var description: String { "closed with \(code.map { "\($0)" } ?? "no code") \(reason)" }
 }
 
 /// A peer of the replication protocol that a test drives message by message.
-public actor Peer {
-    public let socket: WebSocketProbe
+package actor Peer {
+    package let socket: WebSocketProbe
     private var blip = BLIPConnection()
     private var requests: [IncomingRequest] = []
     private var replies: [RequestToken: IncomingReply] = [:]
 
-    public init(_ socket: WebSocketProbe) { self.socket = socket }
+    package init(_ socket: WebSocketProbe) { self.socket = socket }
 
-    public static func connect(_ agent: AgentProcess, database: String = "main", login: String? = nil) async throws -> Peer {
+    package static func connect(_ agent: AgentProcess, database: String = "main", login: String? = nil) async throws -> Peer {
         Peer(
             try await WebSocketProbe.connect(
                 port: try agent.port("edge"), path: "/\(database)/_blipsync", headers: login.map { [("Authorization", "Basic \($0)")] } ?? []))
@@ -30,13 +30,13 @@ public actor Peer {
     // MARK: - Messages
 
     /// Sends a request and waits for its reply; what the peer asks meanwhile is kept.
-    public func ask(_ request: OutgoingRequest) async throws -> IncomingReply {
+    package func ask(_ request: OutgoingRequest) async throws -> IncomingReply {
         guard let token = blip.send(request) else { throw SupportError("the connection has failed") }
         return try await reply(to: token)
     }
 
     /// Queues requests, then sends them all and waits for all replies, in the order of the requests.
-    public func ask(_ all: [OutgoingRequest]) async throws -> [IncomingReply] {
+    package func ask(_ all: [OutgoingRequest]) async throws -> [IncomingReply] {
         let tokens = all.compactMap { blip.send($0) }
         var replies: [IncomingReply] = []
         for token in tokens { replies.append(try await reply(to: token)) }
@@ -91,13 +91,13 @@ public actor Peer {
     }
 
     /// Closes as a peer that is done, and waits for the end.
-    public func close() async throws {
+    package func close() async throws {
         try await socket.send([0x03, 0xE8], opcode: 8)
         _ = try await socket.closeCode()
     }
 
     /// Reads until the other side closes.
-    public func closeCode() async throws -> UInt16? {
+    package func closeCode() async throws -> UInt16? {
         do {
             while true {
                 try await flush()
@@ -108,13 +108,13 @@ public actor Peer {
 
     // MARK: - The protocol
 
-    public static func revision(
+    package static func revision(
         _ id: String, _ rev: String = "1-aa", _ body: String = "{\"a\":1}", history: String = "", deleted: Bool = false
     ) -> OutgoingRequest {
         revision(id, rev, bytes: Array(body.utf8), history: history, deleted: deleted)
     }
 
-    public static func revision(
+    package static func revision(
         _ id: String, _ rev: String = "1-aa", bytes: [UInt8], history: String = "", deleted: Bool = false
     ) -> OutgoingRequest {
         var properties: BLIPProperties = ["id": id, "rev": rev, "sequence": "1"]
@@ -124,13 +124,13 @@ public actor Peer {
     }
 
     /// Pushes one revision and expects that it is taken.
-    public func push(_ id: String, _ rev: String = "1-aa", _ body: String = "{\"a\":1}") async throws {
+    package func push(_ id: String, _ rev: String = "1-aa", _ body: String = "{\"a\":1}") async throws {
         let reply = try await ask(Self.revision(id, rev, body))
         if let error = reply.error { throw SupportError("rev \(id) was refused: \(error)") }
     }
 
     /// Pushes one revision with a blob, gives the blob if it is asked for it, and expects that the revision is taken.
-    public func push(_ id: String, blob: String, more: String = "") async throws {
+    package func push(_ id: String, blob: String, more: String = "") async throws {
         let digest = "sha1-\(Base64.encode(SHA1.hash(Array(blob.utf8))))"
         let reply = try await push(id, digest: digest, length: blob.utf8.count, more: more) { $0 == "getAttachment" ? blob : nil }
         if let error = reply.error { throw SupportError("rev \(id) was refused: \(error)") }
@@ -141,7 +141,7 @@ public actor Peer {
     /// - Parameters:
     ///   - more: what stands before it in the body, with a comma at its end.
     ///   - answer: to each question about the blob, by its profile; nil for an error.
-    public func push(
+    package func push(
         _ id: String, digest: String, length: Int, more: String = "", answer: @Sendable (String) -> String?
     ) async throws -> IncomingReply {
         let body = "{\(more)\"file\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(length)}}"
@@ -164,7 +164,7 @@ public actor Peer {
     }
 
     /// Pulls everything there is, once: id and revision of each document.
-    public func pull(since: String? = nil) async throws -> [String: String] {
+    package func pull(since: String? = nil) async throws -> [String: String] {
         var properties: BLIPProperties = [:]
         if let since { properties.append("since", since) }
         let subscribed = try await ask(OutgoingRequest(profile: "subChanges", properties: properties))
@@ -200,9 +200,9 @@ public actor Peer {
 }
 
 /// Frames of a client, made by hand.
-public enum WebSocketFrame {
+package enum WebSocketFrame {
     /// The mask key is 0, which leaves the payload as it is.
-    public static func binary(_ payload: [UInt8], opcode: UInt8 = 2, isFinal: Bool = true) -> [UInt8] {
+    package static func binary(_ payload: [UInt8], opcode: UInt8 = 2, isFinal: Bool = true) -> [UInt8] {
         var bytes: [UInt8] = [(isFinal ? 0x80 : 0) | opcode]
         switch payload.count {
         case ..<126: bytes.append(0x80 | UInt8(payload.count))

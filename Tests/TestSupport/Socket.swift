@@ -81,12 +81,12 @@ struct Socket: ~Copyable {
 }
 
 /// A TCP port that is taken as long as this exists: to test what happens to others who want it.
-public final class TakenPort: Sendable {
+package final class TakenPort: Sendable {
     private let descriptor: Int32
-    public let port: Int
+    package let port: Int
 
     /// Takes any free port of 127.0.0.1.
-    public init() throws {
+    package init() throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)

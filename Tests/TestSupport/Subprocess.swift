@@ -2,9 +2,9 @@ import Glibc
 import Synchronization
 
 /// A program that a test started: its output as it comes, signals, its end. Killed when the last reference is gone.
-public final class Subprocess: Sendable {
+package final class Subprocess: Sendable {
     /// What the program reads.
-    public enum Input: Sendable {
+    package enum Input: Sendable {
         /// Nothing: /dev/null.
         case none
         case text(String)
@@ -16,23 +16,23 @@ public final class Subprocess: Sendable {
     }
 
     /// How a program ended.
-    public struct Outcome: Sendable, CustomStringConvertible {
+    package struct Outcome: Sendable, CustomStringConvertible {
         /// Nil when a signal ended it.
-        public var status: Int32?
-        public var signal: Int32?
-        public var output: String
-        public var errors: String
+        package var status: Int32?
+        package var signal: Int32?
+        package var output: String
+        package var errors: String
         /// Output that may be no text.
-        public var outputBytes: [UInt8]
+        package var outputBytes: [UInt8]
 
         /// For messages of failed expectations.
-        public var description: String {
+        package var description: String {
             "\(status.map { "status \($0)" } ?? "signal \(signal ?? 0)")\n--- standard output:\n\(output)\n--- standard error:\n\(errors)"
         }
     }
 
     /// Where a line is looked for.
-    public enum Channel: Sendable { case output, errors }
+    package enum Channel: Sendable { case output, errors }
 
     private struct State {
         var output: [UInt8] = []
@@ -59,8 +59,8 @@ public final class Subprocess: Sendable {
         let state = Mutex(State())
     }
 
-    public let pid: pid_t
-    public let command: String
+    package let pid: pid_t
+    package let command: String
     private let shared = Shared()
     private let input: Mutex<Int32>
 
@@ -69,7 +69,7 @@ public final class Subprocess: Sendable {
     /// - Parameters:
     ///   - environment: beside the test's own.
     ///   - folder: the current folder of the program; nil for the test's.
-    public init(
+    package init(
         _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], folder: String? = nil,
         input wanted: Input = .none
     ) throws {
@@ -98,7 +98,7 @@ public final class Subprocess: Sendable {
     }
 
     /// Runs a program to its end.
-    public static func run(
+    package static func run(
         _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], folder: String? = nil,
         input: Input = .none, within: Duration = patience
     ) async throws -> Outcome {
@@ -108,15 +108,15 @@ public final class Subprocess: Sendable {
     // MARK: - Output
 
     /// What it has written so far.
-    public var output: String { shared.state.withLock { String(decoding: $0.output, as: UTF8.self) } }
+    package var output: String { shared.state.withLock { String(decoding: $0.output, as: UTF8.self) } }
     /// What it has written to standard error so far.
-    public var errors: String { shared.state.withLock { String(decoding: $0.errors, as: UTF8.self) } }
+    package var errors: String { shared.state.withLock { String(decoding: $0.errors, as: UTF8.self) } }
 
     /// Waits for a whole line.
     ///
     /// - Returns: the first one with the text in it, without its line break.
     /// - Throws: ``SupportError`` with everything that was written, if the program ends first or time is up.
-    public func line(containing text: String, in channel: Channel = .output, within: Duration = patience) async throws -> String {
+    package func line(containing text: String, in channel: Channel = .output, within: Duration = patience) async throws -> String {
         do {
             return try await eventually("a line with \"\(text)\" from \(command)", within: within) {
                 // Asked first: a program that has ended writes nothing more.
@@ -138,12 +138,12 @@ public final class Subprocess: Sendable {
     // MARK: - Input
 
     /// Writes to an open pipe or types on the terminal. Blocks while the pipe is full.
-    public func write(_ text: String) {
+    package func write(_ text: String) {
         let descriptor = input.withLock { $0 }
         if descriptor >= 0 { _ = writeAll(descriptor, Array(text.utf8)) }
     }
 
-    public func closeInput() {
+    package func closeInput() {
         let descriptor = input.withLock { descriptor in
             defer { descriptor = -1 }
             return descriptor
@@ -164,10 +164,10 @@ public final class Subprocess: Sendable {
 
     // MARK: - End
 
-    public var isRunning: Bool { shared.state.withLock { $0.status == nil } }
+    package var isRunning: Bool { shared.state.withLock { $0.status == nil } }
 
     /// Sends a signal; no effect once the program has ended.
-    public func send(_ signal: Int32) {
+    package func send(_ signal: Int32) {
         shared.state.withLock { state in
             // Under the lock: the number is not given to another process before it was reaped, which takes the lock too.
             if state.status == nil { kill(pid, signal) }
@@ -177,7 +177,7 @@ public final class Subprocess: Sendable {
     /// Waits for the end.
     ///
     /// - Throws: ``SupportError`` if it does not end in time; it is killed then.
-    public func wait(within: Duration = patience) async throws -> Outcome {
+    package func wait(within: Duration = patience) async throws -> Outcome {
         do {
             try await eventually("\(command) ends", within: within) { self.isOver }
         } catch {

@@ -1,11 +1,11 @@
 import Glibc
 
 /// A folder that is gone, with everything in it, when the last reference to it is.
-public final class TemporaryFolder: Sendable {
+package final class TemporaryFolder: Sendable {
     /// Absolute, short enough for a socket in it.
-    public let path: String
+    package let path: String
 
-    public init() throws {
+    package init() throws {
         var template = Array("/tmp/nightjar-test-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw SupportError("mkdtemp: \(String(cString: strerror(errno)))") }
         path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -14,15 +14,15 @@ public final class TemporaryFolder: Sendable {
     deinit { Self.remove(path) }
 
     /// The path of something in the folder.
-    public func path(_ name: String) -> String { "\(path)/\(name)" }
+    package func path(_ name: String) -> String { "\(path)/\(name)" }
 
     /// Writes a file, and the folders above it, and gives its path.
     @discardableResult
-    public func write(_ name: String, _ contents: String) throws -> String { try write(name, bytes: Array(contents.utf8)) }
+    package func write(_ name: String, _ contents: String) throws -> String { try write(name, bytes: Array(contents.utf8)) }
 
     /// Writes a file, and the folders above it, and gives its path.
     @discardableResult
-    public func write(_ name: String, bytes: [UInt8]) throws -> String {
+    package func write(_ name: String, bytes: [UInt8]) throws -> String {
         let file = path(name)
         var folder = path
         for part in name.split(separator: "/").dropLast() {
@@ -37,27 +37,27 @@ public final class TemporaryFolder: Sendable {
     }
 
     /// The bytes of a file in the folder.
-    public func read(_ name: String) throws -> [UInt8] { try Self.bytes(of: path(name)) }
+    package func read(_ name: String) throws -> [UInt8] { try Self.bytes(of: path(name)) }
 
     /// The text of a file in the folder.
-    public func text(_ name: String) throws -> String { String(decoding: try read(name), as: UTF8.self) }
+    package func text(_ name: String) throws -> String { String(decoding: try read(name), as: UTF8.self) }
 
-    public func makeFolder(_ name: String) { mkdir(path(name), 0o755) }
+    package func makeFolder(_ name: String) { mkdir(path(name), 0o755) }
 
-    public func exists(_ name: String) -> Bool { access(path(name), F_OK) == 0 }
+    package func exists(_ name: String) -> Bool { access(path(name), F_OK) == 0 }
 
-    public func rename(_ name: String, to other: String) throws {
+    package func rename(_ name: String, to other: String) throws {
         guard Glibc.rename(path(name), path(other)) == 0 else { throw SupportError("rename \(name): \(String(cString: strerror(errno)))") }
     }
 
     /// Removes a file or a folder with everything in it.
-    public func remove(_ name: String) { Self.remove(path(name)) }
+    package func remove(_ name: String) { Self.remove(path(name)) }
 
     /// Copies a file from anywhere into the folder.
-    public func copy(_ file: String, to name: String) throws { try write(name, bytes: Self.bytes(of: file)) }
+    package func copy(_ file: String, to name: String) throws { try write(name, bytes: Self.bytes(of: file)) }
 
     /// The bytes of a file.
-    public static func bytes(of file: String) throws -> [UInt8] {
+    package static func bytes(of file: String) throws -> [UInt8] {
         let descriptor = open(file, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw SupportError("\(file): \(String(cString: strerror(errno)))") }
         defer { close(descriptor) }
@@ -115,5 +115,5 @@ func readSome(_ descriptor: Int32, upTo limit: Int = 65_536) -> [UInt8]? {
 
 extension TemporaryFolder {
     /// Whether a program of the system is there.
-    public static func canRun(_ path: String) -> Bool { access(path, X_OK) == 0 }
+    package static func canRun(_ path: String) -> Bool { access(path, X_OK) == 0 }
 }

@@ -3,20 +3,20 @@ import Glibc
 import Synchronization
 
 /// An HTTP or SOCKS5 proxy on loopback that knows every name: all of them are this machine.
-public final class TestProxy: Sendable {
-    public enum Kind: Sendable { case http, socks5 }
+package final class TestProxy: Sendable {
+    package enum Kind: Sendable { case http, socks5 }
 
-    public let port: Int
+    package let port: Int
     private let kind: Kind
     private let login: (user: String, password: String)?
     private let listener: Int32
     private let asked = Mutex([String]())
 
     /// Every HOST:PORT that somebody with the right login asked for.
-    public var requests: [String] { asked.withLock { $0 } }
+    package var requests: [String] { asked.withLock { $0 } }
 
     /// - Parameter login: what it lets in; nil for everybody.
-    public init(_ kind: Kind, login: (user: String, password: String)? = nil) throws {
+    package init(_ kind: Kind, login: (user: String, password: String)? = nil) throws {
         (self.kind, self.login) = (kind, login)
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         var address = Self.loopback(0)

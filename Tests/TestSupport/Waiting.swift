@@ -1,19 +1,19 @@
 /// Something that a test waited for did not happen in time, or a helper could not do its work.
-public struct SupportError: Error, Sendable, CustomStringConvertible {
-    public let description: String
+package struct SupportError: Error, Sendable, CustomStringConvertible {
+    package let description: String
 
-    public init(_ description: String) { self.description = description }
+    package init(_ description: String) { self.description = description }
 }
 
 /// How long tests wait for something before they call it a failure. Long, because machines may be busy; a test that passes
 /// never waits that long.
-public let patience = Duration.seconds(60)
+package let patience = Duration.seconds(60)
 
 /// Looks again and again until the condition holds.
 ///
 /// - Parameter what: said in the error: "the document arrives".
 /// - Throws: ``SupportError`` when `within` has passed, or what the condition throws.
-public func eventually(
+package func eventually(
     _ what: String, within: Duration = patience, _ condition: @Sendable () async throws -> Bool
 ) async throws {
     let deadline = ContinuousClock.now + within
@@ -25,7 +25,7 @@ public func eventually(
 }
 
 /// Looks again and again until there is a value.
-public func eventually<T: Sendable>(
+package func eventually<T: Sendable>(
     _ what: String, within: Duration = patience, _ value: @Sendable () async throws -> T?
 ) async throws -> T {
     let deadline = ContinuousClock.now + within

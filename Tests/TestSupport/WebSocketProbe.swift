@@ -4,27 +4,27 @@ import Glibc
 import Synchronization
 
 /// A WebSocket client that sends whatever a test wants, right or wrong, and shows every frame that comes.
-public final class WebSocketProbe: Sendable {
-    public struct Frame: Sendable, Equatable {
-        public var opcode: UInt8
-        public var isFinal: Bool
-        public var payload: [UInt8]
+package final class WebSocketProbe: Sendable {
+    package struct Frame: Sendable, Equatable {
+        package var opcode: UInt8
+        package var isFinal: Bool
+        package var payload: [UInt8]
 
-        public init(opcode: UInt8, isFinal: Bool = true, payload: [UInt8]) {
+        package init(opcode: UInt8, isFinal: Bool = true, payload: [UInt8]) {
             self.opcode = opcode
             self.isFinal = isFinal
             self.payload = payload
         }
 
         /// The code of a CLOSE frame.
-        public var closeCode: UInt16? {
+        package var closeCode: UInt16? {
             opcode == 8 && payload.count >= 2 ? UInt16(payload[0]) << 8 | UInt16(payload[1]) : nil
         }
     }
 
     /// The server did not upgrade.
-    public struct Refused: Error, Sendable {
-        public var answer: HTTPProbe.Answer
+    package struct Refused: Error, Sendable {
+        package var answer: HTTPProbe.Answer
     }
 
     private struct Held: ~Copyable {
@@ -35,7 +35,7 @@ public final class WebSocketProbe: Sendable {
     // Reading and writing are for one test task, one call at a time.
     private let held: Mutex<Held>
     /// The answer to the handshake.
-    public let answer: HTTPProbe.Answer
+    package let answer: HTTPProbe.Answer
 
     private init(_ socket: consuming Socket, _ bytes: [UInt8], _ answer: HTTPProbe.Answer) {
         held = Mutex(Held(socket: socket, bytes: bytes))
@@ -45,7 +45,7 @@ public final class WebSocketProbe: Sendable {
     /// Connects and does the handshake.
     ///
     /// - Throws: ``Refused`` with the answer when it is not 101.
-    public static func connect(
+    package static func connect(
         _ host: String = "127.0.0.1", port: Int, path: String, protocols: String? = "BLIP_3+CBMobile_3", headers: [(String, String)] = []
     ) async throws -> WebSocketProbe {
         var head = "GET \(path) HTTP/1.1\r\nHost: \(host):\(port)\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -81,7 +81,7 @@ public final class WebSocketProbe: Sendable {
     }
 
     /// Sends one frame, masked as a client's must be unless `isMasked` is false.
-    public func send(_ payload: [UInt8], opcode: UInt8 = 2, isFinal: Bool = true, isMasked: Bool = true) async throws {
+    package func send(_ payload: [UInt8], opcode: UInt8 = 2, isFinal: Bool = true, isMasked: Bool = true) async throws {
         var bytes: [UInt8] = [(isFinal ? 0x80 : 0) | opcode]
         let mask: UInt8 = isMasked ? 0x80 : 0
         switch payload.count {
@@ -100,15 +100,15 @@ public final class WebSocketProbe: Sendable {
     }
 
     /// Sends bytes as they are.
-    public func sendRaw(_ bytes: [UInt8]) async throws {
+    package func sendRaw(_ bytes: [UInt8]) async throws {
         try await offThread { try self.held.withLock { try $0.socket.send(bytes) } }
     }
 
     /// Sends without waiting, as far as the server takes it; what it says is not read.
-    public func pour(_ bytes: [UInt8]) -> Outflow { Outflow(bytes, into: held.withLock { $0.socket.descriptor }, of: self) }
+    package func pour(_ bytes: [UInt8]) -> Outflow { Outflow(bytes, into: held.withLock { $0.socket.descriptor }, of: self) }
 
     /// The next frame, nil at the end of the connection.
-    public func receive() async throws -> Frame? {
+    package func receive() async throws -> Frame? {
         try await offThread {
             try self.held.withLock { held in
                 while true {
@@ -127,7 +127,7 @@ public final class WebSocketProbe: Sendable {
     /// Reads until the peer closes; answers nothing.
     ///
     /// - Returns: the code of its CLOSE frame; nil when the connection just ended.
-    public func closeCode() async throws -> UInt16? {
+    package func closeCode() async throws -> UInt16? {
         while let frame = try await receive() {
             if frame.opcode == 8 { return frame.closeCode ?? 1005 }
         }

@@ -8,7 +8,7 @@ import ServiceLifecycle
 import Transport
 
 /// The admin API, on a local socket in the data folder and, where the configuration says so, on a TCP port.
-public struct AdminServer: Sendable {
+package struct AdminServer: Sendable {
     let agent: Agent
     let logger: Logger
     /// Reads the configuration again; wired by the command that knows where it came from.
@@ -25,7 +25,7 @@ public struct AdminServer: Sendable {
     }
 
     /// Where the local socket is.
-    public static func socketPath(data: String) -> String { "\(data)/admin.sock" }
+    package static func socketPath(data: String) -> String { "\(data)/admin.sock" }
 
     /// The longest path that the system takes for a socket.
     package static let maximumSocketPath = 107

@@ -7,7 +7,7 @@ import Replication
 
 /// The status as JSON, in the shape that tools rely on.
 extension Agent {
-    public nonisolated func statusReport() async -> JSONValue {
+    package nonisolated func statusReport() async -> JSONValue {
         let attention = await attention()
         var databases: [JSONValue] = []
         for database in self.databases {
@@ -34,7 +34,7 @@ extension Agent {
         ])
     }
 
-    public nonisolated func replicatorReports() async -> [JSONValue] { await replicatorReports(nil) }
+    package nonisolated func replicatorReports() async -> [JSONValue] { await replicatorReports(nil) }
 
     /// - Parameter attention: the agent's; nil has each replicator asked.
     private nonisolated func replicatorReports(_ attention: [Attention]?) async -> [JSONValue] {

@@ -6,7 +6,7 @@ import Synchronization
 
 /// Who did what, and when: actions over the admin API, failed logins, changes of plugins, purges. One JSON object a line in
 /// `DATA/audit.log`, for the agent's user only.
-public final class AuditLog: Sendable {
+package final class AuditLog: Sendable {
     /// `audit_bytes`: of one file; then it becomes `audit.log.1`, and so on.
     static let maximumBytes = 1 << 20
     /// `audit_files`: kept, with the present one.
@@ -123,7 +123,7 @@ public final class AuditLog: Sendable {
     /// The last entries of a data folder, the oldest first; each a line of JSON. Empty where nothing was ever recorded.
     ///
     /// - Throws: ``AgentError`` where this user may not read them.
-    public static func last(_ count: Int, dataFolder: String) throws(AgentError) -> [[UInt8]] {
+    package static func last(_ count: Int, dataFolder: String) throws(AgentError) -> [[UInt8]] {
         var lines: [[UInt8]] = []
         for number in 0..<maximumFiles where lines.count < count {
             let file = number == 0 ? path(dataFolder) : "\(path(dataFolder)).\(number)"

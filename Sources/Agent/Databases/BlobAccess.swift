@@ -4,13 +4,13 @@ import Interfaces
 import NIOCore
 
 /// Blobs of a database for operators: stored and read in pieces.
-public struct BlobAccess: Sendable {
+package struct BlobAccess: Sendable {
     /// Of a blob that is read.
     static let pieceBytes = 128 << 10
 
     private let database: Database
 
-    public init(_ database: Database) { self.database = database }
+    package init(_ database: Database) { self.database = database }
 
     /// `max_blob_bytes`.
     var maxBytes: Int { Int(clamping: database.blobs.maxBytes) }
@@ -18,7 +18,7 @@ public struct BlobAccess: Sendable {
     /// Stores bytes until `next` gives nil. What no document refers to within `blobGraceSeconds` is collected.
     ///
     /// - Throws: ``AgentError``, `tooLarge` above `max_blob_bytes`.
-    public func put(_ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
+    package func put(_ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
         try await naming {
             let writer = try await database.blobs.perform { try $0.writer(.local) }
             var count: UInt64 = 0
@@ -33,14 +33,14 @@ public struct BlobAccess: Sendable {
     }
 
     /// A blob that is open for reading.
-    public struct Opened: Sendable {
-        public let size: UInt64
+    package struct Opened: Sendable {
+        package let size: UInt64
         fileprivate let reader: BlobReader
         fileprivate let blobs: BlobStore
 
         /// Gives all pieces.
         /// - Throws: ``AgentError`` with the last one, when the file was altered.
-        public func each(_ body: (ByteBuffer) async throws -> Void) async throws {
+        package func each(_ body: (ByteBuffer) async throws -> Void) async throws {
             var offset: UInt64 = 0
             repeat {
                 let at = offset
@@ -57,7 +57,7 @@ public struct BlobAccess: Sendable {
 
     /// Opens a blob.
     /// - Throws: ``AgentError``, `invalid` where the text is no digest, `notFound` where there is no such blob.
-    public func open(_ digest: String) async throws -> Opened {
+    package func open(_ digest: String) async throws -> Opened {
         let digest = try Self.digest(digest)
         return try await naming {
             let reader = try await database.blobs.perform { try $0.reader(digest) }
@@ -70,7 +70,7 @@ public struct BlobAccess: Sendable {
     }
 
     /// All blobs: objects of `digest`, `length` and `referenced`, whether a stored document names it.
-    public func each(_ body: ([JSONValue]) async throws -> Void) async throws {
+    package func each(_ body: ([JSONValue]) async throws -> Void) async throws {
         let digests = try await naming { try await database.blobs.perform { try $0.digests() } }
         for start in stride(from: 0, to: digests.count, by: 500) {
             let page = digests[start..<min(start + 500, digests.count)]

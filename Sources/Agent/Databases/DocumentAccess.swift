@@ -6,16 +6,16 @@ import Replication
 
 /// Reading and editing documents of one collection as JSON, the way CouchDB writes them: `_id`, `_rev`, `_deleted`, then
 /// the body.
-public struct DocumentAccess: Sendable {
-    public let database: Database
-    public let collection: Collection
+package struct DocumentAccess: Sendable {
+    package let database: Database
+    package let collection: Collection
     /// Asked where a save is based on a revision that is no longer current; nil to refuse it.
     package var saves: SaveDecider?
     /// Asked about each write; nil takes all.
     package var validation: LocalValidation?
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
-    public init(_ database: Database, collection name: CollectionName) throws(AgentError) {
+    package init(_ database: Database, collection name: CollectionName) throws(AgentError) {
         guard let collection = database.collection(name) else {
             throw AgentError(.notFound, "database \(database.name) has no collection \(name)")
         }
@@ -24,7 +24,7 @@ public struct DocumentAccess: Sendable {
     }
 
     /// `DB`, `DB.COLLECTION` or `DB.SCOPE.COLLECTION`, in its parts.
-    public static func parse(_ text: String) throws(AgentError) -> (database: String, collection: CollectionName) {
+    package static func parse(_ text: String) throws(AgentError) -> (database: String, collection: CollectionName) {
         guard let dot = text.utf8.firstIndex(of: UInt8(ascii: ".")) else { return (text, .default) }
         do {
             return (String(text[..<dot]), try CollectionName(parsing: String(text[text.utf8.index(after: dot)...])))
@@ -36,7 +36,7 @@ public struct DocumentAccess: Sendable {
     /// The JSON of a document.
     ///
     /// - Parameter purgeTime: what `_exp` has set, in seconds since 1970.
-    public static func json(
+    package static func json(
         id: DocumentID, revision: RevisionID, vector: VersionVector? = nil, isDeleted: Bool, body: [UInt8], purgeTime: Int64? = nil
     ) -> [UInt8] {
         var json = Array("{\"_id\":".utf8)
@@ -54,14 +54,14 @@ public struct DocumentAccess: Sendable {
     }
 
     /// `max_last`: documents that ``last(_:)`` gives at once; they are held in memory.
-    public static let maximumLast = 10_000
+    package static let maximumLast = 10_000
 
     // MARK: - One document
 
     /// Nil when there is none, or it is deleted.
     ///
     /// - Parameter withVersion: also `_cv`, the version by which peers of version vectors know the revision, and `_vv`, what else it knows of.
-    public func get(_ id: String, withVersion: Bool = false) async throws -> [UInt8]? {
+    package func get(_ id: String, withVersion: Bool = false) async throws -> [UInt8]? {
         let id = try documentID(id)
         let (document, vector, purgeTime) = try await database.read { [collection] in
             (try $0.document(collection, id), withVersion ? try $0.currentVector(collection, id) : nil, try $0.purgeTime(collection, id))
@@ -116,7 +116,7 @@ public struct DocumentAccess: Sendable {
     }
 
     /// Saves a document; `_rev` in it, or `parent`, names the revision it follows.
-    public func put(_ id: String, _ json: [UInt8], parent: String? = nil) async throws -> SavedRevision {
+    package func put(_ id: String, _ json: [UInt8], parent: String? = nil) async throws -> SavedRevision {
         let id = try documentID(id)
         let parts = try parts(json)
         if let own = parts.id, !own.utf8.elementsEqual(id.text.utf8) {
@@ -178,7 +178,7 @@ public struct DocumentAccess: Sendable {
     }
 
     /// Deletes a document: the newest revision, or the one named if it is the newest.
-    public func remove(_ id: String, revision: String? = nil) async throws -> SavedRevision {
+    package func remove(_ id: String, revision: String? = nil) async throws -> SavedRevision {
         let id = try documentID(id)
         let current = try await database.read { [collection] in try $0.document(collection, id) }
         guard let current, !current.isDeleted else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
@@ -198,7 +198,7 @@ public struct DocumentAccess: Sendable {
     /// Current revisions in the order of their last change, in pages.
     ///
     /// - Parameter since: the sequence of the last row of the page before; 0 for the first page.
-    public func page(since: SequenceNumber, limit: Int, includesDeleted: Bool, includesBodies: Bool) async throws -> [ChangeRow] {
+    package func page(since: SequenceNumber, limit: Int, includesDeleted: Bool, includesBodies: Bool) async throws -> [ChangeRow] {
         try await database.read { [collection] in
             try $0.changes(
                 collection, since: since, limit: limit, includeBodies: includesBodies, includeDeleted: includesDeleted)
@@ -206,7 +206,7 @@ public struct DocumentAccess: Sendable {
     }
 
     /// The documents that changed last, oldest change first, tombstones included.
-    public func last(_ count: Int, includesBodies: Bool = true) async throws -> [ChangeRow] {
+    package func last(_ count: Int, includesBodies: Bool = true) async throws -> [ChangeRow] {
         let newest = try await database.read { [collection] in try $0.lastSequence(collection) }
         var window = SequenceNumber(max(1, count))
         while true {
@@ -227,7 +227,7 @@ public struct DocumentAccess: Sendable {
 
     /// Documents that the sync function could not put into channels, in the order of their ids: objects of `id`, `rev`, `plugin`, `version`
     /// and `error`. All of them, some at a time.
-    public func eachUnrouted(_ body: ([JSONValue]) async throws -> Void) async throws {
+    package func eachUnrouted(_ body: ([JSONValue]) async throws -> Void) async throws {
         var after: DocumentID?
         while true {
             let start = after

@@ -4,9 +4,9 @@ import Glibc
 import NIOCore
 
 /// Documents as lines of JSON.
-public enum DocumentLines {
+package enum DocumentLines {
     /// The document as one line, its body's line breaks taken out.
-    public static func append(_ row: ChangeRow, purgeTime: Int64? = nil, to buffer: inout ByteBuffer) {
+    package static func append(_ row: ChangeRow, purgeTime: Int64? = nil, to buffer: inout ByteBuffer) {
         var json = DocumentAccess.json(id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [], purgeTime: purgeTime)
         json.withUnsafeMutableBytes { bytes in
             guard let base = bytes.baseAddress else { return }
@@ -24,7 +24,7 @@ public enum DocumentLines {
     }
 
     /// How many lines end in the buffer.
-    public static func count(_ buffer: ByteBuffer) -> Int {
+    package static func count(_ buffer: ByteBuffer) -> Int {
         buffer.withUnsafeReadableBytes { bytes in
             guard let base = bytes.baseAddress else { return 0 }
             var count = 0
@@ -38,7 +38,7 @@ public enum DocumentLines {
     }
 
     /// What `doc list` shows of a document.
-    public static func summary(_ row: ChangeRow) -> JSONValue {
+    package static func summary(_ row: ChangeRow) -> JSONValue {
         JSONOutput.object([
             "id": .string(row.id.text), "rev": .string(row.revision.text), "deleted": .bool(row.isDeleted),
             "sequence": JSONOutput.number(row.sequence),
@@ -47,16 +47,16 @@ public enum DocumentLines {
 }
 
 /// A line of an import.
-public enum ImportedLine: Sendable, Equatable {
+package enum ImportedLine: Sendable, Equatable {
     case text([UInt8])
     /// It was longer than ``LineSplitter/maximumLine``; its bytes were thrown away.
     case tooLong
 }
 
 /// Cuts a stream of bytes into lines. Of one that is too long nothing is kept; the others are not concerned.
-public struct LineSplitter: Sendable {
+package struct LineSplitter: Sendable {
     /// `max_import_line`: bytes of one line, the largest document and room for its ids.
-    public static let maximumLine = StoreLimits.maxBodyBytes + 4096
+    package static let maximumLine = StoreLimits.maxBodyBytes + 4096
     /// With more than this waiting, lines are given although they do not fill a batch.
     static let batchBytes = 8 << 20
 
@@ -75,9 +75,9 @@ public struct LineSplitter: Sendable {
     /// The line that is not complete yet is too long already.
     private var isSkipping = false
 
-    public init() {}
+    package init() {}
 
-    public mutating func append(_ more: some Swift.Collection<UInt8>) {
+    package mutating func append(_ more: some Swift.Collection<UInt8>) {
         if start > 1 << 20, start > bytes.count / 2 {
             bytes.removeFirst(start)
             ends = ends[nextEnd...].map { End(at: $0.at - start, isTooLong: $0.isTooLong) }
@@ -110,7 +110,7 @@ public struct LineSplitter: Sendable {
     }
 
     /// Up to `limit` lines. Before the end only whole batches are given; nil when there is nothing to give.
-    public mutating func take(_ limit: Int, isEnd: Bool) -> [ImportedLine]? {
+    package mutating func take(_ limit: Int, isEnd: Bool) -> [ImportedLine]? {
         guard isEnd || ends.count - nextEnd >= limit || bytes.count - start > Self.batchBytes else { return nil }
         var lines: [ImportedLine] = []
         while lines.count < limit, nextEnd < ends.count { lines.append(next()) }
@@ -151,7 +151,7 @@ public struct LineSplitter: Sendable {
 }
 
 extension DocumentAccess.ImportCounts {
-    public var json: JSONValue {
+    package var json: JSONValue {
         JSONOutput.object([
             "lines": JSONOutput.number(lines), "saved": JSONOutput.number(saved), "unchanged": JSONOutput.number(unchanged),
             "conflicts": JSONOutput.number(conflicts), "failed": JSONOutput.number(failed),

@@ -4,7 +4,7 @@ extension DocumentAccess {
     /// Removes a document with all its revisions, without a tombstone: peers keep theirs, and may bring it back.
     ///
     /// - Throws: ``AgentError`` of the kind notFound when there is none.
-    public func purge(_ id: String) async throws {
+    package func purge(_ id: String) async throws {
         let name: DocumentID
         do { name = try DocumentID(id) } catch { throw AgentError(.invalid, "\(error)") }
         let isThere = try await database.write { [collection] in try $0.purge(collection, name) }

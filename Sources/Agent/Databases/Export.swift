@@ -5,7 +5,7 @@ import Synchronization
 
 extension DocumentAccess {
     /// Gives every document of the collection as a line, in the order of their last change, and what cannot be read, which ends nothing.
-    public func export(
+    package func export(
         includesDeleted: Bool, _ write: (ByteBuffer) async throws -> Void, unreadable: (UnreadablePart) async throws -> Void
     ) async throws {
         var since: SequenceNumber? = 0
@@ -29,7 +29,7 @@ extension DocumentAccess {
 
 extension UnreadablePart {
     /// For people.
-    public var text: String {
+    package var text: String {
         let count = sequences.upperBound - sequences.lowerBound + 1
         let place = count == 1 ? "at sequence \(sequences.lowerBound)" : "at sequences \(sequences.lowerBound) to \(sequences.upperBound)"
         let what = id.map { "document \(JSONValue.string($0).text)" } ?? (count == 1 ? "a document" : "up to \(count) documents")
@@ -46,7 +46,7 @@ extension UnreadablePart {
 
 /// The export of a running agent: lines of documents and, where not all could be read, lines that name what could not be, and one that tells
 /// that the export came to its end.
-public enum ExportLines {
+package enum ExportLines {
     /// The line that names a part that cannot be read.
     static func unreadable(_ part: UnreadablePart) -> ByteBuffer { line(JSONOutput.object(["_unreadable": part.json])) }
 
@@ -58,7 +58,7 @@ public enum ExportLines {
     private static func line(_ value: JSONValue) -> ByteBuffer { ByteBuffer(bytes: value.serialize() + [UInt8(ascii: "\n")]) }
 
     /// Tells the lines of documents from the others.
-    public final class Sorter: Sendable {
+    package final class Sorter: Sendable {
         private struct State {
             /// The beginning of a line of which too little has come.
             var held: [UInt8] = []
@@ -69,10 +69,10 @@ public enum ExportLines {
 
         private let state = Mutex(State())
 
-        public init() {}
+        package init() {}
 
         /// - Returns: what of the piece is documents, and the messages of other lines that are complete; nil is the end.
-        public func take(_ piece: ByteBuffer) -> (documents: ByteBuffer, messages: [String?]) {
+        package func take(_ piece: ByteBuffer) -> (documents: ByteBuffer, messages: [String?]) {
             state.withLock { state in
                 let bytes = state.held + Array(piece.readableBytesView)
                 state.held = []

@@ -8,7 +8,7 @@ extension DocumentAccess {
     /// Imports JSON Lines as they come, in batches. What a batch that failed has counted is not told: its transaction was undone.
     ///
     /// - Throws: what ended it early, with what was stored until then and how to go on.
-    public func importAll(source: String?, _ next: () async throws -> ByteBuffer?) async throws -> ImportCounts {
+    package func importAll(source: String?, _ next: () async throws -> ByteBuffer?) async throws -> ImportCounts {
         var counts = ImportCounts(source: source)
         var lines = LineSplitter()
         do {

@@ -8,16 +8,16 @@ import Replication
 /// Storing lines of JSON, many at a time.
 extension DocumentAccess {
     /// The outcome of an import.
-    public struct ImportCounts: Sendable, Equatable {
-        public var lines = 0
-        public var saved = 0
-        public var unchanged = 0
-        public var conflicts = 0
-        public var failed = 0
+    package struct ImportCounts: Sendable, Equatable {
+        package var lines = 0
+        package var saved = 0
+        package var unchanged = 0
+        package var conflicts = 0
+        package var failed = 0
         /// The first problems, each with its line number.
-        public var problems: [String] = []
+        package var problems: [String] = []
         /// Further ones.
-        public var moreProblems: Int { conflicts + failed - problems.count }
+        package var moreProblems: Int { conflicts + failed - problems.count }
 
         /// `import_problems`: lines that are named of those that were not stored.
         static let problemsKept = 20
@@ -27,7 +27,7 @@ extension DocumentAccess {
 
         /// - Parameter source: the file's name. A line without `_id` gets an id that is made of it, its number and its text, so that the
         ///   same file again brings the same documents; without a name each line is a new document each time.
-        public init(source: String? = nil) { self.source = source }
+        package init(source: String? = nil) { self.source = source }
 
         mutating func note(_ line: Int, _ message: String) {
             if problems.count < Self.problemsKept { problems.append("line \(line): \(message)") }
@@ -58,7 +58,7 @@ extension DocumentAccess {
     /// import that was interrupted can be repeated; see ``ImportCounts/init(source:)`` for lines without `_id`.
     ///
     /// - Parameter counts: what has been stored, also where it throws.
-    public func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
+    package func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
         var batch: [ImportLine] = []
         var ids: Set<DocumentID> = []
         var next = counts

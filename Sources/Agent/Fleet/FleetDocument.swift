@@ -5,9 +5,9 @@ import PluginHost
 import TLS
 
 /// Why a fleet document is not used.
-public struct FleetRefusal: Error, Sendable, Equatable, CustomStringConvertible {
+package struct FleetRefusal: Error, Sendable, Equatable, CustomStringConvertible {
     /// What has to change before it is looked at again.
-    public enum Cause: Sendable, Equatable {
+    package enum Cause: Sendable, Equatable {
         /// It, or whom this agent believes.
         case document
         /// What this agent is configured to do, or what is in its plugins folder.
@@ -16,10 +16,10 @@ public struct FleetRefusal: Error, Sendable, Equatable, CustomStringConvertible 
         case passing
     }
 
-    public var reason: String
-    public var cause: Cause
-    public init(_ reason: String, _ cause: Cause = .document) { (self.reason, self.cause) = (reason, cause) }
-    public var description: String { reason }
+    package var reason: String
+    package var cause: Cause
+    package init(_ reason: String, _ cause: Cause = .document) { (self.reason, self.cause) = (reason, cause) }
+    package var description: String { reason }
 }
 
 /// A plugin or a fragment of the configuration for a fleet, or the word that one is withdrawn, signed by whoever may change what gateways run.
@@ -28,20 +28,20 @@ public struct FleetRefusal: Error, Sendable, Equatable, CustomStringConvertible 
 /// that two of them never conflict: each gateway uses the highest version that is valid for it, in whatever order they come. The signature
 /// is over ``domain`` and the canonical JSON of the whole body but for `signature`, so that what carries it can neither alter nor reorder
 /// anything, and cannot give it another name, version or scope. Whoever carries it can only withhold it.
-public struct FleetDocument: Sendable, Equatable {
+package struct FleetDocument: Sendable, Equatable {
     /// Which gateways it is for; both lists empty: all.
-    public struct Scope: Sendable, Equatable {
-        public var ids: [String] = []
-        public var labels: [String] = []
+    package struct Scope: Sendable, Equatable {
+        package var ids: [String] = []
+        package var labels: [String] = []
 
-        public init(ids: [String] = [], labels: [String] = []) { (self.ids, self.labels) = (ids, labels) }
+        package init(ids: [String] = [], labels: [String] = []) { (self.ids, self.labels) = (ids, labels) }
 
-        public func covers(id: String, labels own: [String]) -> Bool {
+        package func covers(id: String, labels own: [String]) -> Bool {
             ids.isEmpty && labels.isEmpty || ids.contains(id) || labels.contains { own.contains($0) }
         }
     }
 
-    public enum Content: Sendable, Equatable {
+    package enum Content: Sendable, Equatable {
         case plugin(main: [UInt8], tests: [UInt8]?)
         /// YAML.
         case config([UInt8])
@@ -49,37 +49,37 @@ public struct FleetDocument: Sendable, Equatable {
         case withdrawn
     }
 
-    public enum Limits {
+    package enum Limits {
         /// `fleet_document_bytes`: of one signed document.
-        public static let documentBytes = 512 << 10
+        package static let documentBytes = 512 << 10
         /// `fleet_documents`: of the collection, that a gateway looks at.
-        public static let documents = 10_000
+        package static let documents = 10_000
         /// `fleet_refusals`: that a gateway reports.
-        public static let refusals = 50
+        package static let refusals = 50
         /// `fleet_version`: the highest one.
-        public static let version: Int64 = 1 << 53
+        package static let version: Int64 = 1 << 53
     }
 
-    public static let collection = "nightjar.fleet"
+    package static let collection = "nightjar.fleet"
     /// Keeps a signature from meaning something elsewhere.
     private static let domain = Array("nightjar fleet 1\n".utf8)
 
-    public var item: FleetItem
-    public var version: Int64
-    public var scope: Scope
-    public var content: Content
+    package var item: FleetItem
+    package var version: Int64
+    package var scope: Scope
+    package var content: Content
     /// Who signed it, and what was signed with it.
-    public private(set) var key: VerifyingKey?
+    package private(set) var key: VerifyingKey?
     private var body: JSONValue?
 
-    public init(_ item: FleetItem, version: Int64, scope: Scope, _ content: Content) {
+    package init(_ item: FleetItem, version: Int64, scope: Scope, _ content: Content) {
         (self.item, self.version, self.scope, self.content) = (item, version, scope, content)
     }
 
-    public var id: String { item.id(version) }
+    package var id: String { item.id(version) }
 
     /// The body with its signature.
-    public func signed(with key: PrivateKey) throws -> [UInt8] {
+    package func signed(with key: PrivateKey) throws -> [UInt8] {
         func text(_ bytes: [UInt8], _ what: String) throws -> JSONValue {
             guard let text = String(validating: bytes, as: UTF8.self) else { throw FleetRefusal("\(item.name): \(what) not UTF-8 text") }
             return .string(text)
@@ -120,7 +120,7 @@ public struct FleetDocument: Sendable, Equatable {
     /// - Parameters:
     ///   - id: the document's; must be the one of the name and version that were signed.
     ///   - keys: nil to believe whoever it says has signed it, where only that it was signed matters.
-    public init(verifying bytes: [UInt8], id: String, trusting keys: [VerifyingKey]?) throws(FleetRefusal) {
+    package init(verifying bytes: [UInt8], id: String, trusting keys: [VerifyingKey]?) throws(FleetRefusal) {
         guard bytes.count <= Limits.documentBytes else {
             throw FleetRefusal("\(bytes.count) bytes are more than fleet_document_bytes (\(Limits.documentBytes))")
         }
@@ -180,14 +180,14 @@ public struct FleetDocument: Sendable, Equatable {
     /// As it was signed; nil of one that was not read.
     var signedBody: JSONValue? { body }
 
-    public var isWithdrawal: Bool { content == .withdrawn }
+    package var isWithdrawal: Bool { content == .withdrawn }
 
     var plugin: SuppliedPlugin? {
         guard case .plugin(let main, let tests) = content else { return nil }
         return SuppliedPlugin(name: item.name, main: main, tests: tests)
     }
 
-    public var fragment: ConfigurationFragment? {
+    package var fragment: ConfigurationFragment? {
         guard case .config(let text) = content else { return nil }
         return ConfigurationFragment(name: item.name, version: version, text: text)
     }

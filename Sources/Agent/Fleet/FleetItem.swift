@@ -1,28 +1,28 @@
 import PluginHost
 
 /// A plugin or a configuration fragment of a fleet, whatever its version.
-public struct FleetItem: Sendable, Hashable, Comparable, CustomStringConvertible {
-    public enum Kind: String, Sendable, CaseIterable, Comparable {
+package struct FleetItem: Sendable, Hashable, Comparable, CustomStringConvertible {
+    package enum Kind: String, Sendable, CaseIterable, Comparable {
         case plugin, config
 
         /// Plugins first: a fragment may name one that comes with it.
-        public static func < (left: Kind, right: Kind) -> Bool { left == .plugin && right == .config }
+        package static func < (left: Kind, right: Kind) -> Bool { left == .plugin && right == .config }
     }
 
-    public var kind: Kind
-    public var name: String
+    package var kind: Kind
+    package var name: String
 
-    public init(_ kind: Kind, _ name: String) { (self.kind, self.name) = (kind, name) }
+    package init(_ kind: Kind, _ name: String) { (self.kind, self.name) = (kind, name) }
 
-    public static func < (left: FleetItem, right: FleetItem) -> Bool { (left.kind, left.name) < (right.kind, right.name) }
+    package static func < (left: FleetItem, right: FleetItem) -> Bool { (left.kind, left.name) < (right.kind, right.name) }
 
-    public var description: String { kind == .plugin ? "plugin \(name)" : "configuration \(name)" }
+    package var description: String { kind == .plugin ? "plugin \(name)" : "configuration \(name)" }
 
     /// The document's id.
-    public func id(_ version: Int64) -> String { "\(kind.rawValue):\(name):\(version)" }
+    package func id(_ version: Int64) -> String { "\(kind.rawValue):\(name):\(version)" }
 
     /// What an id claims to be; nil for other documents.
-    public static func claim(_ id: String) -> (item: FleetItem, version: Int64)? {
+    package static func claim(_ id: String) -> (item: FleetItem, version: Int64)? {
         let parts = id.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let kind = Kind(rawValue: parts[0]), SuppliedPlugin.isName(parts[1]), let version = Int64(parts[2]),
             String(version) == parts[2], (1...FleetDocument.Limits.version).contains(version)

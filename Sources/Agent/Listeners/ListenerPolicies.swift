@@ -3,16 +3,16 @@ import Interfaces
 import Replication
 
 /// What plugins decide for a listener.
-public struct ListenerPolicies: Sendable {
-    public var authenticator: (any PasswordAuthenticator)?
+package struct ListenerPolicies: Sendable {
+    package var authenticator: (any PasswordAuthenticator)?
     /// Asked instead of ``authenticator`` about peers that show a certificate.
-    public var certificateAuthenticator: (any CertificateAuthenticator)?
+    package var certificateAuthenticator: (any CertificateAuthenticator)?
     /// What peers may pull.
-    public var pushFilter: (any DocumentFilter)?
+    package var pushFilter: (any DocumentFilter)?
     /// What peers may push.
-    public var pullFilter: (any DocumentFilter)?
+    package var pullFilter: (any DocumentFilter)?
     /// Decides about what peers push, and assigns channels.
-    public var syncFunction: (any SyncFunction)?
+    package var syncFunction: (any SyncFunction)?
     /// Who decides what peers push into conflict, by database.
     var conflicts: @Sendable (String) -> ConflictPolicy = { _ in ConflictPolicy() }
     var conflictObserver: ConflictObserver = { _ in }

@@ -12,7 +12,7 @@ import TLS
 import Transport
 
 /// One configured listener: who may come in, and the peers that are in.
-public final class PeerListener: ListenerDelegate {
+package final class PeerListener: ListenerDelegate {
     private struct Connection {
         var peer: Peer
         var session: ReplicationSession
@@ -48,7 +48,7 @@ public final class PeerListener: ListenerDelegate {
         var login: PeerSessions.Key?
     }
 
-    public let settings: ListenerSettings
+    package let settings: ListenerSettings
     let databases: @Sendable (String) -> Database?
     let limits: ReplicationLimits
     let memory: MemoryBudget
@@ -104,7 +104,7 @@ public final class PeerListener: ListenerDelegate {
     }
 
     /// Binds the port; peers are asked to come back until ``open()``.
-    public func start(group: any EventLoopGroup) async throws {
+    package func start(group: any EventLoopGroup) async throws {
         if let target = settings.endpoint?.value, let address = EndpointAddress(target) { return try await start(at: address, group) }
         var configuration = WebSocketListener.Configuration(interface: settings.interface?.value, port: settings.port.value)
         configuration.limits.maxConnections = share.connections
@@ -162,7 +162,7 @@ public final class PeerListener: ListenerDelegate {
     }
 
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
-    public func stop(code: UInt16) async {
+    package func stop(code: UInt16) async {
         await binding.giveUp()
         let bound = socket.withLock { $0 }
         state.withLock { state in
@@ -181,14 +181,14 @@ public final class PeerListener: ListenerDelegate {
     }
 
     /// Connections that it takes.
-    public var maxConnections: Int { share.connections }
+    package var maxConnections: Int { share.connections }
 
     /// `host:port` of each address under which peers can reach it.
-    public var addresses: [String] { endpoint.withLock { $0 }.map { [$0.description] } ?? socket.withLock { $0?.reachableDescriptions ?? [] } }
-    public var port: Int { socket.withLock { $0?.port ?? 0 } }
-    public var connectionCount: Int { endpoint.withLock { $0 }?.connectionCount ?? socket.withLock { $0?.connectionCount ?? 0 } }
+    package var addresses: [String] { endpoint.withLock { $0 }.map { [$0.description] } ?? socket.withLock { $0?.reachableDescriptions ?? [] } }
+    package var port: Int { socket.withLock { $0?.port ?? 0 } }
+    package var connectionCount: Int { endpoint.withLock { $0 }?.connectionCount ?? socket.withLock { $0?.connectionCount ?? 0 } }
 
-    public var peers: [Peer] {
+    package var peers: [Peer] {
         state.withLock { state in
             state.connections.sorted { $0.key < $1.key }.map { _, connection in
                 var peer = connection.peer
@@ -217,7 +217,7 @@ public final class PeerListener: ListenerDelegate {
         state.withLock { $0.refused.note(events, peer: peer, database: database, now: now) }
     }
 
-    public func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
+    package func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
         let (isOpen, generation) = state.withLock { ($0.isOpen, $0.generation) }
         guard isOpen else { return .refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]) }
         let principal: Principal
@@ -272,7 +272,7 @@ public final class PeerListener: ListenerDelegate {
         }
     }
 
-    public func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
+    package func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
         guard let admission = context as? Admission else {
             transport.drop()
             return

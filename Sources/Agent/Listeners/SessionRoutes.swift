@@ -11,7 +11,7 @@ extension PeerListener {
     /// `max_session_request`: bytes of a name and a password.
     private static let maximumRequest = 16 << 10
 
-    public func respond(to request: HTTPRequest) async throws -> HTTPResponse {
+    package func respond(to request: HTTPRequest) async throws -> HTTPResponse {
         let rules = CrossOrigin(settings.cors)
         if let answer = rules.preflight(request) { return answer }
         var response: HTTPResponse

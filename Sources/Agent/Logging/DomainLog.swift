@@ -8,7 +8,7 @@ import Replication
 import Synchronization
 
 /// Where log lines go and which ones: one level a domain, changeable while the agent runs.
-public final class LogSink: Sendable {
+package final class LogSink: Sendable {
     private struct State {
         var level = Logger.Level.info
         var domains: [LogSettings.Domain: Logger.Level] = [:]
@@ -24,10 +24,10 @@ public final class LogSink: Sendable {
     /// The lines written last.
     let tail = LogTail()
 
-    public init(time: any TimeSource) { self.time = time }
+    package init(time: any TimeSource) { self.time = time }
 
     /// Takes the levels and the format of a configuration.
-    public func apply(_ settings: LogSettings) {
+    package func apply(_ settings: LogSettings) {
         state.withLock { state in
             state.level = Logger.Level(settings.level)
             state.format = settings.format
@@ -40,10 +40,10 @@ public final class LogSink: Sendable {
     }
 
     /// Only errors, whatever the configuration says: for commands whose output is read by programs.
-    public func quiet() { state.withLock { $0.level = .error } }
+    package func quiet() { state.withLock { $0.level = .error } }
 
     /// A logger of one domain.
-    public func logger(_ domain: LogSettings.Domain) -> Logger {
+    package func logger(_ domain: LogSettings.Domain) -> Logger {
         Logger(label: "nightjar.\(domain.rawValue)") { _ in DomainLogHandler(sink: self, domain: domain) }
     }
 

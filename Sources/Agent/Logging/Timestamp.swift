@@ -1,14 +1,14 @@
 import Glibc
 
 /// Times as they are written in logs, status and JSON: ISO 8601, UTC.
-public enum Timestamp {
+package enum Timestamp {
     /// With milliseconds.
     static func format(wallNanoseconds: Int64) -> String {
         format(wallNanoseconds / 1_000_000_000, milliseconds: Int(wallNanoseconds / 1_000_000 % 1_000))
     }
 
     /// Seconds since 1970.
-    public static func format(_ seconds: Int64) -> String { format(seconds, milliseconds: nil) }
+    package static func format(_ seconds: Int64) -> String { format(seconds, milliseconds: nil) }
 
     private static func format(_ seconds: Int64, milliseconds: Int?) -> String {
         var seconds = time_t(seconds)

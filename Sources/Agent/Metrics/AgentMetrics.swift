@@ -4,7 +4,7 @@ import Replication
 
 /// `/metrics`: the agent's figures in Prometheus' text format.
 extension Agent {
-    public nonisolated func metrics() async -> String {
+    package nonisolated func metrics() async -> String {
         var text = PrometheusText()
         text.add(.gauge, "nightjar_build_info", "The version that runs.", [("version", AgentVersion.number)], 1)
         text.add(.gauge, "nightjar_uptime_seconds", "Since the start.", [], Double(uptimeNanoseconds) / 1e9)

@@ -7,19 +7,19 @@ import PluginHost
 import TLS
 
 /// `nightjar check`: everything that `run` would stumble over, without starting anything.
-public enum ConfigurationCheck {
+package enum ConfigurationCheck {
     /// What was found: problems of the configuration and of the plugins, and the plugins that are fine.
-    public struct Report: Sendable {
-        public var problems: [String] = []
+    package struct Report: Sendable {
+        package var problems: [String] = []
         /// What is valid and hardly what was meant.
-        public var advice: [String] = []
+        package var advice: [String] = []
         /// Certificates that are not valid today. An agent runs with them, and warns.
-        public var certificates: [String] = []
-        public var plugins: [PluginListing] = []
+        package var certificates: [String] = []
+        package var plugins: [PluginListing] = []
     }
 
     /// - Parameter found: what is wrong with the file itself, where `settings` is what could be read of it all the same.
-    public static func run(_ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil) async throws -> Report {
+    package static func run(_ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil) async throws -> Report {
         var report = Report()
         var problems = unavailable(settings)
         problems += tlsFiles(settings, .obstacles, environment)

@@ -151,7 +151,7 @@ extension LuaValue {
 
 extension PluginHostLimits {
     /// The host's limits with what the configuration sets for single plugins.
-    public init(_ settings: [PluginLimitSettings]) {
+    package init(_ settings: [PluginLimitSettings]) {
         self.init()
         for wanted in settings {
             var limits = PluginLimits()

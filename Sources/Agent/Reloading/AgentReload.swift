@@ -19,7 +19,7 @@ extension Agent {
     /// - Returns: what was done, a line each.
     /// - Throws: what is wrong with it; the old one is in force then. Versions of plugins that were found on the way stay in force: a plugin's
     ///   files come into force by themselves, whatever the configuration says.
-    public func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
+    package func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
         await reloads.enter()
         defer {
             nextStart.forget()

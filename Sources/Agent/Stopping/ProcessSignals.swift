@@ -7,12 +7,12 @@ import Synchronization
 /// They are taken from the moment this is made, so that one that comes before the agent is ready neither kills it nor is lost. A thread
 /// of its own waits for them, which needs nothing that hostile load could occupy. After the first stop it counts down: an agent that has
 /// not ended in order by ``longestStop`` is ended with ``exitStatus``.
-public final class ProcessSignals: Sendable {
+package final class ProcessSignals: Sendable {
     /// `longest_stop`: seconds. An orderly stop takes up to five; twice that leaves a busy machine room, and stays well below the 90 s after
     /// which systemd kills.
-    public static let longestStop = 10
+    package static let longestStop = 10
     /// EX_TEMPFAIL: start it again. What is stored is safe: an acknowledged write is on disk, however the process ends.
-    public static let exitStatus: Int32 = 75
+    package static let exitStatus: Int32 = 75
 
     private struct State {
         var isStopping = false
@@ -27,7 +27,7 @@ public final class ProcessSignals: Sendable {
     private let reload: AsyncStream<Void>.Continuation
 
     /// Takes the signals over. Once a process.
-    public init(time: any TimeSource) throws(AgentError) {
+    package init(time: any TimeSource) throws(AgentError) {
         self.time = time
         (reloads, reload) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         var ends: [Int32] = [-1, -1]

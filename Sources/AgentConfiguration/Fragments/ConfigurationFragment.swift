@@ -1,19 +1,19 @@
 import Encodings
 
 /// A piece of a configuration that comes from elsewhere than the operator's file, and sets what that file lets it set.
-public struct ConfigurationFragment: Sendable, Equatable {
-    public var name: String
-    public var version: Int64
+package struct ConfigurationFragment: Sendable, Equatable {
+    package var name: String
+    package var version: Int64
     /// YAML, as in a file.
-    public var text: [UInt8]
+    package var text: [UInt8]
 
-    public init(name: String, version: Int64, text: [UInt8]) { (self.name, self.version, self.text) = (name, version, text) }
+    package init(name: String, version: Int64, text: [UInt8]) { (self.name, self.version, self.text) = (name, version, text) }
 
     /// As problems name it.
-    public var file: String { "fleet/\(name).yaml" }
+    package var file: String { "fleet/\(name).yaml" }
 
     /// What is wrong with it wherever it is used; nil: nothing.
-    public var problem: ConfigurationProblems? {
+    package var problem: ConfigurationProblems? {
         var problems = ProblemList(file: file)
         _ = tree(&problems)
         return problems.error
@@ -46,9 +46,9 @@ public struct ConfigurationFragment: Sendable, Equatable {
 }
 
 /// A fragment that was left out, since what came of it was wrong.
-public struct RefusedFragment: Sendable, Equatable {
-    public var fragment: ConfigurationFragment
-    public var problems: ConfigurationProblems
+package struct RefusedFragment: Sendable, Equatable {
+    package var fragment: ConfigurationFragment
+    package var problems: ConfigurationProblems
 }
 
 /// What a configuration was made of, kept where fragments may come to it.
@@ -67,7 +67,7 @@ extension AgentSettings {
     /// The file's settings with these laid over them in the order of their names, so that of two which set one key the later name counts.
     /// A fragment is used whole or not at all: one that sets what the file does not let it set, or with which the result does not check, is
     /// left out.
-    public func overlaid(with fragments: [ConfigurationFragment]) -> AgentSettings {
+    package func overlaid(with fragments: [ConfigurationFragment]) -> AgentSettings {
         guard let base else {
             var settings = self
             settings.fragments = []

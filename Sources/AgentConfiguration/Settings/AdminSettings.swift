@@ -1,27 +1,27 @@
 /// The admin port: the admin API and `/metrics` over TCP. Without this section there is none; the commands of this machine use
 /// `DATA/admin.sock`, which is always there.
-public struct AdminSettings: Sendable, ConfigurationSection {
+package struct AdminSettings: Sendable, ConfigurationSection {
     /// An IP address or `localhost`. Default 127.0.0.1. Addresses that are not loopback need a token.
-    public var address = Located("127.0.0.1")
+    package var address = Located("127.0.0.1")
     /// 0: any free port. Default 4985.
-    public var port = Located(4985)
+    package var port = Located(4985)
     /// What clients must present as `Authorization: Bearer …`; its holder may do everything. Default: the one in `DATA/admin.token`, which the
     /// agent makes, and loopback only.
-    public var token: Located<Secret>?
+    package var token: Located<Secret>?
     /// Further tokens, each with what its holder may do.
-    public var tokens: [AdminTokenSettings] = []
+    package var tokens: [AdminTokenSettings] = []
     /// Further names under which it is reached, such as the machine's own; a request that is addressed to another one is refused.
-    public var hosts: [Located<String>] = []
+    package var hosts: [Located<String>] = []
     /// Nobody needs a token.
-    public var isOpen = Located(false)
-    public internal(set) var position = SourcePosition.none
+    package var isOpen = Located(false)
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     /// The configuration names no token.
-    public var hasNoToken: Bool { token == nil && tokens.isEmpty }
+    package var hasNoToken: Bool { token == nil && tokens.isEmpty }
     /// The agent makes a token, since the configuration names none.
-    public var makesToken: Bool { hasNoToken && !isOpen.value }
+    package var makesToken: Bool { hasNoToken && !isOpen.value }
 
     static let sectionName = "admin"
     static let keys: [Key<AdminSettings>] = [
@@ -38,7 +38,7 @@ public struct AdminSettings: Sendable, ConfigurationSection {
             "Whether no token is needed: every user of this machine may then read and change everything. Loopback addresses only."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
         if hasNoToken, !Address.isLoopback(address.value) {
@@ -66,9 +66,9 @@ public struct AdminSettings: Sendable, ConfigurationSection {
 }
 
 /// One of `tokens`.
-public struct AdminTokenSettings: Sendable, ConfigurationSection {
+package struct AdminTokenSettings: Sendable, ConfigurationSection {
     /// What its holder may do; each may do what those before may.
-    public enum Role: String, Sendable, CaseIterable {
+    package enum Role: String, Sendable, CaseIterable {
         /// Look at everything, documents included.
         case read
         /// Start, stop, reload, retry, disconnect, compact and check.
@@ -78,12 +78,12 @@ public struct AdminTokenSettings: Sendable, ConfigurationSection {
     }
 
     /// Who holds it, for the audit log.
-    public var name = Located("")
-    public var token = Located(Secret(""))
-    public var role = Role.read
-    public internal(set) var position = SourcePosition.none
+    package var name = Located("")
+    package var token = Located(Secret(""))
+    package var role = Role.read
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "admin_token"
     static let keys: [Key<AdminTokenSettings>] = [
@@ -92,5 +92,5 @@ public struct AdminTokenSettings: Sendable, ConfigurationSection {
         Key("role", \.role, Form<Role>.choice, "What its holder may do: read looks at everything; operate starts, stops, reloads and retries too; edit writes documents too."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }

@@ -1,5 +1,5 @@
 /// Whether, and under which name, a listener is announced on the local network.
-public enum AdvertisedName: Sendable, Equatable {
+package enum AdvertisedName: Sendable, Equatable {
     case no
     /// Made of the listener's name and the machine's.
     case ofMachine

@@ -1,46 +1,46 @@
 /// Everything that `nightjar.yaml` says, checked in itself: names are unique, references between sections hold,
 /// paths are absolute. What only other parts know (which plugins there are, what a key store holds) is left to them;
 /// the `Located` values tell them where to point.
-public struct AgentSettings: Sendable, ConfigurationSection {
+package struct AgentSettings: Sendable, ConfigurationSection {
     /// The file that was read, as the operator named it; nil for the embedded default.
-    public internal(set) var file: String?
+    package internal(set) var file: String?
     /// The absolute folder against which relative paths were resolved. Paths inside plugin params resolve against it too.
-    public internal(set) var folder = Paths.currentFolder
+    package internal(set) var folder = Paths.currentFolder
     /// Folder of the databases, the key store and `admin.sock`. Default: `nightjar-data` beside the file.
-    public var data = Located("")
+    package var data = Located("")
     /// Folder of the plugins. Default: `plugins` beside the file if there is such a folder, else nil.
-    public var plugins: Located<String>?
+    package var plugins: Located<String>?
     /// Admin API and metrics over TCP. Default: nil, only on `admin.sock`.
-    public var admin: AdminSettings?
-    public var log = LogSettings()
+    package var admin: AdminSettings?
+    package var log = LogSettings()
     /// In the order of the file.
-    public var databases: [DatabaseSettings] = []
-    public var listeners: [ListenerSettings] = []
-    public var replicators: [ReplicatorSettings] = []
+    package var databases: [DatabaseSettings] = []
+    package var listeners: [ListenerSettings] = []
+    package var replicators: [ReplicatorSettings] = []
     /// What the agent may use, all together.
-    public var limits = LimitSettings()
+    package var limits = LimitSettings()
     /// How full the disk may become.
-    public var disk = DiskSettings()
+    package var disk = DiskSettings()
     /// Plugins and fragments of this configuration that arrive as signed documents. Default: nil, none.
-    public var fleet: FleetSettings?
+    package var fleet: FleetSettings?
     /// Limits of single plugins that differ from the defaults.
-    public var pluginLimits: [PluginLimitSettings] = []
+    package var pluginLimits: [PluginLimitSettings] = []
     /// What this was made of, where fragments may come to it.
     var base: ConfigurationBase?
     /// Fragments of the fleet that are in this, ascending by name.
-    public internal(set) var fragments: [ConfigurationFragment] = []
+    package internal(set) var fragments: [ConfigurationFragment] = []
     /// Those that were to be in it and are not.
-    public internal(set) var refusedFragments: [RefusedFragment] = []
+    package internal(set) var refusedFragments: [RefusedFragment] = []
     /// The file says `databases`, be it to have none.
     var namesDatabases = false
     /// Keys of folders that the file names and that could not be read: nothing is known of what is in them.
     var unread: Set<String> = []
-    public var knowsDataFolder: Bool { !unread.contains("data") }
-    public var knowsPluginsFolder: Bool { !unread.contains("plugins") }
-    public internal(set) var position = SourcePosition.none
+    package var knowsDataFolder: Bool { !unread.contains("data") }
+    package var knowsPluginsFolder: Bool { !unread.contains("plugins") }
+    package internal(set) var position = SourcePosition.none
 
     /// No databases, no listeners, all defaults; `data` is empty. See `embeddedDefault` and `load`.
-    public init() {}
+    package init() {}
 
     static let sectionName = "agent"
     static let keys: [Key<AgentSettings>] = [
@@ -74,18 +74,18 @@ public struct AgentSettings: Sendable, ConfigurationSection {
             }, "Limits of single plugins, by plugin name, where they differ from the defaults."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     /// The database of a name.
-    public func database(named name: String) -> DatabaseSettings? { databases.first { $0.name.value == name } }
+    package func database(named name: String) -> DatabaseSettings? { databases.first { $0.name.value == name } }
     /// The listeners that serve a database, by name.
-    public func listeners(of database: String) -> Set<String> {
+    package func listeners(of database: String) -> Set<String> {
         Set(listeners.filter { $0.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }.map(\.name.value))
     }
 
     /// Whether changes of a database may travel as deltas. Not where a transform gives a revision another body here than at a peer: a delta
     /// from the one, applied to the other, is neither.
-    public func usesDeltas(_ database: String) -> Bool {
+    package func usesDeltas(_ database: String) -> Bool {
         self.database(named: database)?.deltaSync.enabled ?? true
             && !replicators.contains { replicator in
                 replicator.database.value == database
@@ -93,9 +93,9 @@ public struct AgentSettings: Sendable, ConfigurationSection {
             }
     }
     /// The listener of a name.
-    public func listener(named name: String) -> ListenerSettings? { listeners.first { $0.name.value == name } }
+    package func listener(named name: String) -> ListenerSettings? { listeners.first { $0.name.value == name } }
     /// The replicator of a name.
-    public func replicator(named name: String) -> ReplicatorSettings? { replicators.first { $0.name.value == name } }
+    package func replicator(named name: String) -> ReplicatorSettings? { replicators.first { $0.name.value == name } }
     /// The limits of a plugin, nil where it has the defaults.
-    public func limits(ofPlugin name: String) -> PluginLimitSettings? { pluginLimits.first { $0.name.value == name } }
+    package func limits(ofPlugin name: String) -> PluginLimitSettings? { pluginLimits.first { $0.name.value == name } }
 }

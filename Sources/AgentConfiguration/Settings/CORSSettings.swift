@@ -1,12 +1,12 @@
 /// Pages of other sites that may use a listener from a browser.
-public struct CORSSettings: Sendable, ConfigurationSection {
+package struct CORSSettings: Sendable, ConfigurationSection {
     /// `https://app.example:8443`, without a path; `*` for every page.
-    public var origins: [Located<String>] = []
+    package var origins: [Located<String>] = []
     /// With cookies and logins. Default false.
-    public var credentials = Located(false)
-    public internal(set) var position = SourcePosition.none
+    package var credentials = Located(false)
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "cors"
     static let keys: [Key<CORSSettings>] = [
@@ -15,7 +15,7 @@ public struct CORSSettings: Sendable, ConfigurationSection {
         Key("credentials", \.credentials, Form<Bool>.boolean.located, "Whether the pages may send cookies and logins."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
         for origin in origins where origin.value != "*" {

@@ -1,12 +1,12 @@
 import Encodings
 
 /// A collection as a configuration names it: `scope.collection`; without a dot it is in the scope `_default`.
-public struct CollectionReference: Sendable, Hashable, CustomStringConvertible {
-    public let scope: String
-    public let collection: String
+package struct CollectionReference: Sendable, Hashable, CustomStringConvertible {
+    package let scope: String
+    package let collection: String
 
     /// The collection that every database has.
-    public static let defaultCollection = CollectionReference(scope: "_default", collection: "_default")
+    package static let defaultCollection = CollectionReference(scope: "_default", collection: "_default")
 
     private init(scope: String, collection: String) {
         self.scope = scope
@@ -15,7 +15,7 @@ public struct CollectionReference: Sendable, Hashable, CustomStringConvertible {
 
     /// nil where the text is not the name of a collection. The syntax is Couchbase Lite's: names of 1 to 251 letters, digits,
     /// `_`, `-` and `%`, not beginning with `_` or `%`, except `_default` for the scope and for its own collection.
-    public init?(parsing text: String) {
+    package init?(parsing text: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard (1...2).contains(parts.count) else { return nil }
         let scope = parts.count == 2 ? parts[0] : "_default"
@@ -26,7 +26,7 @@ public struct CollectionReference: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Always both parts: `_default._default`.
-    public var description: String { "\(scope).\(collection)" }
+    package var description: String { "\(scope).\(collection)" }
 
     private static func isName(_ text: String) -> Bool {
         Bytes.matches(

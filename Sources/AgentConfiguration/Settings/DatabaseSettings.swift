@@ -1,28 +1,28 @@
 /// One database.
-public struct DatabaseSettings: Sendable, ConfigurationSection {
+package struct DatabaseSettings: Sendable, ConfigurationSection {
     /// `[a-z][a-z0-9_-]*`, up to 239 bytes.
-    public var name = Located("")
+    package var name = Located("")
     /// The collections besides the default one, which always exists. No duplicates.
-    public var collections: [Located<CollectionReference>] = []
+    package var collections: [Located<CollectionReference>] = []
     /// Whether previous bodies are kept, so that changes can travel as deltas.
-    public var deltaSync = DeltaSyncSettings()
+    package var deltaSync = DeltaSyncSettings()
     /// Decides conflicts where the replicator's collection names no other. Default: nil, the built-in policy.
-    public var conflictResolver: PluginReference?
+    package var conflictResolver: PluginReference?
     /// May refuse what is written here. Default: nil, everything is taken.
-    public var validate: PluginReference?
-    public var history = HistorySettings()
+    package var validate: PluginReference?
+    package var history = HistorySettings()
     /// Whether documents may have empty keys and keys with NUL. Default false: Couchbase Lite cannot store them.
-    public var unusualKeys = false
-    public var versionVectors = false
+    package var unusualKeys = false
+    package var versionVectors = false
     /// How long documents stay. Default: none, for ever.
-    public var timeToLive: [TimeToLive] = []
+    package var timeToLive: [TimeToLive] = []
     /// Seconds after which a tombstone that every replicator has pushed goes. Default: nil, it stays for ever.
-    public var tombstoneAge: Int?
+    package var tombstoneAge: Int?
     /// Bytes that the database and its blobs may take. Default: nil, as many as the disk has.
-    public var quota: Int?
-    public internal(set) var position = SourcePosition.none
+    package var quota: Int?
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "database"
     static let keys: [Key<DatabaseSettings>] = [
@@ -53,10 +53,10 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
         Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { left.name == right.name && areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { left.name == right.name && areSame(left, right) }
 
     /// Whether the database has a collection.
-    public func has(_ collection: CollectionReference) -> Bool {
+    package func has(_ collection: CollectionReference) -> Bool {
         collection == .defaultCollection || collections.contains { $0.value == collection }
     }
 
@@ -78,16 +78,16 @@ public struct DatabaseSettings: Sendable, ConfigurationSection {
 }
 
 /// Deltas of one database.
-public struct DeltaSyncSettings: Sendable, ConfigurationSection {
+package struct DeltaSyncSettings: Sendable, ConfigurationSection {
     /// Default true.
-    public var enabled = true
+    package var enabled = true
     /// Seconds for which a body that was replaced is kept as a base. Default 86400 (24 hours).
-    public var maxAgeSeconds = 86_400
+    package var maxAgeSeconds = 86_400
     /// Bytes of such bodies, the oldest of which make room. Default 64 MiB.
-    public var maxBytes = 64 << 20
-    public internal(set) var position = SourcePosition.none
+    package var maxBytes = 64 << 20
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "delta_sync"
     static let keys: [Key<DeltaSyncSettings>] = [
@@ -96,7 +96,7 @@ public struct DeltaSyncSettings: Sendable, ConfigurationSection {
         Key("max_bytes", \.maxBytes, Form<Int>.bytes(0...(1 << 40)), "Size of all replaced bodies that are kept; the oldest make room."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }
 
 extension Form where Value == DeltaSyncSettings {
@@ -113,14 +113,14 @@ extension Form where Value == DeltaSyncSettings {
 }
 
 /// How much of the past a database keeps.
-public struct HistorySettings: Sendable, ConfigurationSection {
+package struct HistorySettings: Sendable, ConfigurationSection {
     /// Generations kept of each document's revision tree. Default 50.
-    public var revisions = 50
+    package var revisions = 50
     /// Resolved conflicts kept for `nightjar conflicts`. 0 keeps none. Default 1000.
-    public var conflicts = 1000
-    public internal(set) var position = SourcePosition.none
+    package var conflicts = 1000
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "history"
     static let keys: [Key<HistorySettings>] = [
@@ -129,16 +129,16 @@ public struct HistorySettings: Sendable, ConfigurationSection {
         Key("conflicts", \.conflicts, .integer(0...1_000_000), "Resolved conflicts kept for `nightjar conflicts`."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }
 
 /// How long documents of a collection stay.
-public struct TimeToLive: Sendable, Equatable {
-    public var collection: Located<CollectionReference>
+package struct TimeToLive: Sendable, Equatable {
+    package var collection: Located<CollectionReference>
     /// Since their last change.
-    public var seconds: Int
+    package var seconds: Int
 
-    public static func == (left: Self, right: Self) -> Bool { left.collection.value == right.collection.value && left.seconds == right.seconds }
+    package static func == (left: Self, right: Self) -> Bool { left.collection.value == right.collection.value && left.seconds == right.seconds }
 }
 
 extension Form where Value == [TimeToLive] {

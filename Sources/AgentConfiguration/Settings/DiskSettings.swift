@@ -1,16 +1,16 @@
 /// How full the disk may become before the agent takes less.
-public struct DiskSettings: Sendable, ConfigurationSection {
+package struct DiskSettings: Sendable, ConfigurationSection {
     /// Percent of the disk in use from which writes made here are refused. Default 90.
-    public var refuseWrites = Located(90)
+    package var refuseWrites = Located(90)
     /// Percent in use from which nothing is taken from peers either. Default 95.
-    public var readOnly = Located(95)
+    package var readOnly = Located(95)
     /// Bytes free with which a disk is not full, whatever the percentage. Default 4 GiB.
-    public var enough = 4 << 30
+    package var enough = 4 << 30
     /// Seconds between two looks. Default 10.
-    public var interval = 10
-    public internal(set) var position = SourcePosition.none
+    package var interval = 10
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "disk"
     static let keys: [Key<DiskSettings>] = [
@@ -22,7 +22,7 @@ public struct DiskSettings: Sendable, ConfigurationSection {
         Key("interval", \.interval, .seconds(1...3_600), "Seconds between two looks at the disk."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
         if readOnly.value < refuseWrites.value {

@@ -1,23 +1,23 @@
 /// Plugins and fragments of the configuration that arrive as signed documents.
-public struct FleetSettings: Sendable, ConfigurationSection {
-    public enum Kind: String, Sendable, CaseIterable { case plugins }
+package struct FleetSettings: Sendable, ConfigurationSection {
+    package enum Kind: String, Sendable, CaseIterable { case plugins }
 
     /// Whose collection `nightjar.fleet` the documents arrive in. Default: empty, none: this agent takes nothing.
-    public var database = Located("")
+    package var database = Located("")
     /// Public keys whose signatures are believed.
-    public var keys: [Located<String>] = []
+    package var keys: [Located<String>] = []
     /// What may come. Default: nothing.
-    public var accept: [Kind] = []
+    package var accept: [Kind] = []
     /// Settings that fragments may set, each with all that is below it. Default: none.
-    public var acceptConfig: [Located<String>] = []
+    package var acceptConfig: [Located<String>] = []
     /// This gateway's name in the fleet. Default: nil, the peer id.
-    public var id: String?
-    public var labels: [String] = []
+    package var id: String?
+    package var labels: [String] = []
     /// Users who may write more than their own status over a listener.
-    public var publishers: [String] = []
-    public internal(set) var position = SourcePosition.none
+    package var publishers: [String] = []
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "fleet"
     static let keys: [Key<FleetSettings>] = [
@@ -36,7 +36,7 @@ public struct FleetSettings: Sendable, ConfigurationSection {
             "On a hub: users of its listeners who may write anything into nightjar.fleet. Others may write their own status only."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
         for setting in acceptConfig {

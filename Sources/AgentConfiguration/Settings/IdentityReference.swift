@@ -1,7 +1,7 @@
 import Encodings
 
 /// A TLS identity: in the key store, in two files, or behind an OpenSSL provider.
-public enum IdentityReference: Sendable, Equatable {
+package enum IdentityReference: Sendable, Equatable {
     /// A label in the agent's key store.
     case label(Located<String>)
     /// PEM files, absolute paths; each may also be the URI of a provider. The passphrase is that of an encrypted key.
@@ -10,7 +10,7 @@ public enum IdentityReference: Sendable, Equatable {
     case provider(Located<String>)
 
     /// Where it was written.
-    public var position: SourcePosition {
+    package var position: SourcePosition {
         switch self {
         case .label(let label): label.position
         case .files(let certificate, _, _): certificate.position

@@ -1,12 +1,12 @@
 /// What the agent may use, over all connections, databases and replicators.
-public struct LimitSettings: Sendable, ConfigurationSection {
+package struct LimitSettings: Sendable, ConfigurationSection {
     /// Bytes held in memory for peers: unfinished messages, waiting lists and revisions, replies, and bodies of HTTP requests. Default: 64 MiB.
-    public var memory = 64 << 20
+    package var memory = 64 << 20
     /// Bytes of one blob, in both directions of every replication. Default: 256 MiB.
-    public var maxBlobBytes = 256 << 20
-    public internal(set) var position = SourcePosition.none
+    package var maxBlobBytes = 256 << 20
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "limits"
     static let keys: [Key<LimitSettings>] = [
@@ -19,5 +19,5 @@ public struct LimitSettings: Sendable, ConfigurationSection {
             "Largest blob that is taken. A document with a larger one is held and tried again when this changes."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }

@@ -1,10 +1,10 @@
 /// Who decides which peers may connect to a listener.
-public enum ListenerAuthenticator: Sendable, Equatable {
+package enum ListenerAuthenticator: Sendable, Equatable {
     /// `none`, written out: everybody may.
     case everybody(SourcePosition)
     case plugin(PluginReference)
 
-    public static func == (left: Self, right: Self) -> Bool {
+    package static func == (left: Self, right: Self) -> Bool {
         switch (left, right) {
         case (.everybody, .everybody): true
         case (.plugin(let one), .plugin(let other)): one == other

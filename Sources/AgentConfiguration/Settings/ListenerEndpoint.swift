@@ -1,7 +1,7 @@
 /// Checks of a listener at a message endpoint.
 extension ListenerSettings {
     /// Whether peers are met by TLS.
-    public var usesTLS: Bool { endpoint == nil && !disableTLS.value }
+    package var usesTLS: Bool { endpoint == nil && !disableTLS.value }
 
     func checkNoEndpoint(_ reading: inout Reading) {
         if let user { reading.report(at: user.position, "\"user\" needs an \"endpoint\": on a port peers say who they are") }

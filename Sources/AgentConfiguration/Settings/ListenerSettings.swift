@@ -1,65 +1,65 @@
 /// One port on which peers replicate and HTTP clients read and write.
-public struct ListenerSettings: Sendable, ConfigurationSection {
+package struct ListenerSettings: Sendable, ConfigurationSection {
     /// Whether a client must show a certificate.
-    public enum ClientCertificates: String, Sendable, CaseIterable { case none, request, require }
+    package enum ClientCertificates: String, Sendable, CaseIterable { case none, request, require }
 
-    public var name = Located("")
+    package var name = Located("")
     /// The databases that can be reached here; at least one, no duplicates.
-    public var databases: [Located<String>] = []
+    package var databases: [Located<String>] = []
     /// The collections that can be reached, in each of the databases. Default: empty, all.
-    public var collections: [Located<CollectionReference>] = []
+    package var collections: [Located<CollectionReference>] = []
     /// 0: any free port, reported in status. Default 4984.
-    public var port = Located(4984)
+    package var port = Located(4984)
     /// A message endpoint instead of a port: unix, serial or exec. Default: nil.
-    public var endpoint: Located<ReplicatorTarget>?
+    package var endpoint: Located<ReplicatorTarget>?
     /// Who the peer at the endpoint is. Default: nil, of a Unix domain socket the user that the system names.
-    public var user: Located<String>?
+    package var user: Located<String>?
     /// Of the socket file. Default: nil, 0600.
-    public var mode: Located<Int>?
+    package var mode: Located<Int>?
     /// Name or IP address of a network interface. Default: nil, all.
-    public var interface: Located<String>?
+    package var interface: Located<String>?
     /// Clear text. Default false.
-    public var disableTLS = Located(false)
+    package var disableTLS = Located(false)
     /// Default: nil, an anonymous self-signed certificate that is kept for the next start.
-    public var identity: IdentityReference?
+    package var identity: IdentityReference?
     /// Who decides which peers may connect. Default: nil, everybody, which only a listener on loopback may leave unsaid.
-    public var authentication: ListenerAuthenticator?
+    package var authentication: ListenerAuthenticator?
     /// Default none.
-    public var clientCertificates = Located(ClientCertificates.none)
+    package var clientCertificates = Located(ClientCertificates.none)
     /// PEM files of the authorities that client certificates must come from. Absolute paths.
-    public var roots: [Located<String>] = []
+    package var roots: [Located<String>] = []
     /// PEM files of revocation lists of these authorities. Absolute paths.
-    public var revocationLists: [Located<String>] = []
+    package var revocationLists: [Located<String>] = []
     /// Peers may not write. Default false.
-    public var readOnly = false
+    package var readOnly = false
     /// Offers deltas to peers, where the database keeps bases. Default true.
-    public var deltaSync = true
+    package var deltaSync = true
     /// Level of compression of what peers of Couchbase Lite's protocol are sent; 0: none. Default 3.
-    public var compression = Located(3)
+    package var compression = Located(3)
     /// CouchDB's HTTP API beside the protocol of Couchbase Lite. Default true.
-    public var couchDB = true
+    package var couchDB = true
     /// Pages of other sites that may use CouchDB's API from a browser. Default: nil, none.
-    public var cors: CORSSettings?
+    package var cors: CORSSettings?
     /// What peers may pull. Default: nil, everything.
-    public var pushFilter: PluginReference?
+    package var pushFilter: PluginReference?
     /// What peers may push. Default: nil, everything.
-    public var pullFilter: PluginReference?
+    package var pullFilter: PluginReference?
     /// Plugin with a sync function for incoming writes. Default: nil.
-    public var sync: PluginReference?
+    package var sync: PluginReference?
     /// Whether the local network learns of it. Default: no.
-    public var advertise = Located(AdvertisedName.no)
+    package var advertise = Located(AdvertisedName.no)
     /// Seconds after which a silent peer is asked whether it is still there. Default 300.
-    public var heartbeat = 300
+    package var heartbeat = 300
     /// Default 1000.
-    public var maxConnections = 1000
+    package var maxConnections = 1000
     /// Default 256.
-    public var maxConnectionsPerAddress = 256
-    public internal(set) var position = SourcePosition.none
+    package var maxConnectionsPerAddress = 256
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     /// The plugin that decides who may connect, nil where there is none.
-    public var authenticator: PluginReference? {
+    package var authenticator: PluginReference? {
         if case .plugin(let reference) = authentication { reference } else { nil }
     }
 
@@ -104,7 +104,7 @@ public struct ListenerSettings: Sendable, ConfigurationSection {
                 + "Behind a proxy all peers have one address: as large as max_connections there."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
         let before = reading.failures

@@ -1,25 +1,25 @@
 /// What is logged and how.
-public struct LogSettings: Sendable, ConfigurationSection {
+package struct LogSettings: Sendable, ConfigurationSection {
     /// From most to least; the words of swift-log.
-    public enum Level: String, Sendable, CaseIterable, Codable { case trace, debug, info, notice, warning, error, critical }
-    public enum Format: String, Sendable, CaseIterable { case text, json }
+    package enum Level: String, Sendable, CaseIterable, Codable { case trace, debug, info, notice, warning, error, critical }
+    package enum Format: String, Sendable, CaseIterable { case text, json }
     /// The parts that have a level of their own.
-    public enum Domain: String, Sendable, CaseIterable { case database, replicator, network, sync, listener, plugin, http }
+    package enum Domain: String, Sendable, CaseIterable { case database, replicator, network, sync, listener, plugin, http }
 
     /// Default info.
-    public var level = Level.info
+    package var level = Level.info
     /// Lines for people or one JSON object a line. Default text.
-    public var format = Format.text
+    package var format = Format.text
     /// Whether the domain `network` at trace shows the bodies of messages, which hold documents. Default false.
-    public var bodies = false
+    package var bodies = false
     /// Levels of single domains where they differ from `level`.
-    public var domains = Domains()
-    public internal(set) var position = SourcePosition.none
+    package var domains = Domains()
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     /// The level in force for a domain.
-    public func level(of domain: Domain) -> Level { domains[domain] ?? level }
+    package func level(of domain: Domain) -> Level { domains[domain] ?? level }
 
     static let sectionName = "log"
     static let keys: [Key<LogSettings>] = [
@@ -31,22 +31,22 @@ public struct LogSettings: Sendable, ConfigurationSection {
         Key("domains", \.domains, Form<Domains>.section, "Levels of single domains."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     /// A level for each domain that has its own.
-    public struct Domains: Sendable, ConfigurationSection {
-        public var database: Level?
-        public var replicator: Level?
-        public var network: Level?
-        public var sync: Level?
-        public var listener: Level?
-        public var plugin: Level?
-        public var http: Level?
-        public internal(set) var position = SourcePosition.none
+    package struct Domains: Sendable, ConfigurationSection {
+        package var database: Level?
+        package var replicator: Level?
+        package var network: Level?
+        package var sync: Level?
+        package var listener: Level?
+        package var plugin: Level?
+        package var http: Level?
+        package internal(set) var position = SourcePosition.none
 
-        public init() {}
+        package init() {}
 
-        public subscript(domain: Domain) -> Level? {
+        package subscript(domain: Domain) -> Level? {
             switch domain {
             case .database: database
             case .replicator: replicator
@@ -69,6 +69,6 @@ public struct LogSettings: Sendable, ConfigurationSection {
             Key("http", optional: \.http, Form<Level>.choice, "Level of HTTP requests."),
         ]
 
-        public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+        package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
     }
 }

@@ -1,11 +1,11 @@
 /// What the chain of a server must contain.
-public enum PinnedCertificate: Sendable, Equatable {
+package enum PinnedCertificate: Sendable, Equatable {
     /// A file (absolute path) with one or more certificates, PEM or DER.
     case file(Located<String>)
     /// `sha256/BASE64`: SHA-256 of a certificate's public key (SubjectPublicKeyInfo), as curl and HPKP write it.
     case publicKey(Located<String>)
 
-    public var position: SourcePosition {
+    package var position: SourcePosition {
         switch self {
         case .file(let path): path.position
         case .publicKey(let pin): pin.position

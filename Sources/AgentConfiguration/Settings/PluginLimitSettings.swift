@@ -1,21 +1,21 @@
 /// Limits of one plugin where they differ from the host's defaults. nil: the default.
-public struct PluginLimitSettings: Sendable, ConfigurationSection {
-    public var name = Located("")
+package struct PluginLimitSettings: Sendable, ConfigurationSection {
+    package var name = Located("")
     /// Bytes of one plugin state. Host's default 16 MiB.
-    public var memory: Located<Int>?
+    package var memory: Located<Int>?
     /// Milliseconds of CPU for one filter or authenticator call. Host's default 50.
-    public var cpuMilliseconds: Located<Int>?
+    package var cpuMilliseconds: Located<Int>?
     /// Instructions of one filter or authenticator call. Host's default 10 million.
-    public var instructions: Located<Int>?
+    package var instructions: Located<Int>?
     /// Milliseconds of CPU for one resolver or sync call. Host's default 250.
-    public var resolverCPUMilliseconds: Located<Int>?
+    package var resolverCPUMilliseconds: Located<Int>?
     /// Instructions of one resolver or sync call. Host's default 50 million.
-    public var resolverInstructions: Located<Int>?
+    package var resolverInstructions: Located<Int>?
     /// Log lines a second. Host's default 100.
-    public var logLinesPerSecond: Located<Int>?
-    public internal(set) var position = SourcePosition.none
+    package var logLinesPerSecond: Located<Int>?
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "plugin_limit"
     // The upper bounds are the ceiling: what one plugin may take before it endangers the agent.
@@ -32,5 +32,5 @@ public struct PluginLimitSettings: Sendable, ConfigurationSection {
         Key("log_lines", optional: \.logLinesPerSecond, Form<Int>.integer(0...10_000).located, "Log lines a second (default 100)."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { left.name == right.name && areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { left.name == right.name && areSame(left, right) }
 }

@@ -1,16 +1,16 @@
 /// A place that uses a plugin: `NAME`, or `{ plugin: NAME, params: {…}, shadow: … }`.
-public struct PluginReference: Sendable, ConfigurationSection {
-    public var plugin = Located("")
+package struct PluginReference: Sendable, ConfigurationSection {
+    package var plugin = Located("")
     /// What the plugin gets as `ctx.params`: a mapping, nil where none was written. To be checked against what the plugin
     /// declares; every node has its position.
-    public var params: ConfigurationNode?
+    package var params: ConfigurationNode?
     /// A second resolver that runs on every conflict and only has its differences recorded. Resolvers only.
-    public var shadow: ShadowReference?
-    public internal(set) var position = SourcePosition.none
+    package var shadow: ShadowReference?
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
-    public init(plugin: String) { self.plugin = Located(plugin) }
+    package init(plugin: String) { self.plugin = Located(plugin) }
 
     static let sectionName = "plugin"
     static let keys: [Key<PluginReference>] = [
@@ -19,16 +19,16 @@ public struct PluginReference: Sendable, ConfigurationSection {
         Key("shadow", optional: \.shadow, .shadow, "Resolver that runs beside this one and only has its differences recorded."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }
 
 /// The resolver in `shadow:`: `NAME` or `{ plugin: NAME, params: {…} }`.
-public struct ShadowReference: Sendable, ConfigurationSection {
-    public var plugin = Located("")
-    public var params: ConfigurationNode?
-    public internal(set) var position = SourcePosition.none
+package struct ShadowReference: Sendable, ConfigurationSection {
+    package var plugin = Located("")
+    package var params: ConfigurationNode?
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "shadow"
     static let keys: [Key<ShadowReference>] = [
@@ -36,7 +36,7 @@ public struct ShadowReference: Sendable, ConfigurationSection {
         Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }
 
 extension Form where Value == ConfigurationNode {

@@ -1,14 +1,14 @@
 import Encodings
 
 /// The proxy that a replicator's connections are made through.
-public struct ProxySettings: Sendable, ConfigurationSection {
-    public var url = Located(ProxyURL.none)
+package struct ProxySettings: Sendable, ConfigurationSection {
+    package var url = Located(ProxyURL.none)
     /// Default: none.
-    public var username: Located<String>?
-    public var password: Located<Secret>?
-    public internal(set) var position = SourcePosition.none
+    package var username: Located<String>?
+    package var password: Located<Secret>?
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "proxy"
     static let keys: [Key<ProxySettings>] = [
@@ -19,7 +19,7 @@ public struct ProxySettings: Sendable, ConfigurationSection {
         Key("password", optional: \.password, Form<Secret>.secret.located, "For the proxy, with username. Sent to it in clear text."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     func check(_ reading: inout Reading) {
         if let username, password == nil { reading.report(at: username.position, "\"username\" needs a \"password\" beside it") }
@@ -39,13 +39,13 @@ public struct ProxySettings: Sendable, ConfigurationSection {
 }
 
 /// The address of a proxy.
-public struct ProxyURL: Sendable, Equatable {
-    public enum Scheme: String, Sendable, CaseIterable { case http, socks5 }
+package struct ProxyURL: Sendable, Equatable {
+    package enum Scheme: String, Sendable, CaseIterable { case http, socks5 }
 
-    public let scheme: Scheme
+    package let scheme: Scheme
     /// Without the brackets of an IPv6 address.
-    public let host: String
-    public let port: Int
+    package let host: String
+    package let port: Int
 
     /// A place holder that no configuration yields.
     static let none = ProxyURL()

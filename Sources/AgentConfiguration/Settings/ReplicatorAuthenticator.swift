@@ -1,5 +1,5 @@
 /// How a replicator identifies itself to the remote.
-public enum ReplicatorAuthenticator: Sendable, Equatable {
+package enum ReplicatorAuthenticator: Sendable, Equatable {
     /// HTTP Basic.
     case basic(username: Located<String>, password: Secret)
     /// A session cookie, by default Sync Gateway's.
@@ -11,7 +11,7 @@ public enum ReplicatorAuthenticator: Sendable, Equatable {
     /// Bearer tokens of IBM Cloud's IAM, which gives them for an API key.
     case iam(key: Located<Secret>, url: Located<String>)
 
-    public static func == (left: Self, right: Self) -> Bool {
+    package static func == (left: Self, right: Self) -> Bool {
         switch (left, right) {
         case (.basic(let user, let password), .basic(let otherUser, let otherPassword)): user == otherUser && password == otherPassword
         case (.session(let id, let cookie, _), .session(let otherID, let otherCookie, _)): id == otherID && cookie == otherCookie
@@ -23,7 +23,7 @@ public enum ReplicatorAuthenticator: Sendable, Equatable {
     }
 
     /// Where it was written.
-    public var position: SourcePosition {
+    package var position: SourcePosition {
         switch self {
         case .basic(let username, _): username.position
         case .session(_, _, let position): position
@@ -34,7 +34,7 @@ public enum ReplicatorAuthenticator: Sendable, Equatable {
     }
 
     /// The identity, if it is one.
-    public var identity: IdentityReference? {
+    package var identity: IdentityReference? {
         if case .identity(let identity) = self { identity } else { nil }
     }
 }
@@ -128,11 +128,11 @@ extension Form where Value == ReplicatorAuthenticator {
 }
 
 /// A header of a replicator's requests. The value may be a token, so it is kept like one.
-public struct HTTPHeaderSetting: Sendable, Equatable {
-    public var name: Located<String>
-    public var value: Secret
+package struct HTTPHeaderSetting: Sendable, Equatable {
+    package var name: Located<String>
+    package var value: Secret
 
-    public init(name: Located<String>, value: Secret) {
+    package init(name: Located<String>, value: Secret) {
         self.name = name
         self.value = value
     }

@@ -1,69 +1,69 @@
 /// One replication that the agent starts.
-public struct ReplicatorSettings: Sendable, ConfigurationSection {
-    public enum Direction: String, Sendable, CaseIterable {
+package struct ReplicatorSettings: Sendable, ConfigurationSection {
+    package enum Direction: String, Sendable, CaseIterable {
         case push, pull
         case pushAndPull = "push_and_pull"
 
-        public var pushes: Bool { self != .pull }
-        public var pulls: Bool { self != .push }
+        package var pushes: Bool { self != .pull }
+        package var pulls: Bool { self != .push }
     }
 
-    public var name = Located("")
+    package var name = Located("")
     /// Name of the local database.
-    public var database = Located("")
+    package var database = Located("")
     /// The other side.
-    public var target = Located(ReplicatorTarget.none)
+    package var target = Located(ReplicatorTarget.none)
     /// What the remote database is known by while its address changes. Default: nil, the target as written.
-    public var remoteID: Located<String>?
+    package var remoteID: Located<String>?
     /// Key `type`. Default push_and_pull.
-    public var direction = Direction.pushAndPull
+    package var direction = Direction.pushAndPull
     /// Default false: stops when all is exchanged.
-    public var continuous = false
+    package var continuous = false
     /// http and https: a database that is not there is made. Default false.
-    public var createTarget = Located(false)
+    package var createTarget = Located(false)
     /// What is replicated, by collection. Key absent: only the default collection, without options. No duplicates.
-    public var collections = [ReplicatedCollectionSettings.defaultCollection]
+    package var collections = [ReplicatedCollectionSettings.defaultCollection]
     /// How the agent identifies itself. Default: nil, not at all.
-    public var authenticator: ReplicatorAuthenticator?
+    package var authenticator: ReplicatorAuthenticator?
     /// Waits with name and password until the server asks for them. Default false: a server that also admits guests never asks.
-    public var challengeAuth = false
+    package var challengeAuth = false
     /// Sent with every request.
-    public var headers: [HTTPHeaderSetting] = []
+    package var headers: [HTTPHeaderSetting] = []
     /// Accepts exactly those certificates that no authority signed. Default false.
-    public var acceptOnlySelfSignedServerCertificate = Located(false)
+    package var acceptOnlySelfSignedServerCertificate = Located(false)
     /// One of these must be in the server's chain; wins over every other check. Default: none.
-    public var pinnedServerCertificates: [PinnedCertificate] = []
+    package var pinnedServerCertificates: [PinnedCertificate] = []
     /// PEM files (absolute paths) of authorities that are trusted beside the system's. Default: none.
-    public var roots: [Located<String>] = []
+    package var roots: [Located<String>] = []
     /// Revocation lists. Absolute paths.
-    public var revocationLists: [Located<String>] = []
+    package var revocationLists: [Located<String>] = []
     /// Takes any certificate, so that anybody on the way can read and change everything. For tests only. Default false.
-    public var unsafeSkipServerCertificateVerification = Located(false)
+    package var unsafeSkipServerCertificateVerification = Located(false)
     /// Name or address of the interface that connections leave by. Default: nil, the system's choice.
-    public var networkInterface: Located<String>?
+    package var networkInterface: Located<String>?
     /// The proxy that connections are made through. Default: nil, none.
-    public var proxy: ProxySettings?
+    package var proxy: ProxySettings?
     /// Seconds between pings. Default 300.
-    public var heartbeat = Located(300)
+    package var heartbeat = Located(300)
     /// The first one included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry.
-    public var maxAttempts = Located(0)
+    package var maxAttempts = Located(0)
     /// Seconds that a retry waits at most. 0: the default (300).
-    public var maxAttemptWaitTime = Located(300)
+    package var maxAttemptWaitTime = Located(300)
     /// Seconds that a continuous replicator waits at first, and at most, while somebody has to act. Default 60 and 3600.
-    public var blockedWaitTime = Located(60)
-    public var maxBlockedWaitTime = Located(3600)
+    package var blockedWaitTime = Located(60)
+    package var maxBlockedWaitTime = Located(3600)
     /// Seconds between two questions of an idle continuous pull whether it misses something; 0: it does not ask. Default 900.
-    public var silenceInterval = Located(900)
+    package var silenceInterval = Located(900)
     /// Removes documents to which the remote took away access, unless the pull filter keeps them. Not those of a collection with
     /// `document_ids`. Default true.
-    public var enableAutoPurge = true
+    package var enableAutoPurge = true
     /// Default true.
-    public var deltaSync = true
+    package var deltaSync = true
     /// Level of compression of what is sent; 0: none. Default 3.
-    public var compression = Located(3)
-    public internal(set) var position = SourcePosition.none
+    package var compression = Located(3)
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     /// What the remote database is known by: in checkpoints, in the store, and for whoever decides conflicts.
     package var remoteKey: String { remoteID?.value ?? target.value.text }
@@ -114,7 +114,7 @@ public struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     /// A key that asks for verification, with its place.
     private var verification: (String, SourcePosition)? {
@@ -228,34 +228,34 @@ extension ReplicatorSettings {
 }
 
 /// Options of one collection in a replicator.
-public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
-    public var collection = Located(CollectionReference.defaultCollection)
+package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
+    package var collection = Located(CollectionReference.defaultCollection)
     /// What may leave this database. Default: nil, everything.
-    public var pushFilter: PluginReference?
+    package var pushFilter: PluginReference?
     /// What may enter this database. Default: nil, everything.
-    public var pullFilter: PluginReference?
+    package var pullFilter: PluginReference?
     /// What becomes of a document on its way out. Default: nil, it travels as it is.
-    public var pushTransform: PluginReference?
+    package var pushTransform: PluginReference?
     /// What becomes of a document on its way in. Default: nil, it is stored as it came.
-    public var pullTransform: PluginReference?
+    package var pullTransform: PluginReference?
     /// Only these documents; empty: all.
-    public var documentIDs: [Located<String>] = []
+    package var documentIDs: [Located<String>] = []
     /// Only documents in these channels are pulled; empty: all that the user may see.
-    public var channels: [Located<String>] = []
+    package var channels: [Located<String>] = []
     /// http and https: only documents that match are pulled, as the other side finds. Default: nil, all.
-    public var selector: ConfigurationNode?
+    package var selector: ConfigurationNode?
     /// http and https: a filter of the other side decides what is pulled. Default: nil, none.
-    public var sourceFilter: SourceFilterSettings?
+    package var sourceFilter: SourceFilterSettings?
     /// Deletions of documents that the other side never had stay where they are. Default false.
-    public var skipDeletions = false
+    package var skipDeletions = false
     /// Default: nil, the database's.
-    public var conflictResolver: PluginReference?
-    public internal(set) var position = SourcePosition.none
+    package var conflictResolver: PluginReference?
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     /// The default collection without options.
-    public static let defaultCollection = ReplicatedCollectionSettings()
+    package static let defaultCollection = ReplicatedCollectionSettings()
 
     static let sectionName = "replicated_collection"
     static let keys: [Key<ReplicatedCollectionSettings>] = [
@@ -272,7 +272,7 @@ public struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the database's."),
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { left.collection == right.collection && areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { left.collection == right.collection && areSame(left, right) }
 
     /// What the source is asked to leave out, with its place: it takes one such question.
     fileprivate var choices: [(key: String, position: SourcePosition)] {

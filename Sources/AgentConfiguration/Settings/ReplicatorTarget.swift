@@ -1,42 +1,42 @@
 /// The other side of a replication.
-public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
-    public enum Scheme: String, Sendable, CaseIterable {
+package struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
+    package enum Scheme: String, Sendable, CaseIterable {
         case ws, wss, http, https, exec, unix, serial, local, discover
 
         fileprivate var usesTLS: Bool { self == .wss || self == .https }
         /// Reached by host and port, written or found.
-        public var isNetwork: Bool { self == .ws || self == .wss || self == .http || self == .https || self == .discover }
+        package var isNetwork: Bool { self == .ws || self == .wss || self == .http || self == .https || self == .discover }
         /// A message endpoint: a stream of bytes that is not of the network.
-        public var isEndpoint: Bool { self == .exec || self == .unix || self == .serial }
+        package var isEndpoint: Bool { self == .exec || self == .unix || self == .serial }
     }
 
-    public let scheme: Scheme
+    package let scheme: Scheme
     /// The whole as written, scheme included. Contains no credentials: those are refused.
-    public let text: String
+    package let text: String
     /// Host without brackets; empty where the scheme has none.
-    public let host: String
+    package let host: String
     /// Written or the scheme's own (80, 443); 0 where the scheme has none.
-    public let port: Int
+    package let port: Int
     /// Network targets: the path, with its leading slash and without a trailing one, percent-encoding left as written.
     /// exec: the command. unix: the absolute path of the socket. serial: the device. local: the database.
-    public let path: String
+    package let path: String
     /// What stands behind "?" of unix, serial and discover targets.
     let options: EndpointOptions
 
     /// exec: the program and its arguments.
-    public var arguments: [String] { CommandWords.split(path) ?? [] }
+    package var arguments: [String] { CommandWords.split(path) ?? [] }
     /// The peer is met by TLS.
-    public var usesTLS: Bool { scheme.usesTLS || scheme == .discover && options.usesTLS }
+    package var usesTLS: Bool { scheme.usesTLS || scheme == .discover && options.usesTLS }
     /// serial: bits a second.
-    public var speed: Int { options.speed }
+    package var speed: Int { options.speed }
 
     /// The remote database: of a network target the last part of the path; of others the one that is named, nil for the only one.
-    public var database: String? {
+    package var database: String? {
         if scheme == .local { return path }
         return scheme.isNetwork && scheme != .discover ? path.split(separator: "/").last.map(String.init) : options.database
     }
 
-    public var description: String { text }
+    package var description: String { text }
 
     /// A place holder that no configuration yields.
     static let none = ReplicatorTarget(scheme: .exec, text: "", host: "", port: 0, path: "")
@@ -51,12 +51,12 @@ public struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Why a text is no target.
-    public struct Invalid: Error, Sendable, CustomStringConvertible {
-        public let description: String
+    package struct Invalid: Error, Sendable, CustomStringConvertible {
+        package let description: String
     }
 
     /// - Parameter folder: what a relative `unix:` path is relative to; nil: the current folder.
-    public init(parsing text: String, relativeTo folder: String? = nil) throws(Invalid) {
+    package init(parsing text: String, relativeTo folder: String? = nil) throws(Invalid) {
         let schemes = Scheme.allCases.map(\.rawValue)
         let choices = "expected a target beginning with ws://, wss://, http://, https://, exec:, unix:, serial:, local: or discover:"
         guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { throw Invalid(description: choices) }

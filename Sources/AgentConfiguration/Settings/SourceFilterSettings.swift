@@ -1,11 +1,11 @@
 /// `source_filter`: a filter that a database of CouchDB has of its own, `DESIGN/NAME` or `{ filter: DESIGN/NAME, params: {…} }`.
-public struct SourceFilterSettings: Sendable, ConfigurationSection {
-    public var filter = Located("")
+package struct SourceFilterSettings: Sendable, ConfigurationSection {
+    package var filter = Located("")
     /// Parameters of the query: a mapping from names to single values, nil where none was written.
-    public var params: ConfigurationNode?
-    public internal(set) var position = SourcePosition.none
+    package var params: ConfigurationNode?
+    package internal(set) var position = SourcePosition.none
 
-    public init() {}
+    package init() {}
 
     static let sectionName = "source_filter"
     static let keys: [Key<SourceFilterSettings>] = [
@@ -14,15 +14,15 @@ public struct SourceFilterSettings: Sendable, ConfigurationSection {
     ]
 
     /// Names and texts, in the order of the file.
-    public var parameters: [(name: String, value: String)] { (params?.entries ?? []).map { ($0.key, $0.value.scalar?.text ?? "") } }
+    package var parameters: [(name: String, value: String)] { (params?.entries ?? []).map { ($0.key, $0.value.scalar?.text ?? "") } }
 
     /// What of `_changes` the replicator itself says.
-    public static let reservedParameters: Set<String> = [
+    package static let reservedParameters: Set<String> = [
         "att_encoding_info", "attachments", "conflicts", "descending", "doc_ids", "feed", "filter", "heartbeat", "include_docs", "last-event-id", "limit",
         "seq_interval", "since", "style", "timeout",
     ]
 
-    public static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
     fileprivate func checkName(_ reading: inout Reading) {
         if filter.value.utf8.first == UInt8(ascii: "_") {

@@ -1,7 +1,7 @@
 import Glibc
 
 /// What a scalar means.
-public enum ScalarValue: Sendable {
+package enum ScalarValue: Sendable {
     case null
     case bool(Bool)
     case integer(Int64)
@@ -10,7 +10,7 @@ public enum ScalarValue: Sendable {
 }
 
 extension ScalarValue: Equatable {
-    public static func == (left: Self, right: Self) -> Bool {
+    package static func == (left: Self, right: Self) -> Bool {
         switch (left, right) {
         case (.null, .null): true
         case (.bool(let one), .bool(let other)): one == other
@@ -25,7 +25,7 @@ extension ScalarValue: Equatable {
 extension ConfigurationNode.Scalar {
     /// The value by the core schema of YAML 1.2: `yes`, `no`, `on` and `off` are texts, `0o17` and `0x1F` are integers,
     /// quoted scalars are texts. A plain scalar with `${…}` is read after expansion.
-    public var value: ScalarValue {
+    package var value: ScalarValue {
         guard style == .plain else { return .string(text) }
         switch text {
         case "", "~", "null", "Null", "NULL":

@@ -1,19 +1,19 @@
 import Glibc
 
 /// A listener that was found on the local network, as it says of itself.
-public struct FoundService: Sendable, Equatable {
+package struct FoundService: Sendable, Equatable {
     /// The type of service of Couchbase Lite's replication protocol over WebSockets.
     static let type = "_blipsync._tcp"
 
-    public var name: String
+    package var name: String
     /// The name of its machine, such as `hub.local`.
-    public var host: String
+    package var host: String
     /// IPv4 first; of the link only where there is nothing else, and with the interface then (`fe80::1%eth0`).
-    public var addresses: [String]
-    public var port: Int
-    public var text: ServiceText
+    package var addresses: [String]
+    package var port: Int
+    package var text: ServiceText
     /// This machine announces it.
-    public var isLocal = false
+    package var isLocal = false
 
     /// The body of ResolveService's reply.
     init?(resolved body: [BusValue]) {

@@ -4,20 +4,20 @@ import NIOCore
 import Synchronization
 
 /// A listener as it is announced.
-public struct Announcement: Sendable, Equatable {
-    public var name: String
-    public var port: Int
+package struct Announcement: Sendable, Equatable {
+    package var name: String
+    package var port: Int
     /// The index of the only interface, 0 for all.
-    public var interface: Int32
-    public var text: ServiceText
+    package var interface: Int32
+    package var text: ServiceText
 
-    public init(name: String, port: Int, interface: Int32 = 0, text: ServiceText) {
+    package init(name: String, port: Int, interface: Int32 = 0, text: ServiceText) {
         (self.name, self.port, self.interface, self.text) = (name, port, interface, text)
     }
 }
 
 /// Announces listeners by the Avahi of this machine for as long as it runs, and again when Avahi or the bus was started anew.
-public final class ServiceAnnouncer: Sendable {
+package final class ServiceAnnouncer: Sendable {
     /// `announce_wait`: seconds between two attempts, and between two looks at what is to be announced.
     static let lookSeconds = 5
 
@@ -43,20 +43,20 @@ public final class ServiceAnnouncer: Sendable {
     private let environment: Environment
     private let logger: Logger
 
-    public init(group: any EventLoopGroup, environment: Environment, logger: Logger) {
+    package init(group: any EventLoopGroup, environment: Environment, logger: Logger) {
         (self.group, self.environment, self.logger) = (group, environment, logger)
     }
 
     /// Why a listener is not announced; nil: it is, or is about to be.
-    public func failure(of name: String) -> DiscoveryError? { failures.withLock { $0[name] ?? nil } }
+    package func failure(of name: String) -> DiscoveryError? { failures.withLock { $0[name] ?? nil } }
 
     /// The network knows it under this name.
-    public func isAnnounced(_ name: String) -> Bool { failures.withLock { $0[name].map { $0 == nil } ?? false } }
+    package func isAnnounced(_ name: String) -> Bool { failures.withLock { $0[name].map { $0 == nil } ?? false } }
 
     /// Until the task is cancelled, which says goodbye for all of them.
     ///
     /// - Parameter wanted: what is to be announced now; asked every few seconds.
-    public func run(_ wanted: @escaping @Sendable () -> [Announcement]) async {
+    package func run(_ wanted: @escaping @Sendable () -> [Announcement]) async {
         while !Task.isCancelled {
             if !wanted().isEmpty {
                 do throws(DiscoveryError) { try await announce(wanted) } catch {

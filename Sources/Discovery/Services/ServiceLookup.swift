@@ -2,14 +2,14 @@ import Environment
 import NIOCore
 
 /// Asks the local network, by the Avahi of this machine.
-public enum ServiceLookup {
+package enum ServiceLookup {
     /// `discover_services`: names that one look keeps; the rest is passed over.
     static let mostServices = 1000
 
     /// The listener of that name.
     ///
     /// - Throws: ``DiscoveryError/notFound(_:)`` when nobody answers to the name.
-    public static func find(_ name: String, group: any EventLoopGroup) async throws(DiscoveryError) -> FoundService {
+    package static func find(_ name: String, group: any EventLoopGroup) async throws(DiscoveryError) -> FoundService {
         let bus = try await BusConnection.open(group: group)
         defer { bus.close() }
         do throws(DiscoveryError) { return try await resolve(name, bus) } catch {
@@ -59,7 +59,7 @@ public enum ServiceLookup {
     }
 
     /// Everybody who announces themselves within some seconds.
-    public static func browse(seconds: Int, group: any EventLoopGroup, time: any TimeSource) async throws(DiscoveryError) -> [FoundService] {
+    package static func browse(seconds: Int, group: any EventLoopGroup, time: any TimeSource) async throws(DiscoveryError) -> [FoundService] {
         let bus = try await BusConnection.open(group: group)
         defer { bus.close() }
         try await Avahi.listen(on: bus)

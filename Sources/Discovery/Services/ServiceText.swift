@@ -1,15 +1,15 @@
 /// What a service says of itself beside its address: the TXT record of DNS-SD (RFC 6763), `key=value` of at most 255 bytes each.
 ///
 /// Nothing in it is vouched for: whoever is on the local network may say anything.
-public struct ServiceText: Sendable, Equatable {
+package struct ServiceText: Sendable, Equatable {
     /// Which agent it is: made once, and the same for all its listeners.
-    public var peer: String?
-    public var databases: [String] = []
-    public var usesTLS = false
+    package var peer: String?
+    package var databases: [String] = []
+    package var usesTLS = false
     /// `sha256/…` of the public key, to be compared with what the operator of that agent says.
-    public var pin: String?
+    package var pin: String?
 
-    public init() {}
+    package init() {}
 
     /// The strings of the record. Databases that do not fit are left out: whoever asks for one of them has to name it.
     var strings: [[UInt8]] {

@@ -119,11 +119,11 @@ final class FilterJob: PluginJob, @unchecked Sendable {
 }
 
 extension PolicyDocument: LuaFilterable {
-    public var luaBody: [UInt8] { body }
-    public var luaFlags: LuaFlags {
+    package var luaBody: [UInt8] { body }
+    package var luaFlags: LuaFlags {
         var flags: LuaFlags = isDeleted ? .deleted : []
         if accessRemoved { flags.insert(.accessRemoved) }
         return flags
     }
-    public var luaNames: (id: String, revision: String) { (id.text, revision.text) }
+    package var luaNames: (id: String, revision: String) { (id.text, revision.text) }
 }

@@ -1,25 +1,25 @@
 import Glibc
 
 /// What a new identity is to be.
-public struct IdentityRequest: Sendable, Equatable {
-    public enum KeyKind: String, Sendable, CaseIterable {
+package struct IdentityRequest: Sendable, Equatable {
+    package enum KeyKind: String, Sendable, CaseIterable {
         case p256, p384, rsa2048, rsa3072, rsa4096, ed25519
     }
 
     /// Host names and addresses of this side, for its peers to check.
-    public var names: AlternativeNames
+    package var names: AlternativeNames
     /// The subject; nil: the first name, else the label.
-    public var commonName: String?
-    public var validityDays: Int
-    public var key: KeyKind
+    package var commonName: String?
+    package var validityDays: Int
+    package var key: KeyKind
 
     /// Days that an identity is valid unless something else is asked for: the longest that current Apple systems accept of a
     /// server.
-    public static let defaultValidityDays = 825
+    package static let defaultValidityDays = 825
     /// A hundred years.
-    public static let longestValidityDays = 36_525
+    package static let longestValidityDays = 36_525
 
-    public init(
+    package init(
         names: AlternativeNames = AlternativeNames(), commonName: String? = nil, validityDays: Int = defaultValidityDays, key: KeyKind = .p256
     ) {
         self.names = names
@@ -29,7 +29,7 @@ public struct IdentityRequest: Sendable, Equatable {
     }
 
     /// What the anonymous identity is made of: this host's name and the loopback addresses.
-    public static var anonymous: IdentityRequest {
+    package static var anonymous: IdentityRequest {
         var names = AlternativeNames(dns: ["localhost"], ip: ["127.0.0.1", "::1"])
         var room = [CChar](repeating: 0, count: 256)
         if gethostname(&room, room.count - 1) == 0 {

@@ -1,29 +1,29 @@
 import Interfaces
 
 /// The address of a remote database: `ws://host[:port]/path/DB`.
-public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
+package struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
     /// `ws`, `wss`, `http` or `https`, in lower case.
-    public var scheme: String
+    package var scheme: String
     /// Without the brackets of an IPv6 address.
-    public var host: String
-    public var port: Int
+    package var host: String
+    package var port: Int
     /// As written, beginning with a slash, without query and fragment.
-    public var path: String
-    public var query: String?
+    package var path: String
+    package var query: String?
 
-    public var isSecure: Bool { scheme == "wss" || scheme == "https" }
+    package var isSecure: Bool { scheme == "wss" || scheme == "https" }
     var hasDefaultPort: Bool { port == (isSecure ? 443 : 80) }
 
     /// The value of the `Host` header: the port is left out where it is the scheme's own.
-    public var authority: String {
+    package var authority: String {
         let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
         return hasDefaultPort ? name : "\(name):\(port)"
     }
 
-    public var description: String { "\(scheme)://\(authority)\(path)\(query.map { "?\($0)" } ?? "")" }
+    package var description: String { "\(scheme)://\(authority)\(path)\(query.map { "?\($0)" } ?? "")" }
 
     /// - Throws: ``ReplicationError`` of the network domain that says what is wrong with the text.
-    public init(_ text: String) throws {
+    package init(_ text: String) throws {
         func wrong(_ why: String) -> ReplicationError {
             ReplicationError(
                 network: .invalidURL,

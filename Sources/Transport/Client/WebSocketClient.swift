@@ -6,54 +6,54 @@ import NIOCore
 import NIOHTTP1
 
 /// Connects to the replication endpoint of a remote database: the active side's ``TransportConnector``.
-public struct WebSocketClient: TransportConnector {
-    public enum Credentials: Sendable, Equatable {
+package struct WebSocketClient: TransportConnector {
+    package enum Credentials: Sendable, Equatable {
         case basic(BasicCredentials)
         case bearer(String)
         /// Bearer tokens of IBM Cloud's IAM, for databases only.
         case iam(IAMTokens)
     }
 
-    public struct Configuration: Sendable {
-        public var url: EndpointURL
-        public var userAgent = "nightjar"
-        public var credentials: Credentials?
+    package struct Configuration: Sendable {
+        package var url: EndpointURL
+        package var userAgent = "nightjar"
+        package var credentials: Credentials?
         /// False: credentials are withheld until the server asks for them with a 401.
-        public var sendsCredentialsUpFront = true
+        package var sendsCredentialsUpFront = true
         /// The value of the `Cookie` header, e.g. `SyncGatewaySession=…`.
-        public var cookies: String?
+        package var cookies: String?
         /// Keeps sessions that the server opens. While there is one, credentials are withheld.
-        public var sessions: SessionCookies?
-        public var headers: HeaderList = [:]
+        package var sessions: SessionCookies?
+        package var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
-        public var networkInterface: String?
+        package var networkInterface: String?
         /// The proxy that connections are made through.
-        public var proxy: ProxyServer?
+        package var proxy: ProxyServer?
         /// Idle time after which the peer is sent a PING.
-        public var heartbeat: TimeAmount = .seconds(300)
-        public var limits = TransportLimits()
+        package var heartbeat: TimeAmount = .seconds(300)
+        package var limits = TransportLimits()
         /// TLS; needed for `wss:` and `https:`.
-        public var secureLayer: SecureLayer?
+        package var secureLayer: SecureLayer?
         /// The offered tokens of `Sec-WebSocket-Protocol`, in order of preference.
-        public var protocols = Subprotocol.names
+        package var protocols = Subprotocol.names
         /// Whether version vectors are preferred by now, where the other side has both kinds of revisions; nil: this is not said.
-        public var prefersVersions: (@Sendable () -> Bool)?
+        package var prefersVersions: (@Sendable () -> Bool)?
         /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
-        public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
+        package var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
         /// Called before each connection: brings in credentials as they are then. May read files.
-        public var refresh: (@Sendable (inout Configuration) -> Void)?
+        package var refresh: (@Sendable (inout Configuration) -> Void)?
 
-        public init(url: EndpointURL) {
+        package init(url: EndpointURL) {
             self.url = url
         }
     }
 
-    public var configuration: Configuration
+    package var configuration: Configuration
     private let group: any EventLoopGroup
     private let environment: Environment
 
     /// - Parameter environment: its randomness makes the keys of the handshake and of the masks.
-    public init(_ configuration: Configuration, group: any EventLoopGroup, environment: Environment) {
+    package init(_ configuration: Configuration, group: any EventLoopGroup, environment: Environment) {
         self.environment = environment
         self.configuration = configuration
         self.group = group
@@ -63,7 +63,7 @@ public struct WebSocketClient: TransportConnector {
     ///
     /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, websocket 1002 or 403 for an answer that is
     ///   no proper upgrade, network or tls for what lies below; `CancellationError` if the task is cancelled.
-    public func connect() async throws -> any MessageTransport {
+    package func connect() async throws -> any MessageTransport {
         var client = self
         configuration.refresh?(&client.configuration)
         do { return try await client.open() } catch var error as ReplicationError {

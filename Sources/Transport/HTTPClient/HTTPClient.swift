@@ -5,13 +5,13 @@ import NIOHTTP1
 import NIOPosix
 
 /// A small HTTP/1.1 client: one connection a request, as the command line talks to the admin socket, or with connections that are kept.
-public struct HTTPClient: Sendable {
-    public enum Target: Sendable, Equatable, CustomStringConvertible {
+package struct HTTPClient: Sendable {
+    package enum Target: Sendable, Equatable, CustomStringConvertible {
         /// A unix domain socket's path.
         case unix(path: String)
         case tcp(host: String, port: Int)
 
-        public var description: String {
+        package var description: String {
             switch self {
             case .unix(let path): path
             case .tcp(let host, let port): "\(host):\(port)"
@@ -19,38 +19,38 @@ public struct HTTPClient: Sendable {
         }
     }
 
-    public enum RequestBody: Sendable {
+    package enum RequestBody: Sendable {
         case none
         case buffer(ByteBuffer)
         /// Written piece by piece at the server's pace. Without a length it is sent in chunks.
         case stream(length: Int? = nil, @Sendable (BodyWriter) async throws -> Void)
     }
 
-    public struct Response: Sendable {
-        public var status: Int
-        public var headers: HeaderList
-        public var body: ByteBuffer
+    package struct Response: Sendable {
+        package var status: Int
+        package var headers: HeaderList
+        package var body: ByteBuffer
     }
 
-    public struct ResponseHead: Sendable {
-        public var status: Int
-        public var headers: HeaderList
+    package struct ResponseHead: Sendable {
+        package var status: Int
+        package var headers: HeaderList
     }
 
-    public var target: Target
+    package var target: Target
     /// For resolution, connection and the proxy's greeting.
-    public var connectTime: TimeAmount = .seconds(5)
-    public var limits = TransportLimits()
+    package var connectTime: TimeAmount = .seconds(5)
+    package var limits = TransportLimits()
     /// TLS; nil for plain HTTP.
-    public var secureLayer: SecureLayer?
+    package var secureLayer: SecureLayer?
     /// The longest time in which nothing is read or written although we would; nil: no bound.
-    public var patience: TimeAmount?
+    package var patience: TimeAmount?
     /// What has to be read or written in a time, so that a peer that says a byte now and then holds no request for ever; nil: no bound.
     var pace: Pace?
     /// A network interface's name or an address of this machine to connect from.
-    public var networkInterface: String?
+    package var networkInterface: String?
     /// The proxy that connections are made through.
-    public var proxy: ProxyServer?
+    package var proxy: ProxyServer?
     /// Connections that wait here are used first, and come back; nil: each request has its own.
     var kept: KeptConnections?
     /// Told who is at the other end, once for every connection with a secure layer.
@@ -73,7 +73,7 @@ public struct HTTPClient: Sendable {
         var error: ReplicationError
     }
 
-    public init(_ target: Target, group: any EventLoopGroup) {
+    package init(_ target: Target, group: any EventLoopGroup) {
         self.target = target
         self.group = group
     }
@@ -84,7 +84,7 @@ public struct HTTPClient: Sendable {
     ///   - timeout: for everything, the connection included; nil for none.
     ///   - maximumBody: bytes of the response's body, an error above it.
     /// - Throws: ``ReplicationError`` of the network domain, or what a body's producer threw. Every status is a response.
-    public func request(
+    package func request(
         _ method: String, _ uri: String, headers: HeaderList = [:], body: RequestBody = .none, timeout: TimeAmount? = .seconds(30),
         maximumBody: Int = 64 * 1024 * 1024
     ) async throws -> Response {
@@ -107,7 +107,7 @@ public struct HTTPClient: Sendable {
     /// over kept connections has to bear that, and a streamed body is produced anew.
     ///
     /// - Parameter timeout: for everything, connections and closure included; nil for none.
-    public func stream<Result: Sendable>(
+    package func stream<Result: Sendable>(
         _ method: String, _ uri: String, headers: HeaderList = [:], body: RequestBody = .none, timeout: TimeAmount? = nil,
         _ handle: (ResponseHead, ResponseBody) async throws -> Result
     ) async throws -> Result {

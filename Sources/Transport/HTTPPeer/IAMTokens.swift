@@ -8,7 +8,7 @@ import Synchronization
 
 /// Bearer tokens that IBM Cloud's IAM gives for an API key, as Cloudant takes them: asked for when they are needed, kept until they are
 /// about to end, one question at a time.
-public final class IAMTokens: Sendable {
+package final class IAMTokens: Sendable {
     private enum Limits {
         /// `iam_answer_bytes`: of the service's answer.
         static let answerBytes = 64 << 10
@@ -30,14 +30,14 @@ public final class IAMTokens: Sendable {
     }
 
     /// How the service is reached.
-    public struct Way: Sendable {
+    package struct Way: Sendable {
         /// For `https:`.
-        public var secureLayer: SecureLayer?
-        public var proxy: ProxyServer?
+        package var secureLayer: SecureLayer?
+        package var proxy: ProxyServer?
         /// A network interface's name or an address of this machine to connect from.
-        public var networkInterface: String?
+        package var networkInterface: String?
 
-        public init(secureLayer: SecureLayer? = nil, proxy: ProxyServer? = nil, networkInterface: String? = nil) {
+        package init(secureLayer: SecureLayer? = nil, proxy: ProxyServer? = nil, networkInterface: String? = nil) {
             (self.secureLayer, self.proxy, self.networkInterface) = (secureLayer, proxy, networkInterface)
         }
     }
@@ -53,7 +53,7 @@ public final class IAMTokens: Sendable {
     ///   - url: the service's, such as `https://iam.cloud.ibm.com/identity/token`.
     ///   - way: asked for anew each time, as the key is. Both may read files.
     ///   - key: the API key.
-    public init(
+    package init(
         _ url: EndpointURL, group: any EventLoopGroup, environment: Environment, way: @escaping @Sendable () throws -> Way,
         key: @escaping @Sendable () -> String
     ) {
@@ -133,5 +133,5 @@ public final class IAMTokens: Sendable {
 }
 
 extension IAMTokens: Equatable {
-    public static func == (left: IAMTokens, right: IAMTokens) -> Bool { left === right }
+    package static func == (left: IAMTokens, right: IAMTokens) -> Bool { left === right }
 }

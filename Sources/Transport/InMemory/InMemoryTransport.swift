@@ -8,17 +8,17 @@ import NIOCore
 /// as on a socket.
 ///
 /// Sendable although it is mutable: everything mutable is touched on `eventLoop` only; the ends talk by hopping.
-public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
+package final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     /// What may go wrong on the way from one end to the other.
-    public struct Faults: Sendable {
+    package struct Faults: Sendable {
         /// True swallows the message; called with its running number from 0.
-        public var loses: (@Sendable (_ number: Int) -> Bool)?
+        package var loses: (@Sendable (_ number: Int) -> Bool)?
         /// The connection is cut (1006 at both ends) instead of delivering the message with this number.
-        public var cutsAt: Int?
+        package var cutsAt: Int?
         /// Added to every message; the order stays.
-        public var latency: TimeAmount?
+        package var latency: TimeAmount?
 
-        public init(loses: (@Sendable (Int) -> Bool)? = nil, cutsAt: Int? = nil, latency: TimeAmount? = nil) {
+        package init(loses: (@Sendable (Int) -> Bool)? = nil, cutsAt: Int? = nil, latency: TimeAmount? = nil) {
             self.loses = loses
             self.cutsAt = cutsAt
             self.latency = latency
@@ -26,10 +26,10 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     }
 
     package let eventLoop: any EventLoop
-    public let executionContext: any SerialContext
-    public let peerDescription: String
-    public let subprotocol: Subprotocol?
-    public let peerHasBothNames: Bool
+    package let executionContext: any SerialContext
+    package let peerDescription: String
+    package let subprotocol: Subprotocol?
+    package let peerHasBothNames: Bool
     private let limits: TransportLimits
     private let faults: Faults
     // Set once, in `pair`, before either end is handed out.
@@ -63,7 +63,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     /// - Parameters:
     ///   - firstLoop: the event loop of the first end; the same one for both is fine.
     ///   - faults: on the way from the first end to the second; `returnFaults` for the way back.
-    public static func pair(
+    package static func pair(
         _ firstLoop: any EventLoop, _ secondLoop: any EventLoop, faults: Faults = Faults(), returnFaults: Faults = Faults(),
         names: (first: String, second: String) = ("memory-1", "memory-2"), subprotocol: Subprotocol? = nil,
         peerHasBothNames: Bool = true, limits: TransportLimits = TransportLimits()
@@ -79,24 +79,24 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
 
     // MARK: MessageTransport
 
-    public var isWritable: Bool {
+    package var isWritable: Bool {
         eventLoop.preconditionInEventLoop()
         return writable && end == nil
     }
 
-    public var waitingBytes: Int {
+    package var waitingBytes: Int {
         eventLoop.preconditionInEventLoop()
         return outstanding
     }
 
-    public func start(_ receiver: any MessageReceiver) {
+    package func start(_ receiver: any MessageReceiver) {
         eventLoop.preconditionInEventLoop()
         precondition(self.receiver == nil, "a transport is started once")
         self.receiver = receiver
         deliver()
     }
 
-    public func write(_ messages: [ByteBuffer]) {
+    package func write(_ messages: [ByteBuffer]) {
         eventLoop.preconditionInEventLoop()
         guard end == nil, let peer else { return }
         var passed: [ByteBuffer] = []
@@ -126,14 +126,14 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         }
     }
 
-    public func setReading(_ enabled: Bool) {
+    package func setReading(_ enabled: Bool) {
         eventLoop.preconditionInEventLoop()
         guard enabled != isReading else { return }
         isReading = enabled
         if enabled { eventLoop.execute { self.deliver() } }
     }
 
-    public func close(code: UInt16, reason: String) {
+    package func close(code: UInt16, reason: String) {
         onLoop {
             guard self.end == nil, let peer = self.peer else { return }
             self.onTheWay { peer.ended(ConnectionEnd(code: code, reason: reason, initiatedLocally: false)) }
@@ -141,7 +141,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         }
     }
 
-    public func drop() {
+    package func drop() {
         onLoop {
             guard self.end == nil, let peer = self.peer else { return }
             self.onTheWay {

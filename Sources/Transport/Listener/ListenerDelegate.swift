@@ -2,7 +2,7 @@ import HTTPServer
 import Interfaces
 
 /// What a ``WebSocketListener`` asks and tells its owner.
-public protocol ListenerDelegate: Sendable {
+package protocol ListenerDelegate: Sendable {
     /// Decides on a replication connection before it is upgraded. The task is cancelled if the peer goes away.
     func authorize(_ request: UpgradeRequest) async -> UpgradeDecision
 
@@ -15,49 +15,49 @@ public protocol ListenerDelegate: Sendable {
 }
 
 extension ListenerDelegate {
-    public func respond(to request: HTTPRequest) async throws -> HTTPResponse {
+    package func respond(to request: HTTPRequest) async throws -> HTTPResponse {
         throw HTTPError(404, "there is nothing at \(request.path)")
     }
 }
 
 /// A well-formed request for `…/DATABASE/_blipsync`, whose WebSocket handshake was checked.
-public struct UpgradeRequest: Sendable {
+package struct UpgradeRequest: Sendable {
     /// The path component before `_blipsync`, percent-decoded.
-    public var database: String
+    package var database: String
     /// The path as sent, without the query.
-    public var path: String
+    package var path: String
     /// The query as sent, without the question mark.
-    public var query: String?
-    public var headers: HeaderList
+    package var query: String?
+    package var headers: HeaderList
     /// The peer's address and port, for logs and authenticators.
-    public var remoteAddress: String
+    package var remoteAddress: String
     /// Whose limits it counts for: the address without its port, of IPv6 its /64 network.
-    public var origin: String
+    package var origin: String
     /// The tokens of `Sec-WebSocket-Protocol`, in the client's order.
-    public var offeredProtocols: [String]
+    package var offeredProtocols: [String]
     /// The first offered token that the listener speaks.
-    public var selectedProtocol: String
+    package var selectedProtocol: String
     /// From `Authorization: Basic`.
-    public var basicCredentials: BasicCredentials?
+    package var basicCredentials: BasicCredentials?
     /// Who is behind the secure layer; nil without one.
-    public var securePeer: SecurePeer?
+    package var securePeer: SecurePeer?
     /// At a message endpoint: who the system says, or the configuration, is on the other side.
-    public var endpointUser: String?
+    package var endpointUser: String?
 }
 
 /// User name and password of HTTP's Basic scheme (RFC 7617).
-public struct BasicCredentials: Sendable, Equatable {
-    public var username: String
-    public var password: String
+package struct BasicCredentials: Sendable, Equatable {
+    package var username: String
+    package var password: String
 
-    public init(username: String, password: String) {
+    package init(username: String, password: String) {
         self.username = username
         self.password = password
     }
 }
 
 /// The answer to an ``UpgradeRequest``.
-public enum UpgradeDecision: Sendable {
+package enum UpgradeDecision: Sendable {
     /// Upgrade. `protocol` nil takes ``UpgradeRequest/selectedProtocol``; `context` comes back in `accepted`.
     case accept(protocol: String? = nil, context: (any Sendable)? = nil)
     /// Refuse with an HTTP status; the body is `{"error": …, "reason": …}`.

@@ -7,27 +7,27 @@ import NIOCore
 
 /// Accepts connections on a port: replication connections become WebSockets, everything else is HTTP, and the
 /// ``ListenerDelegate`` decides about both.
-public final class WebSocketListener: Sendable {
-    public struct Configuration: Sendable {
+package final class WebSocketListener: Sendable {
+    package struct Configuration: Sendable {
         /// A network interface's name, an IP address or a host name; nil for all addresses.
-        public var interface: String?
+        package var interface: String?
         /// 0 for any free port.
-        public var port: Int
+        package var port: Int
         /// A peer from which nothing has come for this long gets a PING.
-        public var heartbeat: TimeAmount = .seconds(300)
-        public var limits = TransportLimits()
+        package var heartbeat: TimeAmount = .seconds(300)
+        package var limits = TransportLimits()
         /// Of the agent: what the bodies of requests draw on.
-        public var memory = MemoryBudget.unlimited
+        package var memory = MemoryBudget.unlimited
         /// TLS; nil for plain `ws:` and `http:`.
-        public var secureLayer: SecureLayer?
+        package var secureLayer: SecureLayer?
         /// Told of each connection that is refused because of a limit, with the address that it came from.
         package var refused: @Sendable (NamedLimit, String) -> Void = { _, _ in }
         /// Makes an id for a connection whose client names none; nil: such connections have none.
-        public var newCorrelationID: (@Sendable () -> String)?
+        package var newCorrelationID: (@Sendable () -> String)?
         /// The tokens of `Sec-WebSocket-Protocol` that are spoken.
-        public var protocols = Subprotocol.names
+        package var protocols = Subprotocol.names
 
-        public init(interface: String? = nil, port: Int) {
+        package init(interface: String? = nil, port: Int) {
             self.interface = interface
             self.port = port
         }
@@ -38,23 +38,23 @@ public final class WebSocketListener: Sendable {
     private let closeTime: TimeAmount
 
     /// Every address that is listened on, with the real port.
-    public var boundAddresses: [SocketAddress] { http.boundAddresses }
+    package var boundAddresses: [SocketAddress] { http.boundAddresses }
 
     /// The port of the first address.
-    public var port: Int { boundAddresses.first?.port ?? 0 }
+    package var port: Int { boundAddresses.first?.port ?? 0 }
 
     /// `host:port` of every bound address, IPv6 hosts in brackets.
-    public var boundDescriptions: [String] { boundAddresses.map(\.shown) }
+    package var boundDescriptions: [String] { boundAddresses.map(\.shown) }
 
     /// `host:port` under which peers can reach it: where it listens on every address, those that the machine has now. Addresses that mean
     /// something on one link only are left out, and loopback where there is another one.
-    public var reachableDescriptions: [String] { ListenAddresses.reachable(boundAddresses, at: NetworkInterfaces.all()).map(\.shown) }
+    package var reachableDescriptions: [String] { ListenAddresses.reachable(boundAddresses, at: NetworkInterfaces.all()).map(\.shown) }
 
     /// Upgraded connections.
-    public var connectionCount: Int { places.connections.count }
+    package var connectionCount: Int { places.connections.count }
 
     /// Open sockets of any kind.
-    public var socketCount: Int { http.socketCount }
+    package var socketCount: Int { http.socketCount }
 
     private init(http: HTTPListener, places: WebSocketPlaces, closeTime: TimeAmount) {
         self.http = http
@@ -66,7 +66,7 @@ public final class WebSocketListener: Sendable {
     ///
     /// - Throws: ``ReplicationError`` of the network domain: 27 for an unknown interface, 25 for an address that is not this
     ///   machine's or is in use, 1 or 2 for names, 17 with the system's words for a port that is forbidden.
-    public static func bind(
+    package static func bind(
         _ configuration: Configuration, delegate: any ListenerDelegate, group: any EventLoopGroup, logger: Logger
     ) async throws -> WebSocketListener {
         let limits = configuration.limits
@@ -108,7 +108,7 @@ public final class WebSocketListener: Sendable {
     /// rest is dropped.
     ///
     /// - Parameter code: 4001 makes Couchbase Lite come back, 1001 makes it stop for good.
-    public func stop(code: UInt16 = 4001, reason: String = "the listener stops") async {
+    package func stop(code: UInt16 = 4001, reason: String = "the listener stops") async {
         places.beginStopping()
         await http.stopAccepting()
         for connection in places.connections { connection.close(code: code, reason: reason) }

@@ -6,10 +6,10 @@ import NIOCore
 ///
 /// Sendable although it is mutable: everything mutable is touched on the channel's event loop only, which the entry points
 /// assert; `close` and `drop`, which may come from anywhere, hop there first.
-public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHandler, MessageTransport, SecuredTransport, @unchecked Sendable {
-    public typealias InboundIn = ByteBuffer
-    public typealias OutboundIn = ByteBuffer
-    public typealias OutboundOut = ByteBuffer
+package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHandler, MessageTransport, SecuredTransport, @unchecked Sendable {
+    package typealias InboundIn = ByteBuffer
+    package typealias OutboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
 
     enum Side {
         /// Masks its frames, with keys from here.
@@ -25,15 +25,15 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     }
 
     package let eventLoop: any EventLoop
-    public let executionContext: any SerialContext
-    public let peerDescription: String
+    package let executionContext: any SerialContext
+    package let peerDescription: String
     /// The token of `Sec-WebSocket-Protocol` that both sides agreed on.
-    public let protocolName: String
-    public var subprotocol: Subprotocol? { Subprotocol(rawValue: protocolName) }
-    public let peerHasBothNames: Bool
+    package let protocolName: String
+    package var subprotocol: Subprotocol? { Subprotocol(rawValue: protocolName) }
+    package let peerHasBothNames: Bool
     /// Who is behind the secure layer, if there is one.
-    public let securePeer: SecurePeer?
-    public let correlationID: String?
+    package let securePeer: SecurePeer?
+    package let correlationID: String?
 
     private let limits: TransportLimits
     private let onEnd: (@Sendable (WebSocketConnection) -> Void)?
@@ -89,12 +89,12 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     // MARK: MessageTransport
 
-    public var isWritable: Bool {
+    package var isWritable: Bool {
         eventLoop.preconditionInEventLoop()
         return phase == .open && (context?.channel.isWritable ?? false)
     }
 
-    public func start(_ receiver: any MessageReceiver) {
+    package func start(_ receiver: any MessageReceiver) {
         eventLoop.preconditionInEventLoop()
         precondition(self.receiver == nil, "a transport is started once")
         if let undeliveredEnd {
@@ -108,7 +108,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         setReading(true)
     }
 
-    public func write(_ messages: [ByteBuffer]) {
+    package func write(_ messages: [ByteBuffer]) {
         eventLoop.preconditionInEventLoop()
         guard phase == .open, let context, !messages.isEmpty else { return }
         encoder.encode(messages, allocator: context.channel.allocator) { context.write(wrapOutboundOut($0), promise: nil) }
@@ -122,12 +122,12 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     }
 
     /// Bytes that the socket has not taken yet. Event loop only.
-    public var waitingBytes: Int {
+    package var waitingBytes: Int {
         eventLoop.preconditionInEventLoop()
         return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 
-    public func setReading(_ enabled: Bool) {
+    package func setReading(_ enabled: Bool) {
         eventLoop.preconditionInEventLoop()
         // While closing we read on to see the peer's CLOSE.
         guard enabled != isReading, enabled || phase == .open else { return }
@@ -141,7 +141,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         }
     }
 
-    public func close(code: UInt16, reason: String) {
+    package func close(code: UInt16, reason: String) {
         if eventLoop.inEventLoop {
             close(code, reason)
         } else {
@@ -149,7 +149,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         }
     }
 
-    public func drop() {
+    package func drop() {
         if eventLoop.inEventLoop {
             drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "dropped", initiatedLocally: true))
         } else {
@@ -159,19 +159,19 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     // MARK: ChannelHandler
 
-    public func handlerAdded(context: ChannelHandlerContext) {
+    package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         liveness.heard(at: eventLoop.now)
         scheduleHeartbeat(after: liveness.heartbeat)
     }
 
-    public func handlerRemoved(context: ChannelHandlerContext) {
+    package func handlerRemoved(context: ChannelHandlerContext) {
         // The pipeline takes its handlers apart after channelInactive; anything else is our end too.
         finish()
         self.context = nil
     }
 
-    public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard phase != .closed else { return }
         if early != nil {
             early?.append(unwrapInboundIn(data))
@@ -199,11 +199,11 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         if output.ping != nil || output.violation != nil || output.close != nil { handleControl() }
     }
 
-    public func channelReadComplete(context: ChannelHandlerContext) {
+    package func channelReadComplete(context: ChannelHandlerContext) {
         deliver()
     }
 
-    public func channelWritabilityChanged(context: ChannelHandlerContext) {
+    package func channelWritabilityChanged(context: ChannelHandlerContext) {
         guard phase == .open else { return }
         let isWritable = context.channel.isWritable
         if isWritable, let payload = pendingPong {
@@ -224,7 +224,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         receiver?.writabilityChanged(context.channel.isWritable)
     }
 
-    public func read(context: ChannelHandlerContext) {
+    package func read(context: ChannelHandlerContext) {
         // Channels read on their own account after each read; holding that back is what stops the socket.
         if isReading || phase != .open {
             context.read()
@@ -233,12 +233,12 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         }
     }
 
-    public func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         lastSystemError = NetworkErrors.describe(error)
         context.close(promise: nil)
     }
 
-    public func channelInactive(context: ChannelHandlerContext) {
+    package func channelInactive(context: ChannelHandlerContext) {
         finish()
     }
 
