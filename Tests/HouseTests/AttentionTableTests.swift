@@ -1,18 +1,18 @@
 import Testing
 
-/// README's table of what needs attention is the one in the code.
+/// The table of what needs attention in the guide of operating is the one in the code.
 @Suite("What needs attention")
 struct AttentionTableTests {
     private static func names(_ text: Substring, between mark: Character) -> [String] {
         text.split(separator: mark, omittingEmptySubsequences: false).enumerated().filter { $0.offset % 2 == 1 }.map { String($0.element) }
     }
 
-    @Test("every kind is in README, with its gravity, and no other")
+    @Test("every kind is in the guide, with its gravity, and no other")
     func table() {
-        let readme = String(decoding: SourceFiles.bytes(of: "\(SourceFiles.root)/README.md"), as: UTF8.self)
+        let guide = String(decoding: SourceFiles.bytes(of: "\(SourceFiles.root)/examples/guides/operating.md"), as: UTF8.self)
         let code = String(decoding: SourceFiles.bytes(of: "\(SourceFiles.root)/Sources/Agent/Attention/AttentionKind.swift"), as: UTF8.self)
         var told: [String: String] = [:]
-        for line in readme.split(separator: "\n") {
+        for line in guide.split(separator: "\n") {
             let cells = line.split(separator: "|")
             guard cells.count == 3, [" unhealthy ", " attention "].contains(cells[1]) else { continue }
             for name in Self.names(cells[0], between: "`") { told[name] = cells[1].trimming }

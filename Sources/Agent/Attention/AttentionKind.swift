@@ -1,5 +1,5 @@
 /// What can need somebody's attention, and how grave it is: the one table behind `/health`, `nightjar status`, `/api/status` and
-/// `nightjar_attention` of `/metrics`. README shows it.
+/// `nightjar_attention` of `/metrics`. The guide of operating shows it.
 enum AttentionKind: String, CaseIterable, Sendable {
     case notReady = "not_ready"
     case databaseUnreadable = "database_unreadable"

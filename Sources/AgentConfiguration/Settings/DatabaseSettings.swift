@@ -34,7 +34,7 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
             "Whether changes travel as deltas, for which replaced bodies are kept for a while; or how much of them is kept."),
         Key(
             "conflict_resolver", optional: \.conflictResolver, .resolver,
-            "Plugin that decides conflicts. Absent: the rule of Couchbase Lite, that of the generation that the peer is of (see \"Couchbase Lite 4\" in README.md)."),
+            "Plugin that decides conflicts. Absent: the rule of Couchbase Lite, that of the generation that the peer is of (see examples/guides/conflicts.md)."),
         Key("validate", optional: \.validate, .plugin,
             "Plugin whose sync function may refuse what is written here: by the admin API, doc put and rm, and import. Absent: everything is taken."),
         Key(

@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Encodings
 
 struct ExplainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -17,9 +18,11 @@ struct ExplainCommand: AsyncParsableCommand {
 
     @Argument(help: "A code as the agent writes it; without one all are listed.") var code: [String] = []
     @Flag(help: "Print JSON.") var json = false
+    @Flag(help: "Print all of them as a page of Markdown.") var markdown = false
 
     func run() async throws {
         try await Failure.reporting {
+            if markdown { return Output.write(1, Self.page()) }
             if code.isEmpty { return list() }
             let (found, unknown) = ExplanationSearch.findAll(code)
             if !found.isEmpty {
@@ -47,6 +50,18 @@ struct ExplainCommand: AsyncParsableCommand {
             Output.line("")
         }
         Output.line("nightjar explain CODE says what to do.")
+    }
+
+    private static func page() -> String {
+        var text = "# Troubleshooting: every code\n\nMade by `nightjar explain --markdown`; `nightjar explain CODE` is one of them.\n"
+        for group in Explanation.Group.allCases {
+            text += "\n## \(group.rawValue.prefix(1).uppercased())\(group.rawValue.dropFirst())\n\n| code | cause | what to do |\n| --- | --- | --- |\n"
+            for entry in group.explanations {
+                let cells = ["`\(entry.code)`", entry.cause, entry.mend].map { $0.with("|", replacedBy: "\\|").with("<", replacedBy: "&lt;") }
+                text += "| \(cells.joined(separator: " | ")) |\n"
+            }
+        }
+        return text
     }
 
     private static func json(_ entry: Explanation) -> JSONValue {

@@ -4,9 +4,9 @@ import Glibc
 
 struct ManualCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "manual", abstract: "Writes the manual pages of all commands, made from the commands themselves.",
+        commandName: "manual", abstract: "Writes the manual pages of all commands and of the configuration, made from these themselves.",
         discussion: """
-            nightjar.1 and one page for each command, for man(1). Completions for shells are made by the option that every command has: \
+            nightjar.1 and one page for each command, and nightjar.yaml.5, for man(1). Completions for shells are made by the option that every command has: \
             nightjar --generate-completion-script bash (or zsh, fish).
             """)
 
@@ -15,7 +15,9 @@ struct ManualCommand: AsyncParsableCommand {
     func run() async throws {
         try await Failure.reporting {
             try Folders.makeReadable(folder)
-            for (name, text) in ManualPages.all(Nightjar.self, version: AgentVersion.number) {
+            let pages = ManualPages.all(Nightjar.self, version: AgentVersion.number)
+                + [("nightjar.yaml.5", ConfigurationPages.manualPage(version: AgentVersion.number))]
+            for (name, text) in pages {
                 let file = try OutputFile("\(folder)/\(name)")
                 try Array(text.utf8).withUnsafeBytes { try Output.writeAll(file.descriptor, $0) }
                 try file.finish()

@@ -23,7 +23,7 @@ extension Explanation {
         Explanation("headers_too_large", "431: the header is longer than header_bytes (16 KiB).", "Look at the client's cookies."),
         Explanation("failed", "500: the agent could not do it; reason says why.", "Do what reason says."),
         Explanation("internal_server_error", "500: something failed here that the one who asks is not told.", "The agent's log has it."),
-        Explanation("not_implemented", "501: this part of CouchDB's API is not served.", "README says what is."),
+        Explanation("not_implemented", "501: this part of CouchDB's API is not served.", "examples/guides/couchdb.md says what is."),
         Explanation("service_unavailable", "503: not now: no memory in the budget, too many connections, or the database cannot be used.", "Try again after Retry-After."),
         Explanation("insufficient_storage", "507: there is no room for it on the disk.", "Make room on the gateway: nightjar status."),
         Explanation("error", "Another error; reason says which.", "Do what reason says."),

@@ -1,0 +1,86 @@
+/// The keys of `nightjar.yaml` for pages to read, made from the tables by which it is read.
+package enum ConfigurationReference {
+    /// A mapping of the configuration.
+    package struct Section: Sendable {
+        /// Its name in the JSON Schema.
+        package var name: String
+        /// Where it stands: `replicators[].collections.NAME`.
+        package var paths: [String]
+        package var keys: [Key]
+    }
+
+    /// One key of a section.
+    package struct Key: Sendable {
+        package var name: String
+        package var documentation: String
+        package var isRequired: Bool
+        /// As JSON; nil where absence has no value to show.
+        package var defaultJSON: String?
+        /// What may stand there.
+        package var value: Value
+    }
+
+    /// What may stand behind a key.
+    package indirect enum Value: Sendable {
+        /// In words.
+        case plain(String)
+        /// One of these.
+        case words([String])
+        case list(of: Value)
+        /// By names that the operator chooses.
+        case mapping(of: Value)
+        /// The section of this name.
+        case section(String)
+        case either([Value])
+    }
+
+    /// Every section once, in the order in which a reader of the file meets them.
+    package static func sections() -> [Section] {
+        var sections: [Section] = []
+        collect(AgentSettings.shape, at: "", &sections)
+        return sections
+    }
+
+    private static func collect(_ shape: SectionShape, at path: String, _ sections: inout [Section]) {
+        if let known = sections.firstIndex(where: { $0.name == shape.name }) {
+            sections[known].paths.append(path)
+            return
+        }
+        let keys = shape.keys()
+        sections.append(
+            Section(
+                name: shape.name, paths: [path],
+                keys: keys.map {
+                    Key(name: $0.name, documentation: $0.documentation, isRequired: $0.isRequired, defaultJSON: $0.defaultJSON, value: value($0.shape))
+                }))
+        for key in keys { collect(key.shape, at: path.isEmpty ? key.name : "\(path).\(key.name)", &sections) }
+    }
+
+    private static func collect(_ shape: Shape, at path: String, _ sections: inout [Section]) {
+        switch shape {
+        case .section(let section): collect(section, at: path, &sections)
+        case .list(let element, _): collect(element, at: "\(path)[]", &sections)
+        case .map(_, let value): collect(value, at: "\(path).NAME", &sections)
+        case .anyOf(let shapes): for shape in shapes { collect(shape, at: path, &sections) }
+        default: break
+        }
+    }
+
+    private static func value(_ shape: Shape) -> Value {
+        switch shape {
+        case .text: .plain("text")
+        case .secret: .plain("secret")
+        case .integer(let range):
+            // No operator thinks in the largest number that fits.
+            .plain(range.upperBound >= Int(Int32.max) ? "number from \(range.lowerBound)" : "number, \(range.lowerBound) to \(range.upperBound)")
+        case .byteSize: .plain("size, such as 16MiB")
+        case .boolean: .plain("true or false")
+        case .choice(let words): .words(words)
+        case .list(let element, _): .list(of: value(element))
+        case .map(_, let element): .mapping(of: value(element))
+        case .section(let section): .section(section.name)
+        case .anyOf(let shapes): .either(shapes.map(value))
+        case .params: .plain("what the plugin declares")
+        }
+    }
+}
