@@ -73,28 +73,24 @@ package final class Statement {
         }
     }
 
+    // Not generic: the rooms that call them do not see their bodies, and would look for their types at each call.
+
     /// Makes the text visible to `body` as a parameter without copying it; `body` must step and reset.
-    @inline(__always)
-    package func withBound<R, Failure: Error>(
-        _ index: Int32, _ text: String, _ body: () throws(Failure) -> R
-    ) throws(Failure) -> R {
+    package func withBound(_ index: Int32, _ text: String, _ body: () -> Void) {
         // Native strings give their bytes without a copy; others make one here.
         var text = text
-        return try text.withUTF8 { utf8 -> Result<R, Failure> in
+        text.withUTF8 { utf8 in
             bindUncopied(index, text: utf8)
-            return Result(catching: body)
-        }.get()
+            body()
+        }
     }
 
     /// The same for bytes.
-    @inline(__always)
-    package func withBound<R, Failure: Error>(
-        _ index: Int32, _ blob: [UInt8], _ body: () throws(Failure) -> R
-    ) throws(Failure) -> R {
-        try blob.withUnsafeBytes { bytes -> Result<R, Failure> in
+    package func withBound(_ index: Int32, _ blob: [UInt8], _ body: () -> Void) {
+        blob.withUnsafeBytes { bytes in
             bindUncopied(index, blob: bytes)
-            return Result(catching: body)
-        }.get()
+            body()
+        }
     }
 
     private static let copy = unsafeBitCast(-1, to: sqlite3_destructor_type.self)

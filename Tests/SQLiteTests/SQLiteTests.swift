@@ -40,9 +40,11 @@ func temporaryFolder() throws -> String {
         let insert = try connection.prepare("INSERT INTO t VALUES(?1, ?2, ?3, ?4)")
         insert.bind(1, "")
         insert.bind(2, [] as [UInt8])
-        try insert.withBound(3, "") { () throws(SQLiteError) in
-            try insert.withBound(4, [] as [UInt8]) { () throws(SQLiteError) in try insert.runOnce() }
+        var result = Result<Void, any Error>.failure(CancellationError())
+        insert.withBound(3, "") {
+            insert.withBound(4, [] as [UInt8]) { result = Result { try insert.runOnce() } }
         }
+        try result.get()
         let select = try connection.prepare("SELECT length(a) + length(b) + length(c) + length(d), typeof(c), typeof(d) FROM t")
         #expect(try select.step())
         #expect(select.integer(0) == 0)

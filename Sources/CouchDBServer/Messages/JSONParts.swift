@@ -3,7 +3,7 @@ import HTTPServer
 
 /// Finds the members of an object and the elements of an array by their bytes, so that a request of thousands of documents is never held
 /// as a tree of values. For text that was checked to be JSON.
-struct JSONParts {
+struct JSONParts: Sendable {
     let bytes: [UInt8]
     /// Some object in it may be a blob.
     let mayHoldBlobs: Bool
@@ -117,6 +117,10 @@ struct JSONParts {
         let inner = bytes[(range.lowerBound + 1)..<(range.upperBound - 1)]
         if !inner.contains(UInt8(ascii: "\\")) { return String(decoding: inner, as: UTF8.self) }
         return value(range)?.asString
+    }
+
+    func append(_ range: Range<Int>, to text: inout [UInt8]) {
+        bytes.withUnsafeBufferPointer { text.append(contentsOf: UnsafeBufferPointer(rebasing: $0[range])) }
     }
 
     private func first(_ range: Range<Int>) -> UInt8? { range.isEmpty ? nil : bytes[range.lowerBound] }

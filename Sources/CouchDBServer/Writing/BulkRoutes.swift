@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Environment
 import HTTPServer
 import Interfaces
 import Replication
@@ -29,7 +30,10 @@ enum BulkRoutes {
             }
         }
         guard let documents else { throw CouchError.badRequest("POST body must include `docs` parameter.") }
-        for document in documents { try IncomingDocument.check(parts, document, isEdit: isEdit) }
+        let makesRevisions = isEdit
+        for problem in await documents.concurrentlyMapped({ IncomingDocument.problem(parts, $0, isEdit: makesRevisions) }) {
+            if let problem { throw problem }
+        }
         let results = try await DocumentWriting(call: call).bulk(parts, documents, isEdit: isEdit)
         var text = JSONWriter()
         text.raw("[")

@@ -33,9 +33,9 @@ struct IncomingDocument: Sendable {
                 continue
             }
             if body.count > 1 { body.append(UInt8(ascii: ",")) }
-            body += parts.bytes[place.key]
+            parts.append(place.key, to: &body)
             body.append(UInt8(ascii: ":"))
-            body += parts.bytes[place.value]
+            parts.append(place.value, to: &body)
         }
         body.append(UInt8(ascii: "}"))
         if foreignRevision == nil, let revision, let first = history.first, first != revision { throw CouchError.badRequest("_rev is not the first of _revisions") }
@@ -77,6 +77,12 @@ struct IncomingDocument: Sendable {
         guard isEdit || isNamed else {
             throw CouchError.badRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
         }
+    }
+
+    /// What ``check(_:_:isEdit:)`` throws; nil for nothing.
+    static func problem(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) -> HTTPError? {
+        do { try check(parts, range, isEdit: isEdit) } catch { return error }
+        return nil
     }
 
     private mutating func take(_ key: String, _ range: Range<Int>, _ parts: JSONParts) throws(HTTPError) {

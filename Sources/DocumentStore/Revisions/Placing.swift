@@ -18,13 +18,13 @@ extension WriteTransaction {
         if let tree { statement.bind(5, tree) } else { statement.bindNull(5) }
         statement.bind(6, remotes)
         statement.bind(8, slot)
-        try statement.withBound(2, id.text) { () throws(StoreError) in
-            try statement.withBound(3, revision.text) { () throws(StoreError) in
-                try statement.withBound(7, body) { () throws(StoreError) in
-                    try session.run(statement)
-                }
+        var failure: StoreError?
+        statement.withBound(2, id.text) {
+            statement.withBound(3, revision.text) {
+                statement.withBound(7, body) { failure = session.failure(running: statement) }
             }
         }
+        if let failure { throw failure }
         tables.index.set(slot, sequence)
         let isDeleted = flags & DocumentFlags.deleted != 0
         if !isDeleted, try isIndexed(collection) {
@@ -188,7 +188,9 @@ extension WriteTransaction {
         statement.bind(4, flags)
         statement.bind(5, tree)
         statement.bind(6, remotes)
-        try statement.withBound(7, body) { () throws(StoreError) in try session.run(statement) }
+        var failure: StoreError?
+        statement.withBound(7, body) { failure = session.failure(running: statement) }
+        if let failure { throw failure }
         tables.index.set(row.slot, sequence)
         counters.lastSequence = sequence
         switch (row.isDeleted, flags & DocumentFlags.deleted != 0) {

@@ -91,6 +91,13 @@ final class Session {
         do { try statement.runOnce() } catch { throw note(error) }
     }
 
+    /// The same, inside of a closure that cannot throw; nil if it went well.
+    @inline(__always)
+    func failure(running statement: Statement) -> StoreError? {
+        do throws(StoreError) { try run(statement) } catch { return error }
+        return nil
+    }
+
     func execute(_ sql: String) throws(StoreError) {
         do { try connection.execute(sql) } catch { throw note(error) }
     }

@@ -156,27 +156,44 @@ package struct PeerWriting: Sendable {
             heads = edits.map { if case .edit(let parent) = $0.revision { .follows(parent) } else { .conflict } }
         }
         var next = heads.makeIterator()
-        var steps: [Step] = []
+        var questions: [Question] = []
+        questions.reserveCapacity(writes.count)
         for (index, write) in writes {
-            var parent: RevisionID??
-            var (revision, history): (RevisionID?, [RevisionID]) = (nil, [])
             switch write.revision {
-            case .made(let made, let ancestors): (revision, history) = (made, ancestors)
+            case .made(let made, let ancestors): questions.append(Question(index: index, write: write, made: made, history: ancestors))
             case .edit:
                 guard case .follows(let found)? = next.next() else {
                     outcomes[index] = .conflict
                     continue
                 }
-                parent = .some(found)
-                if let found { history = [found] }
+                questions.append(Question(index: index, write: write, parent: .some(found), history: found.map { [$0] } ?? []))
             }
-            if let checked = check(write, revision, history, &outcomes[index]) { steps.append(Step(index: index, revision: checked, parent: parent)) }
+        }
+        let answers = await questions.concurrentlyMapped { question in
+            var outcome: Outcome?
+            let checked = check(question.write, question.made, question.history, &outcome)
+            return (step: checked.map { Step(index: question.index, revision: $0, parent: question.parent) }, index: question.index, outcome: outcome)
+        }
+        var steps: [Step] = []
+        steps.reserveCapacity(answers.count)
+        for answer in answers {
+            if let outcome = answer.outcome { outcomes[answer.index] = outcome }
+            if let step = answer.step { steps.append(step) }
         }
         return steps
     }
 
+    /// A write whose body is to be looked at.
+    private struct Question: Sendable {
+        var index: Int
+        var write: Write
+        var made: RevisionID?
+        var parent: RevisionID??
+        var history: [RevisionID]
+    }
+
     /// - Parameter made: nil makes the revision, on top of the first of its history.
-    func check(_ write: Write, _ made: RevisionID?, _ history: [RevisionID], _ outcome: inout Outcome) -> CheckedRevision? {
+    func check(_ write: Write, _ made: RevisionID?, _ history: [RevisionID], _ outcome: inout Outcome?) -> CheckedRevision? {
         let received = ReceivedRevision(
             id: write.id, revision: made ?? RevisionID(stored: "1-00"), history: RevisionHistory(history), isDeleted: write.isDeleted,
             body: ByteBuffer(bytes: write.body))
