@@ -3,7 +3,7 @@ import HTTPServer
 
 /// Finds the members of an object and the elements of an array by their bytes, so that a request of thousands of documents is never held
 /// as a tree of values. For text that was checked to be JSON.
-struct JSONParts: Sendable {
+struct JSONParts {
     let bytes: [UInt8]
     /// Some object in it may be a blob.
     let mayHoldBlobs: Bool

@@ -1,6 +1,5 @@
 import Documents
 import DocumentStore
-import Environment
 import HTTPServer
 import Interfaces
 import Replication
@@ -30,10 +29,7 @@ enum BulkRoutes {
             }
         }
         guard let documents else { throw CouchError.badRequest("POST body must include `docs` parameter.") }
-        let makesRevisions = isEdit
-        for problem in await documents.concurrentlyMapped({ IncomingDocument.problem(parts, $0, isEdit: makesRevisions) }) {
-            if let problem { throw problem }
-        }
+        for document in documents { try IncomingDocument.check(parts, document, isEdit: isEdit) }
         let results = try await DocumentWriting(call: call).bulk(parts, documents, isEdit: isEdit)
         var text = JSONWriter()
         text.raw("[")

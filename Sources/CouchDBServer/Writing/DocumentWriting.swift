@@ -1,7 +1,6 @@
 import Documents
 import DocumentStore
 import Encodings
-import Environment
 import HTTPServer
 import Interfaces
 import Replication
@@ -86,42 +85,27 @@ struct DocumentWriting: Sendable {
     /// The documents of `_bulk_docs`, one outcome for each; some at a time.
     func bulk(_ parts: JSONParts, _ documents: [Range<Int>], isEdit: Bool) async throws -> [Result] {
         var results: [Result] = []
-        var rest = documents[...]
-        while !rest.isEmpty {
-            var bytes = 0
-            let portion = rest.prefix { range in
-                defer { bytes += range.count }
-                return bytes < 4 * CouchLimits.pageBytes
+        var prepared: [Prepared] = []
+        var bytes = 0
+        for (index, range) in documents.enumerated() {
+            let next = try await prepare(parts, range, isEdit: isEdit)
+            if case .write(let write) = next { bytes += write.body.count }
+            prepared.append(next)
+            if bytes >= 4 * CouchLimits.pageBytes || index == documents.count - 1 {
+                results += try await store(prepared)
+                (prepared, bytes) = ([], 0)
             }
-            rest = rest.dropFirst(portion.count)
-            var prepared: [Prepared] = []
-            prepared.reserveCapacity(portion.count)
-            for incoming in await Array(portion).concurrentlyMapped({ Incoming(parts, $0) }) { prepared.append(try await prepare(parts, incoming, isEdit: isEdit)) }
-            results += try await store(prepared)
         }
         return results
     }
 
-    /// A document of the request, taken apart.
-    private struct Incoming: Sendable {
-        var range: Range<Int>
-        /// Nil for a `_local` document.
-        var document: Swift.Result<IncomingDocument, HTTPError>?
-
-        init(_ parts: JSONParts, _ range: Range<Int>) {
-            self.range = range
-            if let id = parts.id(of: range), id.utf8.first == UInt8(ascii: "_"), case .local? = try? CouchID(id) { return }
-            document = Swift.Result { () throws(HTTPError) in try IncomingDocument(parts, range) }
-        }
-    }
-
-    private func prepare(_ parts: JSONParts, _ incoming: Incoming, isEdit: Bool) async throws -> Prepared {
+    private func prepare(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) async throws -> Prepared {
         do {
-            guard let document = try incoming.document?.get() else {
-                guard let own = parts.id(of: incoming.range), case .local(let local) = try CouchID(own) else { throw CouchError.conflict() }
-                return .done(Result(id: own, token: try await LocalRoutes.store(call, local, parts, incoming.range)))
+            if let own = parts.id(of: range), case .local(let local) = try CouchID(own) {
+                return .done(Result(id: own, token: try await LocalRoutes.store(call, local, parts, range)))
             }
-            if let own = document.id, own.utf8.first == UInt8(ascii: "_"), case .design(let design) = try CouchID(own) {
+            let document = try IncomingDocument(parts, range)
+            if let own = document.id, case .design(let design) = try CouchID(own) {
                 let revision = try await DesignDocuments(call: call).put(design, document, parent: document.revision, isMade: !isEdit)
                 return .done(Result(id: design, revision: revision))
             }
@@ -129,7 +113,8 @@ struct DocumentWriting: Sendable {
         } catch let error as HTTPError {
             // What concerns all of them is no matter of one document.
             if error.status == 503 || error.status == 507 { throw error }
-            return .done(Result(id: parts.id(of: incoming.range), error: error))
+            let id = parts.id(of: range)
+            return .done(Result(id: id, error: error))
         }
     }
 

@@ -79,12 +79,6 @@ struct IncomingDocument: Sendable {
         }
     }
 
-    /// What ``check(_:_:isEdit:)`` throws; nil for nothing.
-    static func problem(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) -> HTTPError? {
-        do { try check(parts, range, isEdit: isEdit) } catch { return error }
-        return nil
-    }
-
     private mutating func take(_ key: String, _ range: Range<Int>, _ parts: JSONParts) throws(HTTPError) {
         switch key {
         case "_id":

@@ -78,45 +78,58 @@ enum RevisionChecking {
     }
 
     private static func check(_ revision: ReceivedRevision, unusualKeys: Bool) -> CheckOutcome {
-        var body = [UInt8](revision.body.readableBytesView)
-        var blobs: [BlobReference] = []
-        var isRemoval = false
-        var expiry: DocumentExpiry?
-        do throws(MessageError) {
-            if body.isEmpty {
-                guard revision.isDeleted else { throw MessageError.bad("the body of document \(revision.id) is empty, a JSON object is needed") }
-                body = Array("{}".utf8)
-            }
-            let scan: DocumentScan
-            do {
-                scan = try body.withUnsafeBytes { bytes throws(JSONError) in
-                    try JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys)
-                }
-            } catch {
-                throw MessageError.bad("the body of document \(revision.id) is refused: \(error)")
-            }
-            if scan.mayHoldBlobs || scan.hasReservedKeys {
-                if scan.hasReservedKeys, case .object(let object)? = try? JSONValue(parsing: body) {
-                    if let problem = ReservedKeys.problem(in: object) {
-                        throw MessageError.bad("the body of document \(revision.id) is refused: \(problem)")
-                    }
-                    if case .bool(true)? = object["_removed"] { isRemoval = true }
-                    expiry = object["_exp"].flatMap { DocumentExpiry($0) }
-                }
-                do {
-                    if scan.hasReservedKeys { body = try ReservedKeys.strip(from: body) }
-                    if scan.mayHoldBlobs { blobs = try BlobReferences.find(in: body) }
-                } catch { throw MessageError.bad("the body of document \(revision.id) is refused: \(error)") }
-            }
-        } catch {
-            return .refused(revision, ReplicationError(domain: .http, code: error.code, message: error.message))
+        let checked: CheckedBody
+        do { checked = try check([UInt8](revision.body.readableBytesView), of: revision.id, isDeleted: revision.isDeleted, unusualKeys) } catch {
+            return .refused(revision, error)
         }
         return .checked(
             CheckedRevision(
                 replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
-                history: revision.history, vector: revision.vector, isDeleted: revision.isDeleted, sequence: revision.sequence, body: body,
-                blobs: blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: isRemoval, peerHad: revision.peerHad,
-                offeredBefore: revision.offeredBefore, branches: revision.branches, expiry: expiry))
+                history: revision.history, vector: revision.vector, isDeleted: revision.isDeleted, sequence: revision.sequence, body: checked.body,
+                blobs: checked.blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: checked.isRemoval, peerHad: revision.peerHad,
+                offeredBefore: revision.offeredBefore, branches: revision.branches, expiry: checked.expiry))
+    }
+
+    /// What a body is, once it was looked at.
+    struct CheckedBody {
+        /// Without reserved keys.
+        var body: [UInt8]
+        var blobs: [BlobReference] = []
+        var isRemoval = false
+        var expiry: DocumentExpiry?
+    }
+
+    /// - Throws: ``ReplicationError`` 400 of what is no document.
+    static func check(_ body: [UInt8], of id: DocumentID, isDeleted: Bool, _ unusualKeys: Bool) throws(ReplicationError) -> CheckedBody {
+        var checked = CheckedBody(body: body)
+        do throws(MessageError) {
+            if body.isEmpty {
+                guard isDeleted else { throw MessageError.bad("the body of document \(id) is empty, a JSON object is needed") }
+                checked.body = Array("{}".utf8)
+            }
+            let scan: DocumentScan
+            do {
+                scan = try checked.body.withUnsafeBytes { bytes throws(JSONError) in
+                    try JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys)
+                }
+            } catch {
+                throw MessageError.bad("the body of document \(id) is refused: \(error)")
+            }
+            guard scan.mayHoldBlobs || scan.hasReservedKeys else { return checked }
+            if scan.hasReservedKeys, case .object(let object)? = try? JSONValue(parsing: checked.body) {
+                if let problem = ReservedKeys.problem(in: object) {
+                    throw MessageError.bad("the body of document \(id) is refused: \(problem)")
+                }
+                if case .bool(true)? = object["_removed"] { checked.isRemoval = true }
+                checked.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
+            }
+            do {
+                if scan.hasReservedKeys { checked.body = try ReservedKeys.strip(from: checked.body) }
+                if scan.mayHoldBlobs { checked.blobs = try BlobReferences.find(in: checked.body) }
+            } catch { throw MessageError.bad("the body of document \(id) is refused: \(error)") }
+        } catch {
+            throw ReplicationError(domain: .http, code: error.code, message: error.message)
+        }
+        return checked
     }
 }
-

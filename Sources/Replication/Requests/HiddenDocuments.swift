@@ -28,11 +28,7 @@ extension PeerWriting {
         let hidden = try await hidden(taken.map { writes[$0].id })
         var steps: [Step] = []
         for index in taken where hidden.contains(writes[index].id) {
-            var outcome: Outcome?
-            guard let checked = check(writes[index], nil, [], &outcome) else {
-                if let outcome { outcomes[index] = outcome }
-                continue
-            }
+            guard let checked = check(writes[index], nil, [], &outcomes[index]) else { continue }
             steps.append(Step(index: index, revision: checked, parent: .some(nil)))
         }
         // Those that pass stay conflicts.

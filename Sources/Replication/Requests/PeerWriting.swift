@@ -3,7 +3,6 @@ import DocumentStore
 import Documents
 import Environment
 import Interfaces
-import NIOCore
 
 /// Stores what a peer of a listener writes in requests, by the rules that hold for what peers push: read-only users, the pull filter, the sync
 /// function, the limits of documents, and the resolver of conflicts where there is one.
@@ -70,7 +69,7 @@ package struct PeerWriting: Sendable {
         var rest = Array(writes.indices)
         while !rest.isEmpty {
             // What is judged beside the revision that it replaces, or built on it, waits until that is stored.
-            var seen: Set<DocumentID> = []
+            var seen = Set<DocumentID>(minimumCapacity: min(rest.count, Self.revisionsPerWrite))
             var round: [Int] = []
             var later: [Int] = []
             for index in rest {
@@ -108,7 +107,7 @@ package struct PeerWriting: Sendable {
             guard isAdmitted() else { throw ReplicationError(domain: .http, code: 401, message: "the login is not valid any more") }
             // Most edits follow what they name. Where nobody is asked about them that shows when they are written, and the others are looked up then.
             let looksUp = attempt > 1 || peer.pullFilter != nil || peer.syncFunction != nil
-            var steps = try await check(open.map { ($0, writes[$0]) }, looksUp: looksUp, &outcomes)
+            var steps = try await check(writes, open, looksUp: looksUp, &outcomes)
             steps = try await keepBlobs(steps, &outcomes)
             let checked = steps
             steps = await filter(steps, &outcomes)
@@ -147,68 +146,52 @@ package struct PeerWriting: Sendable {
     /// Looks at the bodies, and finds the revisions that edits follow and become.
     ///
     /// - Parameter looksUp: else each edit is taken to follow what it names.
-    private func check(_ writes: [(index: Int, write: Write)], looksUp: Bool, _ outcomes: inout [Outcome]) async throws -> [Step] {
-        let (collection, edits) = (collection, writes.map(\.write).filter(\.isEdit))
-        let heads: [Head]
-        if looksUp, !edits.isEmpty {
-            heads = try await peer.database.read { transaction in try edits.map { try Self.head($0, collection, transaction) } }
-        } else {
-            heads = edits.map { if case .edit(let parent) = $0.revision { .follows(parent) } else { .conflict } }
+    private func check(_ writes: [Write], _ open: [Int], looksUp: Bool, _ outcomes: inout [Outcome]) async throws -> [Step] {
+        let collection = collection
+        var heads: [Head] = []
+        let edits = looksUp ? open.filter { writes[$0].isEdit } : []
+        if !edits.isEmpty {
+            heads = try await peer.database.read { transaction in try edits.map { try Self.head(writes[$0], collection, transaction) } }
         }
         var next = heads.makeIterator()
-        var questions: [Question] = []
-        questions.reserveCapacity(writes.count)
-        for (index, write) in writes {
+        var steps: [Step] = []
+        steps.reserveCapacity(open.count)
+        for index in open {
+            let write = writes[index]
+            var parent: RevisionID??
+            var (revision, history): (RevisionID?, [RevisionID]) = (nil, [])
             switch write.revision {
-            case .made(let made, let ancestors): questions.append(Question(index: index, write: write, made: made, history: ancestors))
-            case .edit:
-                guard case .follows(let found)? = next.next() else {
+            case .made(let made, let ancestors): (revision, history) = (made, ancestors)
+            case .edit(let named):
+                guard case .follows(let found)? = looksUp ? next.next() : .follows(named) else {
                     outcomes[index] = .conflict
                     continue
                 }
-                questions.append(Question(index: index, write: write, parent: .some(found), history: found.map { [$0] } ?? []))
+                parent = .some(found)
+                if let found { history = [found] }
             }
-        }
-        let answers = await questions.concurrentlyMapped { question in
-            var outcome: Outcome?
-            let checked = check(question.write, question.made, question.history, &outcome)
-            return (step: checked.map { Step(index: question.index, revision: $0, parent: question.parent) }, index: question.index, outcome: outcome)
-        }
-        var steps: [Step] = []
-        steps.reserveCapacity(answers.count)
-        for answer in answers {
-            if let outcome = answer.outcome { outcomes[answer.index] = outcome }
-            if let step = answer.step { steps.append(step) }
+            if let checked = check(write, revision, history, &outcomes[index]) { steps.append(Step(index: index, revision: checked, parent: parent)) }
         }
         return steps
     }
 
-    /// A write whose body is to be looked at.
-    private struct Question: Sendable {
-        var index: Int
-        var write: Write
-        var made: RevisionID?
-        var parent: RevisionID??
-        var history: [RevisionID]
-    }
-
     /// - Parameter made: nil makes the revision, on top of the first of its history.
-    func check(_ write: Write, _ made: RevisionID?, _ history: [RevisionID], _ outcome: inout Outcome?) -> CheckedRevision? {
-        let received = ReceivedRevision(
-            id: write.id, revision: made ?? RevisionID(stored: "1-00"), history: RevisionHistory(history), isDeleted: write.isDeleted,
-            body: ByteBuffer(bytes: write.body))
-        switch RevisionChecking.check([received], unusualKeys: peer.database.unusualKeys).first {
-        case .checked(var checked)?:
-            if made == nil {
-                guard let canonical = try? CanonicalJSON.bytes(ofChecked: checked.body) else { return nil }
-                checked.revision = RevisionDigest.revision(parent: history.first, deleted: write.isDeleted, canonicalBody: canonical)
-            }
-            return checked
-        case .refused(_, let error)?:
+    func check(_ write: Write, _ made: RevisionID?, _ history: [RevisionID], _ outcome: inout Outcome) -> CheckedRevision? {
+        let body: RevisionChecking.CheckedBody
+        do { body = try RevisionChecking.check(write.body, of: write.id, isDeleted: write.isDeleted, peer.database.unusualKeys) } catch {
             outcome = .refused(error)
             return nil
-        case nil: return nil
         }
+        let revision: RevisionID
+        if let made {
+            revision = made
+        } else {
+            guard let canonical = try? CanonicalJSON.bytes(ofChecked: body.body) else { return nil }
+            revision = RevisionDigest.revision(parent: history.first, deleted: write.isDeleted, canonicalBody: canonical)
+        }
+        return CheckedRevision(
+            id: write.id, revision: revision, history: RevisionHistory(history), isDeleted: write.isDeleted, body: body.body, blobs: body.blobs,
+            isRemoval: body.isRemoval, expiry: body.expiry)
     }
 
     private enum Head: Sendable {
