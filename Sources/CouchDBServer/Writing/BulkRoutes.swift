@@ -29,12 +29,14 @@ enum BulkRoutes {
             }
         }
         guard let documents else { throw CouchError.badRequest("POST body must include `docs` parameter.") }
-        for document in documents { try IncomingDocument.check(parts, document, isEdit: isEdit) }
-        let results = try await DocumentWriting(call: call).bulk(parts, documents, isEdit: isEdit)
+        var isLocal: [Bool] = []
+        isLocal.reserveCapacity(documents.count)
+        for document in documents { isLocal.append(try IncomingDocument.check(parts, document, isEdit: isEdit)) }
+        let results = try await DocumentWriting(call: call).bulk(parts, documents, isLocal: isLocal, isEdit: isEdit)
         var text = JSONWriter()
         text.raw("[")
         // With new_edits=false only what went wrong is told.
-        text.list(results.filter { isEdit || $0.error != nil }) { text, result in
+        text.list(isEdit ? results : results.filter { $0.error != nil }) { text, result in
             if let error = result.error {
                 text.raw("{\"id\":")
                 if let id = result.id { text.string(id) } else { text.raw("null") }
@@ -46,7 +48,9 @@ enum BulkRoutes {
             } else {
                 text.raw("{\"ok\":true,\"id\":")
                 text.string(result.id ?? "")
-                text.text(",\"rev\":\"\(result.token ?? result.revision?.text ?? "")\"}")
+                text.raw(",\"rev\":\"")
+                text.text(result.token ?? result.revision?.text ?? "")
+                text.raw("\"}")
             }
         }
         text.raw("]")

@@ -83,12 +83,14 @@ struct DocumentWriting: Sendable {
     }
 
     /// The documents of `_bulk_docs`, one outcome for each; some at a time.
-    func bulk(_ parts: JSONParts, _ documents: [Range<Int>], isEdit: Bool) async throws -> [Result] {
+    ///
+    /// - Parameter isLocal: of each, whether it is a `_local` document.
+    func bulk(_ parts: JSONParts, _ documents: [Range<Int>], isLocal: [Bool], isEdit: Bool) async throws -> [Result] {
         var results: [Result] = []
         var prepared: [Prepared] = []
         var bytes = 0
         for (index, range) in documents.enumerated() {
-            let next = try await prepare(parts, range, isEdit: isEdit)
+            let next = try await prepare(parts, range, isLocal: isLocal[index], isEdit: isEdit)
             if case .write(let write) = next { bytes += write.body.count }
             prepared.append(next)
             if bytes >= 4 * CouchLimits.pageBytes || index == documents.count - 1 {
@@ -99,13 +101,13 @@ struct DocumentWriting: Sendable {
         return results
     }
 
-    private func prepare(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) async throws -> Prepared {
+    private func prepare(_ parts: JSONParts, _ range: Range<Int>, isLocal: Bool, isEdit: Bool) async throws -> Prepared {
         do {
-            if let own = parts.id(of: range), case .local(let local) = try CouchID(own) {
+            if isLocal, let own = parts.id(of: range), case .local(let local) = try CouchID(own) {
                 return .done(Result(id: own, token: try await LocalRoutes.store(call, local, parts, range)))
             }
             let document = try IncomingDocument(parts, range)
-            if let own = document.id, case .design(let design) = try CouchID(own) {
+            if let own = document.id, own.utf8.first == UInt8(ascii: "_"), case .design(let design) = try CouchID(own) {
                 let revision = try await DesignDocuments(call: call).put(design, document, parent: document.revision, isMade: !isEdit)
                 return .done(Result(id: design, revision: revision))
             }

@@ -43,8 +43,9 @@ struct IncomingDocument: Sendable {
 
     /// What CouchDB refuses a whole request for, of one of its documents. All else is the document's own failure.
     ///
+    /// - Returns: whether it is a `_local` document.
     /// - Throws: ``HTTPError`` 400.
-    static func check(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) throws(HTTPError) {
+    static func check(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) throws(HTTPError) -> Bool {
         guard parts.isObject(range) else { throw CouchError.badRequest("Document must be a JSON object") }
         var (isNamed, isLocal) = (false, false)
         var revision: String?
@@ -72,11 +73,12 @@ struct IncomingDocument: Sendable {
             default: throw invalid("Bad special document member: \(key)")
             }
         }
-        if isLocal { return }
+        if isLocal { return true }
         if let revision { _ = try NamedRevision(revision) }
         guard isEdit || isNamed else {
             throw CouchError.badRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
         }
+        return false
     }
 
     private mutating func take(_ key: String, _ range: Range<Int>, _ parts: JSONParts) throws(HTTPError) {

@@ -282,13 +282,18 @@ package struct PeerWriting: Sendable {
         let collection = collection
         return try await peer.database.write { [storing] transaction in
             transaction.keepsSmallBases = true
-            return try steps.map { step in
-                if let parent = step.parent, try !Self.isFree(step.revision.id, parent, collection, transaction) {
-                    return .failed(.conflict(id: step.revision.id, current: nil))
-                }
-                let storable = StorableRevision(revision: step.revision, route: step.route, seen: step.seen)
-                return try storing.store([storable], transaction).first ?? .moved
+            // An edit stands alone in its round: whether it may be stored does not depend on the others.
+            var outcomes: [StoreOutcome] = []
+            var storable: [StorableRevision] = []
+            storable.reserveCapacity(steps.count)
+            for step in steps {
+                let isFree = try step.parent.map { parent throws(StoreError) in try Self.isFree(step.revision.id, parent, collection, transaction) } ?? true
+                outcomes.append(isFree ? .moved : .failed(.conflict(id: step.revision.id, current: nil)))
+                if isFree { storable.append(StorableRevision(revision: step.revision, route: step.route, seen: step.seen)) }
             }
+            var stored = try storing.store(storable, transaction).makeIterator()
+            for index in outcomes.indices { if case .moved = outcomes[index], let outcome = stored.next() { outcomes[index] = outcome } }
+            return outcomes
         }
     }
 
